@@ -1,0 +1,29 @@
+"""A tiny attention from an installed wheel, checked by hand; run where only NumPy and SciPy are installed."""
+
+import importlib.resources
+from importlib.metadata import version
+
+import numpy as np
+
+import regard
+
+queries = np.zeros((2, 3))
+keys = np.ones((4, 3))
+values = np.arange(8.0).reshape(4, 2)
+
+# Equal scores weigh the seen values equally: all four, then only the first two.
+everything = regard.attention(queries, keys, values)
+assert np.allclose(everything, [[3, 4], [3, 4]]), everything
+first_two = regard.attention(queries, keys, values, mask=np.arange(4) < 2)
+assert np.allclose(first_two, [[1, 2], [1, 2]]), first_two
+assert np.allclose(regard.attend(queries, keys, values).weights, 0.25)
+for normalize in ("softmax", "sparsemax", "entmax15"):
+    assert np.allclose(regard.attend(queries, keys, values, normalize=normalize).context, everything), (
+        normalize
+    )
+
+context, pullback = regard.attention_vjp(queries, keys, values)
+assert np.allclose(pullback(np.ones_like(context)).values, 0.5)  # two queries, a quarter each
+
+assert importlib.resources.files("regard").joinpath("py.typed").is_file()
+print(f"regard {version('regard')} works with numpy {np.__version__} and scipy {version('scipy')}")

@@ -1,0 +1,41 @@
+# Few targets; each sets up what it needs in .venv.   make demo | test | quick | clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA := data/help-en-fr
+RUN := runs/help-en-fr
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+
+.PHONY: demo test quick clean
+
+# Train a translator on real sentences (under three minutes), translate sentences it has never seen,
+# show where it looked.
+demo: $(VENV)/cli
+	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN)
+
+# Everything that has to hold before a change lands.
+test: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+# The tests without those that take seconds each.
+quick: $(VENV)/dev
+	$(BIN)/python -m pytest -q -m "not slow"
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or later: make PYTHON=python3.11 ..." \
+	    if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } || \
+	    { rm -rf $(VENV); echo "install python3-venv (Debian) or virtualenv first" >&2; exit 1; }
+
+# Installed in place, so that a change in src is seen at once; done again when pyproject.toml changes.
+$(VENV)/cli $(VENV)/dev: $(VENV)/pyvenv.cfg pyproject.toml
+	$(PIP) --editable '.[$(@F)]'
+	@touch $@
