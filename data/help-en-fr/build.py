@@ -336,7 +336,8 @@ def measure() -> None:
         sources = [tokens(pair.source) for pair in read(HERE / f"{name}.tsv.gz") if is_short(pair)]
         for least in (1, 4):
             asked = [words for words in sources if len(words) >= least]
-            print(f"{name:5}  {sum(map(is_near, asked)) / len(asked):.0%} of {len(asked):,} pairs, {least} to 12 tokens")
+            share = sum(map(is_near, asked)) / len(asked)
+            print(f"{name:5}  {share:.0%} of {len(asked):,} pairs, {least} to 12 tokens")
 
 
 def main() -> None:
