@@ -1,0 +1,21 @@
+"""Attention for NumPy: scores, weights, context."""
+
+from regard import mask, position, scores, weights
+from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
+from regard.context import Attention, attend, record
+
+__all__ = [
+    "Attention",
+    "Gradients",
+    "Partial",
+    "attend",
+    "attention",
+    "attention_vjp",
+    "mask",
+    "merge",
+    "partial",
+    "position",
+    "record",
+    "scores",
+    "weights",
+]

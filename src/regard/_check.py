@@ -1,0 +1,160 @@
+"""Every argument check and every error text.
+
+An error says, in this order: the rule with the numbers that break it, the shapes of all arrays in the legend's
+letters, and a hint. Checks run before any computation, so a wrong call costs nothing and changes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
+
+
+def fail(rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError) -> NoReturn:
+    """Raise the one form of error this package has."""
+    lines = [rule]
+    for name, array in (shapes or {}).items():
+        lines.append(f"  {name:<7} {str(array.shape):<16} is {LETTERS.get(name, '(..., n, m)')}")
+    if hint:
+        lines.append(f"  hint: {hint}")
+    raise kind("\n".join(lines))
+
+
+def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
+    """Raise for an unknown name, with the nearest known one as the hint."""
+    known = list(choices)
+    near = difflib.get_close_matches(str(value), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else hint
+    fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r} instead.", hint=hint)
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether this is float16 or the bfloat16 of ml_dtypes: stored in two bytes, computed in four."""
+    return dtype.name in ("float16", "bfloat16")
+
+
+def numeric(name: str, value: ArrayLike) -> Array:
+    """Return the argument as an array of real numbers that regard computes with."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        fail(f"{name} must be an array of numbers; its rows have different lengths.", hint="pad the rows; use a mask")
+    if array.dtype.kind not in "biuf" and not is_half(array.dtype):
+        hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
+        fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        fail(f"{name} must be float64 or smaller. Got dtype {array.dtype} instead.", hint="use .astype(float)", kind=TypeError)
+    return array
+
+
+def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return queries, keys and values as arrays whose lengths fit each other."""
+    arrays = {"queries": numeric("queries", queries), "keys": numeric("keys", keys), "values": numeric("values", values)}
+    for name, array in arrays.items():
+        if array.ndim < 2:
+            fail(f"{name} must have at least 2 dimensions: {array.ndim}", arrays, f"one vector is {name}[None, :]")
+    m_keys, m_values = arrays["keys"].shape[-2], arrays["values"].shape[-2]
+    if m_keys != m_values:
+        fail(f"keys and values must share their length m: {m_keys} and {m_values}", arrays, "every key has one value")
+    return arrays["queries"], arrays["keys"], arrays["values"]
+
+
+def same_size(arrays: dict[str, Array], left: int, right: int, hint: str) -> None:
+    """Check that what is compared has one size d."""
+    if left != right:
+        fail(f"queries and keys must share their last dimension d: {left} and {right}", arrays, hint)
+
+
+def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Return (dtype to compute in, dtype to give back): law 7."""
+    try:
+        result = np.result_type(*(a.dtype for a in arrays))
+    except TypeError:  # two half types that have no common half type
+        result = np.dtype(np.float32)
+    if is_half(result):
+        return np.dtype(np.float32), result
+    if result.kind != "f" or result.itemsize > 8:
+        result = np.dtype(np.float64)
+    result = result.newbyteorder("=")
+    return result, result
+
+
+def number(name: str, value: Any, *, positive: bool = False) -> float:
+    """Return a finite Python float."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        fail(f"{name} must be a number. Got {value!r} instead.", kind=TypeError)
+    if not math.isfinite(result):
+        fail(f"{name} must be finite. Got {result!r} instead.")
+    if positive and result <= 0:
+        fail(f"{name} must be greater than 0. Got {result!r} instead.")
+    return result
+
+
+def whole(name: str, value: Any, least: int = 0) -> int:
+    """Return a Python int that is at least `least`."""
+    try:
+        result = operator.index(value)
+    except TypeError:
+        fail(f"{name} must be a whole number. Got {value!r} instead.", kind=TypeError)
+    if result < least:
+        fail(f"{name} must be at least {least}. Got {result} instead.")
+    return result
+
+
+def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
+    """Return an int64 array from whole numbers."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" and array.size:
+        fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
+    if least is not None and array.size and int(array.min()) < least:
+        fail(f"{name} must be at least {least}. Got {int(array.min())} instead.")
+    return array.astype(np.int64)
+
+
+def choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Check a name against the known ones."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        one_of(name, value, known)
+
+
+def broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], letters: str, hint: str = "") -> None:
+    """Check that an option's shape broadcasts to the shape it is used at, without enlarging it."""
+    try:
+        fits = np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
+
+
+def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
+    """Return a learned parameter as a floating array of so many dimensions."""
+    array = numeric(name, value)
+    if array.ndim != ndim:
+        fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
+    return array if array.dtype.kind == "f" or is_half(array.dtype) else array.astype(np.float64)
+
+
+def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Check the array that a result is to be written into."""
+    if not isinstance(out, np.ndarray):
+        fail(f"out must be an array. Got {type(out).__name__} instead.", kind=TypeError)
+    if out.shape != shape or out.dtype != dtype:
+        fail(f"out must have shape {shape} and dtype {dtype}. Got shape {out.shape} and dtype {out.dtype} instead.")
+    if not out.flags.writeable:
+        fail("out must be writeable. Got a read-only array instead.")

@@ -1,0 +1,134 @@
+"""How queries, keys and values of any leading dimensions lie beside each other.
+
+Leading dimensions broadcast as in ``np.matmul``. Where there are fewer key heads than query heads, the query heads are
+split into (key heads, group), so that a group of queries broadcasts over its one key head: query head i reads key
+head i // group. After that there is nothing special about grouped heads, here or in any kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The leading dimensions and lengths of one attention.
+
+    lead: leading dimensions as users see them; split: (key heads, group) or None; n, m: numbers of queries and keys.
+    """
+
+    lead: tuple[int, ...]
+    split: tuple[int, int] | None
+    n: int
+    m: int
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """Leading dimensions with the query heads split into (key heads, group)."""
+        return self.lead if self.split is None else (*self.lead[:-1], *self.split)
+
+    @property
+    def items(self) -> int:
+        """Number of separate n x m problems."""
+        return math.prod(self.lead)
+
+    def per_query_head(self, array: Array, trailing: int) -> Array:
+        """View an array whose leading dimensions are those of the queries in the inner form."""
+        if self.split is None or array.ndim == trailing:
+            return array
+        axis = array.ndim - trailing - 1
+        heads = (1, 1) if array.shape[axis] == 1 else self.split
+        return array.reshape(*array.shape[:axis], *heads, *array.shape[axis + 1 :])
+
+    def per_key_head(self, array: Array) -> Array:
+        """View keys or values in the inner form."""
+        return array if self.split is None or array.ndim == 2 else np.expand_dims(array, -3)
+
+    def check(self, name: str, array: Array, trailing: tuple[int, ...], letters: str) -> None:
+        """Check that an option (a mask, a bias, lengths) broadcasts to these leading dimensions and this trailing shape."""
+        _check.broadcast(name, array.shape, (*self.lead, *trailing), letters)
+
+
+def layout(queries: Array, keys: Array, values: Array) -> Layout:
+    """Work out the leading dimensions of an attention, or say why they do not fit."""
+    shapes = {"queries": queries, "keys": keys, "values": values}
+    lead_q, lead_k, lead_v = queries.shape[:-2], keys.shape[:-2], values.shape[:-2]
+    n, m = queries.shape[-2], keys.shape[-2]
+    try:
+        return Layout(np.broadcast_shapes(lead_q, lead_k, lead_v), None, n, m)
+    except ValueError:
+        pass
+    try:
+        lead_kv = np.broadcast_shapes(lead_k, lead_v)
+        outer = np.broadcast_shapes(lead_q[:-1], lead_kv[:-1])
+    except ValueError:
+        _check.fail(f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}", shapes)
+    heads_q, heads_kv = lead_q[-1], lead_kv[-1]
+    if not heads_kv or heads_q % heads_kv:
+        _check.fail(
+            f"the number of query heads must be a multiple of the number of key heads: {heads_q} and {heads_kv}",
+            shapes,
+            "heads are the last leading dimension; query head i reads key head i // group",
+        )
+    return Layout((*outer, heads_q), (heads_kv, heads_q // heads_kv), n, m)
+
+
+class Items:
+    """An array of shape (lead..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
+
+    `source[g]` says which stored array item g reads. Gradients are collected in the same way: what several items read
+    gets the sum of what they give.
+    """
+
+    def __init__(self, array: Array, inner: tuple[int, ...]) -> None:
+        self.array = array
+        self.lead = array.shape[:-2]
+        stored = np.arange(math.prod(self.lead)).reshape(self.lead)
+        self.source: NDArray[np.intp] = np.broadcast_to(stored, inner).reshape(-1)
+        self.flat = self._flat()
+
+    def _flat(self) -> Array | None:
+        """View as (stored, a, b) where the strides allow it."""
+        sizes = [(size, stride) for size, stride in zip(self.lead, self.array.strides) if size > 1]
+        if any(inner[0] * inner[1] != outer[1] for outer, inner in zip(sizes, sizes[1:])) or not self.array.size:
+            return None
+        step = sizes[-1][1] if sizes else 0
+        shape = (math.prod(self.lead), *self.array.shape[-2:])
+        strides = (step, *self.array.strides[-2:])
+        return np.lib.stride_tricks.as_strided(self.array, shape, strides, writeable=False)
+
+    def block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
+        """Return the part (items or 1, rows, columns), without copying where that is possible."""
+        source = self.source[items]
+        first, count = int(source[0]), len(source)
+        if (source == first).all():
+            picked: Any = slice(first, first + 1)
+        elif int(source[-1]) == first + count - 1 and (np.diff(source) == 1).all():
+            picked = slice(first, first + count)
+        else:
+            picked = source
+        if self.flat is not None:
+            return self.flat[picked, rows, columns]
+        index = np.arange(picked.start, picked.stop) if isinstance(picked, slice) else picked
+        part: Array = self.array[..., rows, columns][np.unravel_index(index, self.lead)] if self.lead else self.array[None, rows, columns]
+        return part
+
+    def add(self, total: Array, items: slice, rows: slice, part: Array) -> None:
+        """Add (items, rows, b) to the gradient `total` (stored, a, b), in the order of the items."""
+        source = self.source[items]
+        if len(source) == 1 or (np.diff(source) > 0).all():
+            total[source, rows] += part
+        else:
+            for stored, piece in zip(source, part):
+                total[stored, rows] += piece

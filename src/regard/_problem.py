@@ -1,0 +1,82 @@
+"""An attention whose arguments have all been checked: what the definition and every kernel start from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._layout import Layout, layout
+from regard.mask import Ask, Mask, MaskLike, as_mask, window
+from regard.position import BiasLike, BoundBias, bind_bias
+from regard.scores import Score, ScoreLike, as_score
+from regard.weights import NormalizeLike, as_normalize, local_m, local_p
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The arguments of one attention, checked and fitted to each other."""
+
+    queries: Array
+    keys: Array
+    values: Array
+    layout: Layout
+    score: Score | Callable[[Any, Any], Any]
+    ask: Ask | None
+    bias: BoundBias | None
+    scale: float
+    softcap: float | None
+    normalize: NormalizeLike
+    compute: np.dtype[Any]
+    result: np.dtype[Any]
+
+
+def prepare(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    score: ScoreLike,
+    mask: MaskLike | None,
+    bias: BiasLike | None,
+    scale: float | None,
+    softcap: float | None,
+    normalize: NormalizeLike,
+) -> Problem:
+    """Check all arguments, before anything is computed."""
+    q, k, v = _check.three(queries, keys, values)
+    scorer = as_score(score)
+    if isinstance(scorer, Score):
+        scorer.check({"queries": q, "keys": k, "values": v})
+    shape = layout(q, k, v)
+    compute, result = _check.dtypes(q, k, v)
+    if scale is None:
+        scale = scorer.scale(q.shape[-1]) if isinstance(scorer, Score) else 1.0
+    who: Mask | None = None if mask is None else as_mask(mask)
+    normalize = as_normalize(normalize)
+    if isinstance(normalize, local_m):
+        near = window(normalize.width, normalize.width, normalize.align)  # type: ignore[arg-type]
+        who, normalize = (near if who is None else who & near), "softmax"
+    if isinstance(normalize, local_p):
+        _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
+    return Problem(
+        q,
+        k,
+        v,
+        shape,
+        scorer,
+        None if who is None else who.bind(shape),
+        bind_bias(bias, shape, compute),
+        _check.number("scale", scale),
+        None if softcap is None else _check.number("softcap", softcap, positive=True),
+        normalize,
+        compute,
+        result,
+    )

@@ -1,0 +1,378 @@
+"""The fast door: the same function as `attend`, by blocks, with gradients, in parts.
+
+Nothing here builds an n x m array, for any option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._problem import Problem, prepare
+from regard.context import remember
+from regard.kernels import blocked
+from regard.mask import MaskLike
+from regard.position import BiasLike, bind_bias
+from regard.scores import Differentiable, Score, ScoreLike
+from regard.weights import NormalizeLike, local_p
+
+__all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
+
+Array = NDArray[Any]
+KERNELS = ("auto", "blocked")
+
+
+def attention(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+    kernel: str = "auto",
+    threads: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Attend, and return the context only: ``attend(...).context`` without ever building the n x m arrays.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        What is looked for.
+    keys : array (..., m, d)
+        What the queries are compared with.
+    values : array (..., m, e)
+        What is summed up.
+    score, mask, bias, scale, softcap, normalize
+        As for `attend`. Score functions of the user's are called on blocks (items, n', d), (items, m', d').
+    kernel : {"auto", "blocked"}
+        "blocked" is the NumPy kernel; "auto" takes the fastest there is. A kernel asked for by name is never replaced.
+    threads : int, optional
+        Threads to use; by default one for each processor where the work is worth it. The result is the same to the bit.
+    out : array (..., n, e), optional
+        Where to write the result; of exactly its shape and dtype.
+
+    Returns
+    -------
+    array (..., n, e)
+        In the dtype of the inputs (integers give float64). A query that sees nothing gets 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any computation, with the rule, all shapes and a hint.
+
+    References
+    ----------
+    Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory".
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> regard.attention([[1.0, 0.0]], np.eye(2), [[10.0], [20.0]], scale=np.log(3))
+    array([[12.5]])
+    """
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    _check_kernel(kernel, threads)
+    if out is not None:
+        _check.output(out, _context_shape(problem), problem.result)
+    remember(problem)
+    context, _ = blocked.forward(problem, threads)
+    result = context.reshape(_context_shape(problem)).astype(problem.result, copy=False)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _check_kernel(kernel: str, threads: int | None) -> None:
+    _check.choice("kernel", kernel, KERNELS)
+    if threads is not None:
+        _check.whole("threads", threads, least=1)
+
+
+def _context_shape(p: Problem) -> tuple[int, ...]:
+    return (*p.layout.lead, p.layout.n, p.values.shape[-1])
+
+
+class Gradients(NamedTuple):
+    """Gradients of one attention, each in the shape of what it belongs to.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        Gradient of the queries.
+    keys : array (..., m, d)
+        Gradient of the keys.
+    values : array (..., m, e)
+        Gradient of the values.
+    bias : array or None
+        Gradient of the bias array, of the slopes of `alibi` or of the table of `t5_buckets`.
+    score : dict of str to array
+        Gradients of the score's learned arrays, by their argument names.
+    normalize : dict of str to array
+        ``positions`` for `local_p`.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> _, pullback = regard.attention_vjp(np.eye(2), np.eye(2), np.eye(2))
+    >>> pullback(np.ones((2, 2))).values.round(3)
+    array([[1., 1.],
+           [1., 1.]])
+    """
+
+    queries: Array
+    keys: Array
+    values: Array
+    bias: Array | None
+    score: dict[str, Array]
+    normalize: dict[str, Array]
+
+
+def attention_vjp(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+    kernel: str = "auto",
+    threads: int | None = None,
+) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
+    """Attend, and return the context with its pullback: the function that takes a gradient of the context back.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        What is looked for.
+    keys : array (..., m, d)
+        What the queries are compared with.
+    values : array (..., m, e)
+        What is summed up.
+    score, mask, bias, scale, softcap, normalize, kernel, threads
+        As for `attention`. A score function of the user's needs a method ``vjp`` (`regard.scores.Differentiable`).
+
+    Returns
+    -------
+    context : array (..., n, e)
+        As from `attention`.
+    pullback : function
+        ``pullback(dcontext (..., n, e)) -> Gradients``. The inputs must not be changed before it is called. Extra
+        memory grows with n + m, not with n m. The gradient of "hard" with respect to the scores is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any computation, with the rule, all shapes and a hint.
+
+    References
+    ----------
+    Dao et al. 2022, "FlashAttention", algorithm 4; Martins and Astudillo 2016, eq. 14; Peters et al. 2019, eq. 14.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> context, pullback = regard.attention_vjp([[1.0]], [[0.0], [0.0]], [[1.0], [3.0]])
+    >>> context
+    array([[2.]])
+    >>> pullback([[1.0]]).keys
+    array([[-0.5],
+           [ 0.5]])
+    """
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    _check_kernel(kernel, threads)
+    if not isinstance(problem.score, (Score, Differentiable)):
+        _check.fail(
+            "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
+            hint="see regard.scores.Differentiable",
+            kind=TypeError,
+        )
+    remember(problem)
+    context, statistic = blocked.forward(problem, threads)
+
+    def pullback(dcontext: ArrayLike) -> Gradients:
+        return _gradients(problem, bias, context, statistic, dcontext, threads)
+
+    return context.reshape(_context_shape(problem)).astype(problem.result), pullback
+
+
+def _gradients(
+    p: Problem, bias: BiasLike | None, context: Array, statistic: Array, dcontext: ArrayLike, threads: int | None
+) -> Gradients:
+    """Run the backward kernel and give every gradient the shape and dtype of what it belongs to."""
+    given = _check.numeric("dcontext", dcontext)
+    if given.shape != _context_shape(p):
+        _check.fail(f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead.")
+    fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
+    p = Problem(**{**p.__dict__, "bias": fresh})
+    flat = given.astype(p.compute, copy=False).reshape(context.shape)
+    dqueries, dkeys, dvalues, named, dpositions = blocked.backward(p, context, statistic, flat, threads)
+    return Gradients(
+        _as(dqueries.reshape(p.queries.shape), p.queries, p),
+        _as(dkeys.reshape(p.keys.shape), p.keys, p),
+        _as(dvalues, p.values, p),
+        None if fresh is None else fresh.gradient(),
+        {name: np.asarray(gradient) for name, gradient in named.items()},
+        _position_gradient(p, dpositions),
+    )
+
+
+def _as(gradient: Array, of: Array, p: Problem) -> Array:
+    """Return a gradient in the dtype of what it belongs to, if that can hold one."""
+    dtype = of.dtype if of.dtype.kind == "f" or _check.is_half(of.dtype) else p.compute
+    return gradient.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]:
+    if dpositions is None:
+        return {}
+    assert isinstance(p.normalize, local_p)
+    shape = p.normalize.positions.shape
+    full = dpositions.reshape(*p.layout.lead, p.layout.n)
+    full = full.sum(axis=tuple(range(full.ndim - len(shape))))
+    stretched = tuple(i for i, size in enumerate(shape) if size == 1)
+    return {"positions": np.asarray(full.sum(axis=stretched, keepdims=True)).reshape(shape)}
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The attention over some of the keys, in the form that can be merged with the others'.
+
+    Parameters
+    ----------
+    context : array (..., n, e)
+        Context over these keys alone; float32 for half precision inputs, so that merging rounds once.
+    lse : array (..., n)
+        Log-sum-exp of these keys' logits: how much the part weighs; -inf for a part that is not seen.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> part = regard.partial(np.zeros((1, 1)), np.zeros((4, 1)), np.ones((4, 2)))
+    >>> part.context, np.exp(part.lse).round(12)
+    (array([[1., 1.]]), array([4.]))
+    """
+
+    context: Array
+    lse: Array
+
+
+def partial(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    kernel: str = "auto",
+    threads: int | None = None,
+) -> Partial:
+    """Attend to a part of the keys; `merge` makes the whole of the parts.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        All queries.
+    keys : array (..., m, d)
+        Some of the keys; none of them (m = 0) is a part too.
+    values : array (..., m, e)
+        Their values.
+    score, mask, bias, scale, softcap, kernel, threads
+        As for `attention`; mask and bias are those of this part.
+
+    Returns
+    -------
+    Partial
+        context (..., n, e) and lse (..., n).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any computation, with the rule, all shapes and a hint.
+
+    References
+    ----------
+    Dao et al. 2023, "Flash-Decoding for long-context inference".
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> q, k, v = np.eye(3), np.eye(3), np.arange(9.0).reshape(3, 3)
+    >>> parts = regard.partial(q, k[:1], v[:1]), regard.partial(q, k[1:], v[1:])
+    >>> np.allclose(regard.merge(*parts).context, regard.attention(q, k, v))
+    True
+    """
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax")
+    _check_kernel(kernel, threads)
+    remember(problem)
+    context, lse = blocked.forward(problem, threads)
+    return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
+
+
+def merge(*parts: Partial) -> Partial:
+    """Merge the attention over disjoint parts of the keys into the attention over all of them.
+
+    ``lse = log sum_p exp(lse_p)``, ``context = sum_p exp(lse_p - lse) context_p``: a commutative monoid whose neutral
+    element is any part that sees nothing (lse -inf).
+
+    Parameters
+    ----------
+    parts : Partial
+        One or more parts of the same shape, in any order.
+
+    Returns
+    -------
+    Partial
+        To be merged further, or read.
+
+    Raises
+    ------
+    ValueError
+        If there is no part or the shapes differ.
+
+    References
+    ----------
+    Rabe and Staats 2021, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> one, two = regard.Partial(np.array([[1.0]]), np.array([0.0])), regard.Partial(np.array([[4.0]]), np.array([np.log(2)]))
+    >>> regard.merge(one, two).context
+    array([[3.]])
+    """
+    if not parts:
+        _check.fail("merge needs at least one part: 0", hint="a part without keys is the neutral element")
+    for part in parts:
+        if not isinstance(part, Partial):
+            _check.fail(f"merge takes Partial objects. Got {type(part).__name__} instead.", hint="regard.partial(...)", kind=TypeError)
+        if part.context.shape != parts[0].context.shape or part.lse.shape != parts[0].lse.shape:
+            _check.fail(f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}")
+    with np.errstate(all="ignore"):
+        lse = np.stack([part.lse for part in parts])
+        top = lse.max(0)
+        share = np.exp(lse - np.where(np.isneginf(top), 0, top))
+        total = share.sum(0)
+        share /= np.where(total == 0, 1, total)
+        context = sum(np.where(w[..., None] == 0, 0, w[..., None] * part.context) for w, part in zip(share, parts))
+        return Partial(np.asarray(context), np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total)))

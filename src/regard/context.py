@@ -1,0 +1,254 @@
+"""Step 3, and the definition of attention: scores, weights, context.
+
+`attend` is what attention *is* in this package. It keeps everything it computes. The fast paths are judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check, weights
+from regard._problem import Problem, prepare
+from regard.mask import MaskLike
+from regard.position import BiasLike
+from regard.scores import ScoreLike
+from regard.weights import NormalizeLike, local_p
+
+__all__ = ["Attention", "attend", "record"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """All that one attention computed.
+
+    Parameters
+    ----------
+    scores : array (..., n, m)
+        What the score function says: not yet scaled, capped, biased or masked.
+    logits : array (..., n, m)
+        What step two saw: ``softcap(scores * scale) + bias``, and -inf where the mask forbids.
+    weights : array (..., n, m)
+        Rows sum to 1, or to 0 where nothing is seen.
+    context : array (..., n, e)
+        The weighted sums of the values, in the dtype of the inputs.
+    lse : array (..., n)
+        Log-sum-exp of the logits; -inf where nothing is seen.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> attention = regard.attend([[1.0, 0.0]], np.eye(2), [[10.0], [20.0]], scale=np.log(3))
+    >>> attention.scores, attention.weights, attention.context
+    (array([[1., 0.]]), array([[0.75, 0.25]]), array([[12.5]]))
+    """
+
+    scores: Array
+    logits: Array
+    weights: Array
+    context: Array
+    lse: Array
+
+    def __repr__(self) -> str:
+        return f"Attention(weights {self.weights.shape}, context {self.context.shape}, {self.context.dtype})"
+
+
+_recording: ContextVar[list[Attention] | None] = ContextVar("regard_recording", default=None)
+
+
+@contextmanager
+def record() -> Iterator[list[Attention]]:
+    """Keep every attention that is computed inside the block, by whichever door: so any model can be looked into.
+
+    Returns
+    -------
+    context manager giving a list of Attention
+        It grows as attentions are computed; each holds its n x m arrays, computed by the definition.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> with regard.record() as seen:
+    ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    >>> seen[0].weights.round(2)
+    array([[0.67, 0.33],
+           [0.33, 0.67]])
+    """
+    seen: list[Attention] = []
+    token = _recording.set(seen)
+    try:
+        yield seen
+    finally:
+        _recording.reset(token)
+
+
+def remember(problem: Problem) -> None:
+    """Compute and keep the whole attention if a `record` block is open."""
+    seen = _recording.get()
+    if seen is not None:
+        seen.append(define(problem))
+
+
+def attend(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    /,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    normalize: NormalizeLike = "softmax",
+) -> Attention:
+    """Attend, and keep every step: scores, logits, weights, context. ::
+
+        logits  = softcap * tanh(score(queries, keys) * scale / softcap) + bias, -inf where the mask forbids
+        weights = normalize(logits)
+        context = weights @ values
+
+    Letters: n queries, m keys, d compared size, e value size; leading dimensions ``...`` broadcast as in ``np.matmul``
+    and the last of them are heads. Fewer key heads than query heads (a divisor): query head i reads key head i // group.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        What is looked for.
+    keys : array (..., m, d)
+        What the queries are compared with.
+    values : array (..., m, e)
+        What is summed up.
+    score : str, regard.scores object or function
+        "scaled_dot", "dot", "cosine", an object such as ``scores.additive(...)``, or any function of queries and keys
+        whose value for a pair depends on that pair alone.
+    mask : bool array broadcasting to (..., n, m) or regard.mask object, optional
+        True = may see. What may not be seen has no influence at all.
+    bias : array broadcasting to (..., n, m), ``position.alibi`` or ``position.t5_buckets``, optional
+        Added to the scaled scores; -inf hides.
+    scale : float, optional
+        Factor on the scores; 1 / sqrt(d) for "scaled_dot" and 1 for all others by default.
+    softcap : float, optional
+        Bound on the size of the scaled scores, ``softcap * tanh(x / softcap)``.
+    normalize : str, ``weights.local_m`` or ``weights.local_p``
+        "softmax", "sparsemax", "entmax15" or "hard".
+
+    Returns
+    -------
+    Attention
+        scores, logits, weights (..., n, m), context (..., n, e), lse (..., n). float16 and bfloat16 are computed in
+        float32 and only the context is rounded back; integers are computed in float64.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any computation, with the rule, all shapes and a hint.
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015; Vaswani et al. 2017, eq. 1.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> words = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+    >>> attention = regard.attend(words, words, words)
+    >>> attention.scores[2]
+    array([1., 1., 2., 0.])
+    >>> attention.weights.sum(axis=-1)
+    array([1., 1., 1., 1.])
+    """
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    attention = define(problem)
+    seen = _recording.get()
+    if seen is not None:
+        seen.append(attention)
+    return attention
+
+
+def define(p: Problem) -> Attention:
+    """The three steps."""
+    queries = p.layout.per_query_head(p.queries.astype(p.compute, copy=False), 2)
+    keys = p.layout.per_key_head(p.keys.astype(p.compute, copy=False))
+    values = p.layout.per_key_head(p.values.astype(p.compute, copy=False))
+    with np.errstate(all="ignore"):  # a NaN or inf in the input is in the output: that is the message
+        scores = _scores(p, queries, keys)
+        logits = _logits(p, scores)
+        weight = _weights(p, logits)
+        context = _context(weight, values, ~np.isneginf(logits))
+        lse = _log_sum_exp(logits)
+    lead, n, m = p.layout.lead, p.layout.n, p.layout.m
+    return Attention(
+        scores.reshape(*lead, n, m),
+        logits.reshape(*lead, n, m),
+        weight.reshape(*lead, n, m),
+        context.reshape(*lead, n, values.shape[-1]).astype(p.result, copy=False),
+        lse.reshape(*lead, n),
+    )
+
+
+def _scores(p: Problem, queries: Array, keys: Array) -> Array:
+    """Step 1."""
+    scores = np.asarray(p.score(queries, keys))
+    shape = (*p.layout.inner, p.layout.n, p.layout.m)
+    _check.broadcast("score(queries, keys)", scores.shape, shape, "(..., n, m)")
+    return np.broadcast_to(scores, shape).astype(p.compute, copy=False)
+
+
+def _logits(p: Problem, scores: Array) -> Array:
+    """Scale, cap, bias and mask."""
+    logits = scores * p.compute.type(p.scale)
+    if p.softcap is not None:
+        logits = p.compute.type(p.softcap) * np.tanh(logits / p.compute.type(p.softcap))
+    everything = (slice(0, p.layout.items), slice(0, p.layout.n), slice(0, p.layout.m))
+    if not logits.size:
+        return logits
+    if p.bias is not None:
+        added = np.broadcast_to(p.bias.block(*everything), (p.layout.items, p.layout.n, p.layout.m)).reshape(logits.shape)
+        logits = np.where(np.isneginf(added), -np.inf, logits + added)
+    if p.ask is not None:
+        seen = np.broadcast_to(p.ask(*everything), (p.layout.items, p.layout.n, p.layout.m)).reshape(logits.shape)
+        logits = np.where(seen, logits, -np.inf)
+    return logits
+
+
+def _weights(p: Problem, logits: Array) -> Array:
+    """Step 2."""
+    if isinstance(p.normalize, str):
+        return weights.NAMED[p.normalize](logits)
+    assert isinstance(p.normalize, local_p)
+    positions = p.layout.per_query_head(np.broadcast_to(p.normalize.positions, (*p.normalize.positions.shape[:-1], p.layout.n)), 1)
+    distance = p.normalize.distance(positions, p.layout.m)
+    near = np.where(np.abs(distance) <= p.normalize.width, logits, -np.inf)
+    return (weights.softmax(near) * p.normalize.gauss(distance)).astype(p.compute, copy=False)
+
+
+def _context(weight: Array, values: Array, seen: Array) -> Array:
+    """Step 3: weight @ values, in which a value that is not seen takes no part, whatever it is."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return weight @ values
+    see = seen.astype(weight.dtype)
+    plus, minus, lost = ((see @ what.astype(weight.dtype)) > 0 for what in (np.isposinf(values), np.isneginf(values), np.isnan(values)))
+    context: Array = weight @ np.where(finite, values, 0)
+    context = np.where(plus, context + np.inf, context)
+    context = np.where(minus, context - np.inf, context)
+    return np.where(lost, np.nan, context)
+
+
+def _log_sum_exp(logits: Array) -> Array:
+    from scipy import special
+
+    if not logits.size:
+        return np.full(logits.shape[:-1], -np.inf, logits.dtype)
+    return np.asarray(special.logsumexp(logits, axis=-1)).astype(logits.dtype, copy=False)
+
+

@@ -1,0 +1,528 @@
+"""The NumPy kernel: attention by blocks with an online softmax, forward and backward, never building n x m.
+
+For a tile of queries the kernel walks over blocks of keys, skips those that nobody in the tile sees, and keeps for every
+query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
+calculation for softmax"; Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory"). The backward pass computes
+the logits of each block again from the saved log-sum-exp (Dao et al. 2022, "FlashAttention", algorithm 4).
+
+Layout of a block: (items, keys, lanes), see `pairs`. How large blocks are depends on m, d and e but not on n, the
+batch or the threads; how many queries and items a tile takes depends on what fits, and does not touch the bits.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard._layout import Items
+from regard._problem import Problem
+from regard.kernels import pairs as pairing
+from regard.kernels.pairs import LANES, PRODUCT, Named, Pairs, contiguous, grouped, lanes_of, rows_of
+from regard.mask import Answer
+from regard.weights import local_p
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+TILE = 1 << 17  # numbers in the block that a thread works on
+WORTH = 1 << 22  # multiplications from which threads pay
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of blocks: keys at a time, queries at a time, items at a time."""
+
+    columns: int
+    rows: int
+    items: int
+
+
+def _floor_lanes(size: float) -> int:
+    return max(int(size) // LANES * LANES, LANES)
+
+
+def plan_forward(p: Problem, pairs: Pairs) -> Plan:
+    """Choose block sizes for the forward pass."""
+    widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
+    columns = min(_floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1))
+    strip = columns if p.normalize == "softmax" or isinstance(p.normalize, local_p) else p.layout.m
+    return _plan(p, pairs, columns, strip, 128)
+
+
+def plan_backward(p: Problem, pairs: Pairs) -> Plan:
+    """Choose block sizes for the backward pass: products over the queries want short tiles."""
+    widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
+    columns = min(_floor_lanes(min(PRODUCT / (64 * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1))
+    return _plan(p, pairs, columns, columns, 64)
+
+
+def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) -> Plan:
+    rows = min(-(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, strip)))
+    real = min(rows, p.layout.n)
+    widest = max(p.values.shape[-1], pairs.left.shape[-1])
+    held = max(rows * strip, real * columns * pairs.depth, rows * widest, 1)
+    return Plan(columns, rows, max(min(TILE // held, p.layout.items), 1))
+
+
+def _slices(length: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def thread_count(p: Problem, threads: int | None) -> int:
+    """Return how many threads to use: as asked, or as many as there are processors where that pays."""
+    if threads is not None:
+        return threads
+    work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1] + 8)
+    if work < WORTH:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
+    """Do the tasks on so many threads; results come in the order of the tasks."""
+
+    def quiet(task: T) -> R:
+        with np.errstate(all="ignore"):  # NumPy keeps this per thread
+            return work(task)
+
+    if min(threads, len(tasks)) <= 1:
+        yield from map(quiet, tasks)
+        return
+    pool = ThreadPoolExecutor(min(threads, len(tasks)), "regard")
+    try:
+        yield from pool.map(quiet, tasks)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Kernel:
+    """One attention, ready to be computed tile by tile."""
+
+    def __init__(self, p: Problem) -> None:
+        self.p = p
+        self.queries, self.keys = p.queries.astype(p.compute, copy=False), p.keys.astype(p.compute, copy=False)
+        self.values = p.values.astype(p.compute, copy=False)
+        with np.errstate(all="ignore"):
+            self.pairs = pairing.make(p, self.queries, self.keys)
+        self.values_items = Items(p.layout.per_key_head(self.values), p.layout.inner)
+        self.tainted = not _finite(self.values)
+        self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
+        self.near = self._near()
+
+    def _near(self) -> Array | None:
+        """Return the predicted places (items, n) of a local-p window."""
+        p = self.p
+        if not isinstance(p.normalize, local_p):
+            return None
+        places = p.normalize.positions.astype(p.compute)
+        places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
+        return np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n)).reshape(-1, p.layout.n)
+
+    def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
+        """Answer who sees whom in a block."""
+        answer: Answer = True if self.p.ask is None else self.p.ask(items, rows, columns)
+        if self.near is None or answer is False:
+            return answer
+        assert isinstance(self.p.normalize, local_p)
+        near = np.abs(self._distance(items, rows, columns)) <= self.p.normalize.width
+        return near if answer is True else near & answer
+
+    def _distance(self, items: slice, rows: slice, columns: slice) -> Array:
+        """Return key place minus predicted place (items, queries, keys)."""
+        assert self.near is not None
+        places = np.arange(columns.start, columns.stop, dtype=self.p.compute)
+        return places - self.near[items, rows, None]
+
+    def gauss(self, items: slice, rows: slice, columns: slice, lanes: int) -> Array:
+        """Return the factor of local-p after the softmax (items, keys, lanes)."""
+        assert isinstance(self.p.normalize, local_p)
+        factor = np.exp(-2 * (self._distance(items, rows, columns) / self.p.compute.type(self.p.normalize.width)) ** 2)
+        return _to_lanes(factor, lanes)
+
+    def logits(self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None) -> Array | None:
+        """Return the logits of a block (items, keys, lanes), -inf where not seen, or None where nobody sees anything."""
+        p = self.p
+        seen = self.seen(items, rows, columns)
+        if seen is False:
+            return None
+        block = self.pairs.block(left, self.pairs.right_items.block(items, columns))
+        block *= p.compute.type(p.scale)
+        if p.softcap is not None:
+            block /= p.compute.type(p.softcap)
+            np.tanh(block, out=block)
+            if tanh is not None:
+                tanh.append(block.copy())
+            block *= p.compute.type(p.softcap)
+        t = rows.stop - rows.start
+        real = block[:, :, :t]
+        if p.bias is not None:
+            bias = p.bias.block(items, rows, columns).swapaxes(1, 2)
+            real += bias
+            np.copyto(real, -np.inf, where=np.isneginf(bias))
+        if seen is not True:
+            np.copyto(real, -np.inf, where=~seen.swapaxes(1, 2))
+        block[:, :, t:] = -np.inf
+        return block
+
+    def hides(self, rows: slice, lanes: int) -> bool:
+        """Whether blocks of these rows can hold pairs that are not seen."""
+        return self.p.ask is not None or self.near is not None or self.p.bias is not None or rows.stop - rows.start < lanes
+
+
+def _finite(x: Array) -> bool:
+    """Whether all numbers are finite; the sum is a quick witness for it."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+
+
+def _to_lanes(rows: Array, lanes: int) -> Array:
+    """Copy (items, t, keys) to (items, keys, lanes)."""
+    out = np.zeros((len(rows), rows.shape[2], lanes), rows.dtype)
+    out[:, :, : rows.shape[1]] = rows.swapaxes(1, 2)
+    return out
+
+
+def _times_values(values: Array, weights: Array) -> Array:
+    """Return values (items or 1, keys, e) summed by weights (items, keys, lanes): (items, groups, e, 16)."""
+    summed: Array = contiguous(values).swapaxes(1, 2)[:, None] @ grouped(weights)
+    return summed
+
+
+def _per_lane(row: Array) -> Array:
+    """View (items, 1, lanes) as (items, groups, 1, 16)."""
+    return grouped(row)
+
+
+class Taint:
+    """Counts of the values +inf, -inf and NaN that each query sees, so that no others reach its context."""
+
+    def __init__(self) -> None:
+        self.counts: list[Any] = [0, 0, 0]
+
+    def split(self, values: Array, seen: Array) -> Array:
+        """Count, and return the values with 0 in place of what is not finite."""
+        for i, bad in enumerate((np.isposinf(values), np.isneginf(values), np.isnan(values))):
+            self.counts[i] = self.counts[i] + _times_values(bad.astype(values.dtype), seen.astype(values.dtype))
+        return np.where(np.isfinite(values), values, 0)
+
+    def put(self, context: Array) -> Array:
+        """Return the context with what was counted."""
+        plus, minus, lost = (np.asarray(count) > 0 for count in self.counts)
+        context = np.where(plus, context + np.inf, context)
+        context = np.where(minus, context - np.inf, context)
+        return np.where(lost, np.nan, context)
+
+
+def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
+    """Compute context (items, n, e) and the row statistic (items, n): log-sum-exp, threshold or index of the largest."""
+    context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
+    statistic = np.full((p.layout.items, p.layout.n), -np.inf, p.compute)
+    if not statistic.size or not p.layout.m:
+        return context, statistic
+    kernel = Kernel(p)
+    plan = plan_forward(p, kernel.pairs)
+    tile = _online if p.normalize == "softmax" or kernel.near is not None else _strip
+
+    def work(task: tuple[slice, slice]) -> None:
+        items, rows = task
+        found, row = tile(kernel, plan, items, rows)
+        t = rows.stop - rows.start
+        context[items, rows], statistic[items, rows] = rows_of(found, t), row[:, 0, :t]
+
+    tasks = [(items, rows) for items in _slices(p.layout.items, plan.items) for rows in _slices(p.layout.n, plan.rows)]
+    for _ in _each(work, tasks, thread_count(p, threads)):
+        pass
+    return context, statistic
+
+
+def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
+    """Attend for a tile, block by block: context (items, groups, e, 16) and log-sum-exp (items, 1, lanes)."""
+    p = kernel.p
+    left = kernel.pairs.left_items.block(items, rows)
+    left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
+    lanes = -(-left.shape[1] // LANES) * LANES
+    top = np.full((len(left), 1, lanes), -np.inf, p.compute)
+    total = np.zeros_like(top)
+    context: Any = np.zeros((len(left), lanes // LANES, p.values.shape[-1], LANES), p.compute)
+    taint = Taint() if kernel.tainted else None
+    for columns in _slices(p.layout.m, plan.columns):
+        block = kernel.logits(left, items, rows, columns)
+        if block is None:
+            continue
+        values = kernel.values_items.block(items, columns)
+        if taint is not None:
+            values = taint.split(values, ~np.isneginf(block))
+        higher = np.maximum(top, block.max(1, keepdims=True))
+        safe = np.where(np.isneginf(higher), 0, higher)
+        faded = np.exp(top - safe)
+        np.subtract(block, safe, out=block)
+        np.exp(block, out=block)
+        total = total * faded + block.sum(1, keepdims=True)
+        if kernel.near is not None:
+            block *= kernel.gauss(items, rows, columns, lanes)
+        context = context * _per_lane(faded) + _times_values(values, block)
+        top = higher
+    context = np.divide(context, _per_lane(total), out=np.zeros_like(context), where=_per_lane(total != 0))
+    lse = np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total))
+    return (context if taint is None else taint.put(context)), lse
+
+
+def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
+    """Attend for a tile whose step two needs whole rows: context (items, groups, e, 16) and statistic (items, 1, lanes)."""
+    p = kernel.p
+    left = kernel.pairs.left_items.block(items, rows)
+    left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
+    lanes = -(-left.shape[1] // LANES) * LANES
+    strip = np.full((len(left), p.layout.m, lanes), -np.inf, p.compute)
+    for columns in _slices(p.layout.m, plan.columns):
+        block = kernel.logits(left, items, rows, columns)
+        if block is not None:
+            strip[:, columns] = block
+    statistic = _threshold(strip, kernel.power) if kernel.power else _first_largest(strip)
+    taint = Taint() if kernel.tainted else None
+    context = np.zeros((len(left), lanes // LANES, p.values.shape[-1], LANES), p.compute)
+    for columns in _slices(p.layout.m, plan.columns):
+        block, values = strip[:, columns], kernel.values_items.block(items, columns)
+        unseen = np.isneginf(block)
+        if taint is not None:
+            values = taint.split(values, ~unseen)
+        weights, _ = _weights(kernel, block, statistic, columns)
+        np.copyto(weights, 0, where=unseen)
+        context += _times_values(values, weights)
+    return (context if taint is None else taint.put(context)), statistic
+
+
+def _largest(strip: Array) -> Array:
+    """Return each row's largest logit; NaN where that is no number to subtract."""
+    largest = strip.max(1, keepdims=True)
+    return np.where(np.isposinf(largest), np.nan, largest)
+
+
+def _threshold(strip: Array, power: int) -> Array:
+    """Return t with sum max(z / power - t, 0) ** power = 1, by Newton's method from below.
+
+    The sum is convex and falls with t, so Newton's steps only go up and never pass the root. A row stops when it has
+    arrived, whatever the rows beside it still do.
+    """
+    largest = _largest(strip) / power
+    blind = np.isneginf(largest)
+    z = strip / power - np.where(blind, 0, largest)
+    t = np.full_like(largest, -1)
+    tolerance = 4 * np.finfo(strip.dtype).eps
+    for _ in range(60):
+        above = np.maximum(z - t, 0)
+        slope = np.maximum((above if power == 2 else above > 0).sum(1, keepdims=True, dtype=strip.dtype), 1e-30)
+        step = ((above**power).sum(1, keepdims=True) - 1) / (power * slope)
+        moving = (step > tolerance) & ~blind
+        if not moving.any():
+            break
+        t = np.where(moving, t + step, t)
+    return np.where(blind, 0, largest + t)
+
+
+def _first_largest(strip: Array) -> Array:
+    """Return the index of each row's first largest logit, as a number; NaN where the row is lost."""
+    index = strip.argmax(1)[:, None].astype(strip.dtype)
+    return np.where(np.isnan(_largest(strip)), np.nan, index)
+
+
+def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> tuple[Array, Array]:
+    """Return weights of a block and g, where the gradient of the logits is g * (dweights - mean of dweights under g)."""
+    if kernel.power == 1:
+        weights = np.maximum(block - statistic, 0)
+        return weights, (weights > 0).astype(block.dtype)
+    if kernel.power == 2:
+        root = np.maximum(block / 2 - statistic, 0)
+        return root * root, root
+    if kernel.p.normalize == "hard":
+        places = np.arange(columns.start, columns.stop)[:, None]
+        weights = np.where(np.isnan(statistic), np.nan, places == statistic).astype(block.dtype)
+        return weights, np.zeros_like(weights)
+    np.subtract(block, np.where(np.isneginf(statistic), 0, statistic), out=block)
+    np.exp(block, out=block)
+    return block, block
+
+
+@dataclass
+class Collected:
+    """Gradients of one chunk of items."""
+
+    items: slice
+    left: Array
+    right: Array
+    values: Array
+    learned: Named
+    positions: Array | None
+
+
+def backward(
+    p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
+) -> tuple[Array, Array, Array, Named, Array | None]:
+    """Compute the gradients of queries, keys, values, score parameters and local-p places; the bias collects its own."""
+    kernel = Kernel(p)
+    queries, keys, dcontext_clean = (_clean(x) for x in (kernel.queries, kernel.keys, dcontext))
+    clean = kernel.pairs
+    if queries is not kernel.queries or keys is not kernel.keys:
+        clean = pairing.make(p, queries, keys)
+    totals = [np.zeros((math.prod(i.lead), *i.array.shape[-2:]), p.compute) for i in (clean.left_items, clean.right_items, kernel.values_items)]
+    learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
+    dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
+    if p.layout.items and p.layout.n and p.layout.m:
+        state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean)
+        serial = p.bias is not None or isinstance(clean, pairing.Function)  # these collect in the order of the tiles
+        tasks = _slices(p.layout.items, state.chunk)
+        for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
+            for total, where, piece in zip(totals, (clean.left_items, clean.right_items, kernel.values_items), (part.left, part.right, part.values)):
+                where.add(total, part.items, slice(None), piece)
+            for name, gradient in part.learned.items():
+                learned[name] = learned[name] + gradient if name in learned else gradient
+            if dpositions is not None:
+                dpositions[part.items] = part.positions
+    with np.errstate(all="ignore"):
+        dqueries, dkeys, named = clean.finish(totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned)
+    return dqueries, dkeys, totals[2].reshape(p.values.shape), named, dpositions
+
+
+def _clean(x: Array) -> Array:
+    """Return x with 0 in place of what is not finite: where that is seen, a NaN arrives through the weights instead."""
+    return x if _finite(x) else np.where(np.isfinite(x), x, 0)
+
+
+class Backward:
+    """What all tiles of a backward pass share."""
+
+    def __init__(self, kernel: Kernel, clean: Pairs, context: Array, statistic: Array, dcontext: Array, dclean: Array) -> None:
+        self.kernel, self.clean, self.context, self.statistic = kernel, clean, context, statistic
+        self.dcontext, self.dclean = dcontext, dclean
+        self.plan = plan_backward(kernel.p, clean)
+        p = kernel.p
+        held = p.layout.n * clean.left.shape[-1] + p.layout.m * (clean.right.shape[-1] + p.values.shape[-1])
+        self.chunk = max(1, min(self.plan.items, 4 * TILE // max(held, 1)))
+
+    def chunk_of_items(self, items: slice) -> Collected:
+        """Compute the gradients of a chunk of items, tile by tile in a fixed order."""
+        p, clean = self.kernel.p, self.clean
+        count = items.stop - items.start
+        learned = {name: np.zeros_like(value) for name, value in clean.learned.items()}
+        positions = None if self.kernel.near is None else np.zeros((count, p.layout.n), p.compute)
+        left = np.zeros((count, p.layout.n, clean.left.shape[-1]), p.compute)
+        right = np.zeros((count, p.layout.m, clean.right.shape[-1]), p.compute)
+        found = Collected(items, left, right, np.zeros((count, p.layout.m, p.values.shape[-1]), p.compute), learned, positions)
+        for rows in _slices(p.layout.n, self.plan.rows):
+            Tile(self, items, rows, found).run()
+        return found
+
+
+class Tile:
+    """The backward pass of some queries of some items."""
+
+    def __init__(self, shared: Backward, items: slice, rows: slice, found: Collected) -> None:
+        self.shared, self.kernel, self.items, self.rows, self.found = shared, shared.kernel, items, rows, found
+        count = items.stop - items.start
+        left = self.kernel.pairs.left_items.block(items, rows)
+        self.left = np.broadcast_to(left, (count, *left.shape[1:]))
+        left = shared.clean.left_items.block(items, rows)
+        self.left_clean = np.broadcast_to(left, (count, *left.shape[1:]))
+        self.dcontext = shared.dcontext[items, rows]
+        self.dlanes = lanes_of(self.dcontext)
+        self.lanes = self.dlanes.shape[1] * LANES
+        self.statistic = self._lane_row(shared.statistic[items, rows])
+        self.mean: Any = self._mean()
+
+    def _lane_row(self, rows: Array) -> Array:
+        """Copy (items, t) to (items, 1, lanes)."""
+        return _to_lanes(rows[:, :, None], self.lanes)
+
+    def _mean(self) -> Array:
+        """Return the mean of dweights under g (items, 1, lanes)."""
+        if not self.kernel.power:
+            return self._lane_row(np.einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows]))
+        total: Any = 0
+        weight: Any = 0
+        for columns in _slices(self.kernel.p.layout.m, self.shared.plan.columns):
+            block = self.kernel.logits(self.left, self.items, self.rows, columns)
+            if block is not None:
+                unseen = np.isneginf(block)
+                _, g = _weights(self.kernel, block, self.statistic, columns)
+                np.copyto(g, 0, where=unseen)
+                dweights = self._dweights(columns)
+                np.copyto(dweights, 0, where=unseen)
+                total = total + (g * dweights).sum(1, keepdims=True)
+                weight = weight + g.sum(1, keepdims=True)
+        return np.asarray(total / np.where(weight == 0, 1, weight))
+
+    def _dweights(self, columns: slice) -> Array:
+        """Return values . dcontext (items, keys, lanes)."""
+        values = self.kernel.values_items.block(self.items, columns)
+        dweights = np.empty((len(self.left), values.shape[1], self.lanes), values.dtype)
+        np.matmul(contiguous(values)[:, None], self.dlanes, out=grouped(dweights))
+        return dweights
+
+    def run(self) -> None:
+        """Walk over the blocks of keys."""
+        for columns in _slices(self.kernel.p.layout.m, self.shared.plan.columns):
+            self._block(columns)
+
+    def _block(self, columns: slice) -> None:
+        kernel, p, t = self.kernel, self.kernel.p, self.left.shape[1]
+        tanh: list[Array] = []
+        block = kernel.logits(self.left, self.items, self.rows, columns, tanh)
+        if block is None:
+            return
+        unseen = np.isneginf(block) if kernel.hides(self.rows, self.lanes) else None
+        weights, g = _weights(kernel, block, self.statistic, columns)
+        dweights = self._dweights(columns)
+        if kernel.near is not None:
+            weights, dweights = self._local_p(columns, weights, dweights, unseen)
+        self._collect_values(columns, weights, unseen)
+        dlogits = g * (dweights - self.mean)
+        if unseen is not None:
+            np.copyto(dlogits, 0, where=unseen)
+        if p.bias is not None:
+            p.bias.add_gradient(self.items, self.rows, columns, dlogits[:, :, :t].swapaxes(1, 2))
+        if tanh:
+            dlogits *= 1 - tanh[0] * tanh[0]
+            if unseen is not None:
+                np.copyto(dlogits, 0, where=unseen)
+        dlogits *= p.compute.type(p.scale)
+        right = self.shared.clean.right_items.block(self.items, columns)
+        dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
+        self.found.left[:, self.rows] += dleft
+        self.found.right[:, columns] += dright
+
+    def _collect_values(self, columns: slice, weights: Array, unseen: Array | None) -> None:
+        """Add weights' dcontext to the gradient of the values."""
+        t = self.left.shape[1]
+        clean = self.shared.dclean[self.items, self.rows]
+        if self.shared.dclean is not self.shared.dcontext:  # a lost row loses what it sees
+            lost = self._lane_row((~np.isfinite(self.dcontext)).any(-1))
+            weights = np.where(lost, np.nan, weights)
+        elif weights.base is None and unseen is not None:
+            weights = weights.copy()
+        if unseen is not None:
+            np.copyto(weights, 0, where=unseen)
+        self.found.values[:, columns] += weights[:, :, :t] @ clean
+
+    def _local_p(self, columns: slice, weights: Array, dweights: Array, unseen: Array | None) -> tuple[Array, Array]:
+        """Put the Gaussian after the softmax, and collect the gradient of its place."""
+        assert isinstance(self.kernel.p.normalize, local_p) and self.found.positions is not None
+        t, width = self.left.shape[1], self.kernel.p.normalize.width
+        gauss = self.kernel.gauss(self.items, self.rows, columns, self.lanes)
+        weights = weights * gauss
+        slope = self.kernel._distance(self.items, self.rows, columns).swapaxes(1, 2) * (4 / width**2)
+        part = (weights * dweights)[:, :, :t]
+        part = part if unseen is None else np.where(unseen[:, :, :t], 0, part)
+        self.found.positions[:, self.rows] += (part * slope).sum(1)
+        return weights, dweights * gauss
+
+

@@ -1,0 +1,296 @@
+"""Scores of blocks of pairs, forward beside backward.
+
+A block of logits lies as (items, keys, lanes): each query is a *lane*, and lanes come in groups of 16. Every product
+that mixes lanes is done 16 lanes at a time with the lanes as the vector dimension, so that what a query gets depends on
+its lane's group neither by value nor by rounding: BLAS may treat the 3rd row of a matrix unlike the 60th, but a matrix
+of 16 columns is one column of registers for it. That is what makes results bitwise equal for any slice of the queries
+(law 5). The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over threads of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check, scores
+from regard._layout import Items
+from regard._problem import Problem
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Named = dict[str, Array]
+
+P = TypeVar("P", bound="Pairs")
+
+LANES = 16
+PRODUCT = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
+
+
+def lanes_of(x: Array) -> Array:
+    """Copy rows (items, t, c) into groups of lanes (items, groups, c, 16), the last one filled up with zeros."""
+    items, t, c = x.shape
+    groups = -(-t // LANES)
+    padded = np.zeros((items, groups * LANES, c), x.dtype)
+    padded[:, :t] = x
+    return np.ascontiguousarray(padded.reshape(items, groups, LANES, c).swapaxes(2, 3))
+
+
+def rows_of(lanes: Array, t: int) -> Array:
+    """Return groups of lanes (items, groups, c, 16) as rows (items, t, c)."""
+    items, groups, c, _ = lanes.shape
+    return lanes.swapaxes(2, 3).reshape(items, groups * LANES, c)[:, :t]
+
+
+def grouped(block: Array) -> Array:
+    """View (items, keys, lanes) as (items, groups, keys, 16)."""
+    items, keys, lanes = block.shape
+    return block.reshape(items, keys, lanes // LANES, LANES).swapaxes(1, 2)
+
+
+def project(x: Array, weight: Array) -> Array:
+    """Return x @ weight such that no row's bits depend on the rows beside it."""
+    rows = x.reshape(1, -1, x.shape[-1])
+    lanes = np.ascontiguousarray(weight.T) @ lanes_of(rows)
+    return rows_of(lanes, rows.shape[1]).reshape(*x.shape[:-1], weight.shape[1])
+
+
+def _flat(x: Array) -> Array:
+    return x.reshape(-1, x.shape[-1])
+
+
+def contiguous(block: Array) -> Array:
+    """Return a block whose matrices BLAS can read in place; most are already."""
+    item = block.itemsize
+    if block.strides[-1] == item and block.strides[-2] == item * block.shape[-1] and block.flags.aligned:
+        return block
+    return np.ascontiguousarray(block)
+
+
+@dataclass
+class Pairs:
+    """Queries and keys after what can be done for each of them alone, and the way back to the user's gradients.
+
+    left (..., n, c) and right (..., m, c) are in the form that blocks are read from; `depth` is how many numbers a block
+    holds for each pair while it is worked on.
+    """
+
+    left: Array
+    right: Array
+    left_items: Items
+    right_items: Items
+    finish: Callable[[Array, Array, Named], tuple[Array, Array, Named]]
+    depth: int = 1
+    learned: Named = field(default_factory=dict)
+
+    def block(self, left: Array, right: Array) -> Array:
+        """Score rows left (items, t, c) against right (items or 1, keys, c): (items, keys, lanes)."""
+        scored = self.score(left, right)
+        items, t, keys = scored.shape
+        block = np.zeros((items, keys, -(-t // LANES) * LANES), scored.dtype)
+        block[:, :, :t] = scored.swapaxes(1, 2)
+        return block
+
+    def score(self, left: Array, right: Array) -> Array:
+        """Score rows left (items, t, c) against right (items or 1, keys, c): (items, t, keys)."""
+        raise NotImplementedError
+
+    def backward(self, left: Array, right: Array, dblock: Array, total: Named) -> tuple[Array, Array]:
+        """Return (dleft (items, t, c), dright (items, keys, c)) for dblock (items, keys, lanes); add to total."""
+        dscored = np.ascontiguousarray(dblock[:, :, : left.shape[1]].swapaxes(1, 2))
+        return self.pull(left, right, dscored, total)
+
+    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+        """Return (dleft, dright) for dscored (items, t, keys); add the gradients of what is learned to total."""
+        raise NotImplementedError
+
+
+class Products(Pairs):
+    """left . right: every score that is a dot product after each side was transformed."""
+
+    def block(self, left: Array, right: Array) -> Array:
+        lanes = lanes_of(left)
+        items, groups, _, _ = lanes.shape
+        block = np.empty((items, right.shape[1], groups * LANES), left.dtype)
+        np.matmul(contiguous(right)[:, None], lanes, out=grouped(block))
+        return block
+
+    def backward(self, left: Array, right: Array, dblock: Array, total: Named) -> tuple[Array, Array]:
+        t = left.shape[1]
+        dleft = contiguous(right).swapaxes(1, 2)[:, None] @ grouped(dblock)
+        return rows_of(dleft, t), dblock[:, :, :t] @ left
+
+
+class Perceptron(Pairs):
+    """vector . tanh(left + right)."""
+
+    def score(self, left: Array, right: Array) -> Array:
+        hidden = left[:, :, None] + right[:, None]  # (items, t, keys, h)
+        np.tanh(hidden, out=hidden)
+        return np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
+
+    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+        hidden = left[:, :, None] + right[:, None]
+        np.tanh(hidden, out=hidden)
+        total["vector"] += dscored.reshape(-1) @ _flat(hidden)
+        hidden *= hidden
+        np.subtract(1, hidden, out=hidden)  # the derivative of tanh
+        vector = self.learned["vector"]
+        dleft = np.einsum("gtjh,gtj->gth", hidden, dscored) * vector
+        dright = np.einsum("gtjh,gtj->gjh", hidden, dscored) * vector
+        return dleft, dright
+
+
+class Distances(Pairs):
+    """-|left - right|^2 / (2 width^2), from differences: the expanded form would cancel."""
+
+    def score(self, left: Array, right: Array) -> Array:
+        apart = left[:, :, None] - right[:, None]
+        apart /= self.learned["width"]
+        return -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
+
+    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+        width = self.learned["width"]
+        apart = left[:, :, None] - right[:, None]
+        apart /= width
+        total["width"] += np.sum(np.einsum("gtjd,gtjd->gtj", apart, apart) * dscored) / width
+        dleft = np.einsum("gtjd,gtj->gtd", apart, dscored) / -width
+        dright = np.einsum("gtjd,gtj->gjd", apart, dscored) / width
+        return dleft, dright
+
+
+class Function(Pairs):
+    """A score function of the user's, called on blocks."""
+
+    function: Callable[[Any, Any], Any]
+
+    def score(self, left: Array, right: Array) -> Array:
+        right = np.broadcast_to(right, (len(left), *right.shape[1:]))
+        return self._checked(self.function(left, right), left, right)
+
+    def _checked(self, result: Any, left: Array, right: Array) -> Array:
+        scored = np.asarray(result)
+        shape = (len(left), left.shape[1], right.shape[1])
+        _check.broadcast("score(queries, keys)", scored.shape, shape, "(..., n, m)")
+        return np.broadcast_to(scored, shape).astype(left.dtype, copy=False)
+
+    def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
+        assert isinstance(self.function, scores.Differentiable)
+        right = np.broadcast_to(right, (len(left), *right.shape[1:]))
+        _, pullback = self.function.vjp(left, right)
+        dleft, dright, *named = pullback(dscored)
+        for name, gradient in (named[0] if named else {}).items():
+            total[name] = total[name] + gradient if name in total else np.array(gradient)
+        return np.asarray(dleft), np.asarray(dright)
+
+
+def make(p: Problem, queries: Array, keys: Array) -> Pairs:
+    """Choose how the problem's score is computed by blocks; queries and keys are in the compute dtype."""
+    score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
+    learned = {k: v.astype(p.compute) for k, v in score.parameters().items()} if isinstance(score, scores.Score) else {}
+    if isinstance(score, scores.general):
+        return _products(p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"]))
+    if isinstance(score, scores.cosine):
+        return _cosine(p, queries, keys, learned["sharpness"])
+    if isinstance(score, scores.location):
+        places = np.ascontiguousarray(learned["weight"][:, : p.layout.m].T)
+        return _products(p, queries, places, _finish_location(keys, learned["weight"]))
+    if isinstance(score, scores.additive):
+        return _perceptron(p, queries, keys, learned)
+    if isinstance(score, scores.gaussian):
+        pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
+        pairs.depth, pairs.learned = queries.shape[-1], learned
+        return pairs
+    if isinstance(score, scores.dot):
+        return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
+    function = _pairs(Function, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
+    function.function, function.depth = score, max(queries.shape[-1], keys.shape[-1], 1)
+    return function
+
+
+def _pairs(kind: type[P], p: Problem, left: Array, right: Array, finish: Any) -> P:
+    inner = p.layout.inner
+    return kind(left, right, Items(p.layout.per_query_head(left, 2), inner), Items(p.layout.per_key_head(right), inner), finish)
+
+
+def _products(p: Problem, left: Array, right: Array, finish: Any) -> Pairs:
+    return _pairs(Products, p, left, right, finish)
+
+
+def _finish_general(queries: Array, weight: Array) -> Any:
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        return project(dleft, weight.T), dright, {"weight": _flat(queries).T @ _flat(dleft)}
+
+    return finish
+
+
+def _finish_location(keys: Array, weight: Array) -> Any:
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        dweight = np.zeros_like(weight)
+        dweight[:, : len(dright)] = dright.T
+        return dleft, np.zeros_like(keys), {"weight": dweight}
+
+    return finish
+
+
+def _unit(x: Array) -> tuple[Array, Array]:
+    """Return vectors of length 1 and their lengths; a zero vector stays, with length 1."""
+    largest = np.abs(x).max(-1, keepdims=True, initial=0)
+    largest[largest == 0] = 1
+    length = np.sqrt(np.einsum("...d,...d->...", x / largest, x / largest))[..., None] * largest
+    length[length == 0] = 1
+    return x / length, length
+
+
+def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
+    left, left_length = _unit(queries)
+    right, right_length = _unit(keys)
+
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        dsharp = np.einsum("...d,...d->...", dleft, left)
+        dleft = dleft * sharpness[..., None]
+        return _pull_unit(dleft, left, left_length), _pull_unit(dright, right, right_length), {"sharpness": _sum_to(dsharp, sharpness.shape)}
+
+    return _products(p, left * sharpness[..., None], right, finish)
+
+
+def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
+    """Return the gradient of x for that of x / |x|."""
+    along = np.einsum("...d,...d->...", dunit, unit)[..., None]
+    return (dunit - along * unit) / length
+
+
+def _sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the dimensions along which its array was broadcast."""
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    stretched = tuple(i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1)
+    return np.asarray(gradient.sum(axis=stretched, keepdims=True)).reshape(shape)
+
+
+def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pairs:
+    query_weight, key_weight, bias = (learned.get(name) for name in ("query_weight", "key_weight", "bias"))
+    left = queries if query_weight is None else project(queries, query_weight)
+    right = keys if key_weight is None else project(keys, key_weight)
+
+    def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        named = dict(total)
+        if bias is not None:
+            named["bias"] = _flat(dright).sum(0)
+        if query_weight is not None:
+            named["query_weight"] = _flat(queries).T @ _flat(dleft)
+            dleft = project(dleft, query_weight.T)
+        if key_weight is not None:
+            named["key_weight"] = _flat(keys).T @ _flat(dright)
+            dright = project(dright, key_weight.T)
+        if isinstance(p.score, scores.concat):
+            named = {"vector": named["vector"], "weight": np.concatenate([named["query_weight"], named["key_weight"]])}
+        return dleft, dright, named
+
+    pairs = _pairs(Perceptron, p, left, right if bias is None else right + bias, finish)
+    pairs.learned = {"vector": learned["vector"]}
+    pairs.depth = len(learned["vector"])
+    return pairs

@@ -1,0 +1,460 @@
+"""Who may see whom.
+
+A mask is a bool array (True = may see) or one of the objects here, composed with ``&``, ``|`` and ``~``. An object is
+never expanded: asked about a block of queries and keys it answers True (all see all), False (none sees any) or a small
+bool array, so that a kernel can skip what nobody sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._layout import Items, Layout
+
+__all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
+
+Bools = NDArray[np.bool_]
+Answer = Union[bool, Bools]
+Ask = Callable[[slice, slice, slice], Answer]  # (items, queries, keys) -> True, False or (items or 1, queries, keys)
+Align = Literal["start", "end"]
+
+
+class Mask:
+    """What all mask objects can do: be composed, be asked about a block, be written out.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> (mask.causal() & ~mask.window(0, 0)).dense(3, 3).astype(int)
+    array([[0, 0, 0],
+           [1, 0, 0],
+           [1, 1, 0]])
+    """
+
+    def bind(self, layout: Layout) -> Ask:
+        """Check this mask against an attention's shape and return the function that answers for a block."""
+        raise NotImplementedError
+
+    def lead(self) -> tuple[int, ...]:
+        """Return the leading dimensions that this mask differs along."""
+        return ()
+
+    def dense(self, n: int, m: int) -> Bools:
+        """Write the mask out.
+
+        Parameters
+        ----------
+        n, m : int
+            Numbers of queries and keys.
+
+        Returns
+        -------
+        bool array (..., n, m)
+            True where the query may see the key.
+
+        Examples
+        --------
+        >>> from regard import mask
+        >>> mask.causal(align="end").dense(2, 3).astype(int)
+        array([[1, 1, 0],
+               [1, 1, 1]])
+        """
+        shape = Layout(self.lead(), None, _check.whole("n", n), _check.whole("m", m))
+        answer = self.bind(shape)(slice(0, shape.items), slice(0, n), slice(0, m)) if shape.items else False
+        return np.array(np.broadcast_to(answer, (shape.items, n, m)).reshape(*shape.lead, n, m))
+
+    def __and__(self, other: Any) -> Mask:
+        return Both(self, as_mask(other))
+
+    def __or__(self, other: Any) -> Mask:
+        return Either(self, as_mask(other))
+
+    __rand__, __ror__ = __and__, __or__
+    __array_ufunc__ = None  # array & mask asks the mask
+
+    def __invert__(self) -> Mask:
+        return Not(self)
+
+
+def _joined(left: Mask, right: Mask) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(left.lead(), right.lead())
+    except ValueError:
+        _check.fail(f"composed masks must broadcast: {left.lead()} and {right.lead()}")
+
+
+@dataclass(frozen=True, eq=False)
+class Both(Mask):
+    """Seen by both masks."""
+
+    left: Mask
+    right: Mask
+
+    def lead(self) -> tuple[int, ...]:
+        return _joined(self.left, self.right)
+
+    def bind(self, layout: Layout) -> Ask:
+        left, right = self.left.bind(layout), self.right.bind(layout)
+
+        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+            one = left(items, rows, columns)
+            two = False if one is False else right(items, rows, columns)
+            if one is False or two is False:
+                return False
+            return two if one is True else one if two is True else one & two
+
+        return ask
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Mask):
+    """Seen where the other mask forbids it."""
+
+    other: Mask
+
+    def lead(self) -> tuple[int, ...]:
+        return self.other.lead()
+
+    def bind(self, layout: Layout) -> Ask:
+        other = self.other.bind(layout)
+
+        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+            answer = other(items, rows, columns)
+            return (not answer) if isinstance(answer, bool) else ~answer
+
+        return ask
+
+
+def Either(left: Mask, right: Mask) -> Mask:
+    """Seen by one of the masks: not (neither sees)."""
+    return Not(Both(Not(left), Not(right)))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mask):
+    """A bool array (..., n, m)."""
+
+    array: Bools
+
+    def lead(self) -> tuple[int, ...]:
+        return self.array.shape[:-2]
+
+    def bind(self, layout: Layout) -> Ask:
+        layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
+        array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
+        array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
+        items_of = Items(layout.per_query_head(array, 2), layout.inner)
+
+        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+            part = items_of.block(items, rows, columns)
+            if part.all():
+                return True
+            return part if part.any() else False
+
+        return ask
+
+
+def _offset(name: str, align: Align | None, layout: Layout) -> int:
+    """Return the key that query 0 stands at: law 9."""
+    if align is None and layout.n != layout.m:
+        _check.fail(
+            f'{name} needs align="start" or align="end" where n != m: {layout.n} and {layout.m}',
+            hint='"start": query 0 stands at key 0; "end": the last query stands at the last key (a cache)',
+        )
+    return layout.m - layout.n if align == "end" else 0
+
+
+def _check_align(align: Align | None) -> None:
+    if align is not None:
+        _check.choice("align", align, ("start", "end"))
+
+
+@dataclass(frozen=True)
+class window(Mask):
+    """See the keys from `left` before the query's own place to `right` after it.
+
+    Parameters
+    ----------
+    left, right : int or None
+        Keys seen on either side beside the own one; None: no limit.
+    align : {"start", "end"}, optional
+        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+
+    Returns
+    -------
+    Mask
+        For ``mask=``.
+
+    References
+    ----------
+    Beltagy, Peters and Cohan 2020, "Longformer", section 3.1.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> mask.window(1, 0).dense(4, 4).astype(int)
+    array([[1, 0, 0, 0],
+           [1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
+    """
+
+    left: int | None
+    right: int | None
+    align: Align | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("left", "right"):
+            if getattr(self, name) is not None:
+                _check.whole(name, getattr(self, name))
+        _check_align(self.align)
+
+    def bind(self, layout: Layout) -> Ask:
+        offset = _offset(type(self).__name__, self.align, layout)
+        return _band(None if self.left is None else offset - self.left, None if self.right is None else offset + self.right)
+
+
+def _band(low: int | None, high: int | None) -> Ask:
+    """Answer for i + low <= j <= i + high."""
+
+    def ask(items: slice, rows: slice, columns: slice) -> Answer:
+        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start  # smallest and largest j - i
+        if (low is None or first >= low) and (high is None or last <= high):
+            return True
+        if (low is not None and last < low) or (high is not None and first > high):
+            return False
+        apart = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
+        seen = np.ones(apart.shape, bool) if low is None else apart >= low
+        return (seen if high is None else seen & (apart <= high))[None]
+
+    return ask
+
+
+class causal(window):
+    """See the own place and what comes before it.
+
+    Parameters
+    ----------
+    align : {"start", "end"}, optional
+        Needed where n != m: query i stands at key i ("start") or at key i + m - n ("end", as with a cache).
+
+    Returns
+    -------
+    Mask
+        For ``mask=``.
+
+    References
+    ----------
+    Vaswani et al. 2017, section 3.2.3.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> mask.causal().dense(3, 3).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
+
+    def __init__(self, align: Align | None = None) -> None:
+        super().__init__(None, 0, align)
+
+    def __repr__(self) -> str:
+        return f"causal(align={self.align!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class lengths(Mask):
+    """See the first keys only: what a batch of padded sequences needs.
+
+    Parameters
+    ----------
+    keys : int or int array broadcasting to (...)
+        Number of keys that are real, 0 to m, for each of the leading dimensions.
+    queries : int or int array broadcasting to (...), optional
+        Number of queries that are real; the others see nothing.
+
+    Returns
+    -------
+    Mask
+        For ``mask=``.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> mask.lengths([1, 3], queries=2).dense(3, 3).astype(int)
+    array([[[1, 0, 0],
+            [1, 0, 0],
+            [0, 0, 0]],
+    <BLANKLINE>
+           [[1, 1, 1],
+            [1, 1, 1],
+            [0, 0, 0]]])
+    """
+
+    keys: Any
+    queries: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("keys", "queries"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _check.whole_array(name, getattr(self, name), least=0))
+
+    def lead(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(self.keys.shape, () if self.queries is None else self.queries.shape)
+
+    def bind(self, layout: Layout) -> Ask:
+        keys = _per_item("keys of lengths", self.keys, layout, layout.m)
+        queries = None if self.queries is None else _per_item("queries of lengths", self.queries, layout, layout.n)
+
+        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+            seen = _below(keys[items], columns)[:, None, :]
+            if queries is not None:
+                seen = seen & _below(queries[items], rows)[:, :, None]
+            if seen.all():
+                return True
+            return np.broadcast_to(seen, (len(seen), rows.stop - rows.start, seen.shape[2])) if seen.any() else False
+
+        return ask
+
+
+def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
+    """Return one count for every item, checked against the length it counts along."""
+    layout.check(name, counts, (), "(...)")
+    if counts.size and int(counts.max()) > most:
+        _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
+    return np.broadcast_to(layout.per_query_head(counts, 0), layout.inner).reshape(-1)
+
+
+def _below(counts: NDArray[np.int64], places: slice) -> Bools:
+    below: Bools = np.arange(places.start, places.stop) < counts[:, None]
+    return below
+
+
+@dataclass(frozen=True, eq=False)
+class documents(Mask):
+    """See the keys of the own document only: several sequences packed into one.
+
+    Parameters
+    ----------
+    queries : int array broadcasting to (..., n)
+        Document of each query.
+    keys : int array broadcasting to (..., m), optional
+        Document of each key; the queries' by default.
+
+    Returns
+    -------
+    Mask
+        For ``mask=``.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> mask.documents([0, 0, 1]).dense(3, 3).astype(int)
+    array([[1, 1, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+
+    queries: Any
+    keys: Any = None
+
+    def __post_init__(self) -> None:
+        keys = self.queries if self.keys is None else self.keys
+        object.__setattr__(self, "queries", np.atleast_1d(_check.whole_array("queries", self.queries)))
+        object.__setattr__(self, "keys", np.atleast_1d(_check.whole_array("keys", keys)))
+
+    def lead(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(self.queries.shape[:-1], self.keys.shape[:-1])
+
+    def bind(self, layout: Layout) -> Ask:
+        queries = _ids("queries of documents", self.queries, layout, layout.n, "(..., n)")
+        keys = _ids("keys of documents", self.keys, layout, layout.m, "(..., m)")
+
+        def ask(items: slice, rows: slice, columns: slice) -> Answer:
+            left, right = queries.block(items, rows), keys.block(items, columns)
+            if left.min() > right.max() or right.min() > left.max():
+                return False
+            seen = left == right.swapaxes(-1, -2)
+            if seen.all():
+                return True
+            return seen if seen.any() else False
+
+        return ask
+
+
+def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
+    layout.check(name, ids, (length,), letters)
+    ids = np.broadcast_to(ids, (*ids.shape[:-1], length))
+    return Items(layout.per_query_head(ids, 1)[..., None], layout.inner)
+
+
+@dataclass(frozen=True, eq=False)
+class prefix(Mask):
+    """See what comes before, and the whole prefix: the mask of a prefix language model.
+
+    Parameters
+    ----------
+    length : int or int array broadcasting to (...)
+        Number of keys at the beginning that every query sees, 0 to m.
+    align : {"start", "end"}, optional
+        As for `causal`.
+
+    Returns
+    -------
+    Mask
+        For ``mask=``.
+
+    References
+    ----------
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", figure 4.
+
+    Examples
+    --------
+    >>> from regard import mask
+    >>> mask.prefix(2).dense(4, 4).astype(int)
+    array([[1, 1, 0, 0],
+           [1, 1, 0, 0],
+           [1, 1, 1, 0],
+           [1, 1, 1, 1]])
+    """
+
+    length: Any
+    align: Align | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", _check.whole_array("length", self.length, least=0))
+        _check_align(self.align)
+
+    def lead(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.length.shape
+        return shape
+
+    def bind(self, layout: Layout) -> Ask:
+        _offset("prefix", self.align, layout)
+        return (causal(self.align) | lengths(self.length)).bind(layout)
+
+
+MaskLike = Union[Mask, ArrayLike]
+
+
+def as_mask(mask: Any) -> Mask:
+    """Return a mask object for what the user gave."""
+    if isinstance(mask, Mask):
+        return mask
+    if isinstance(mask, type) and issubclass(mask, Mask):
+        _check.fail(f"mask must be made first: mask.{mask.__name__}(...)", kind=TypeError)
+    array = np.asarray(mask)
+    if array.dtype != np.bool_:
+        _check.fail(
+            f"mask must be bool (True = may see) or a regard.mask object. Got dtype {array.dtype} instead.",
+            hint="numbers that are added to the scores go into bias=",
+            kind=TypeError,
+        )
+    return Dense(array)

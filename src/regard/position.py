@@ -1,0 +1,386 @@
+"""Where things stand: positions in the queries and keys themselves, and biases that depend on the distance.
+
+A bias is an array that broadcasts to (..., n, m), or an object that gives the bias of a block when asked, so that no
+n x m array is built for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard._layout import Items, Layout
+from regard.mask import Align, _check_align, _offset
+
+__all__ = ["alibi", "rotary", "sinusoidal", "t5_buckets"]
+
+Array = NDArray[Any]
+
+
+class BoundBias(Protocol):
+    """A bias fitted to one attention: its values for a block, and the way back for its gradient."""
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Array:
+        """Return (items or 1, queries, keys)."""
+        ...
+
+    def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
+        """Take in the gradient (items, queries, keys) of a block."""
+        ...
+
+    def gradient(self) -> Array:
+        """Return the gradient of the learned array, in its own shape."""
+        ...
+
+
+class ArrayBias:
+    """An array that broadcasts to (..., n, m)."""
+
+    def __init__(self, array: Array, layout: Layout, dtype: np.dtype[Any]) -> None:
+        layout.check("bias", array, (layout.n, layout.m), "(..., n, m)")
+        self.shape, self.dtype = array.shape, dtype
+        array = array.reshape((1,) * (2 - array.ndim) + array.shape)
+        self.once = (array.shape[-2] == 1, array.shape[-1] == 1)  # one value for all queries, for all keys
+        full = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
+        self.items = Items(layout.per_query_head(full, 2), layout.inner)
+        self.total: Array | None = None
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Array:
+        """Return (items or 1, queries, keys)."""
+        return self.items.block(items, rows, columns).astype(self.dtype, copy=False)
+
+    def _total(self) -> Array:
+        if self.total is None:
+            n, m = self.items.array.shape[-2:]
+            stored = int(np.prod(self.items.lead))
+            self.total = np.zeros((stored, 1 if self.once[0] else n, 1 if self.once[1] else m), self.dtype)
+        return self.total
+
+    def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
+        """Take in the gradient (items, queries, keys) of a block."""
+        total = self._total()
+        rows, dlogits = (slice(0, 1), dlogits.sum(1, keepdims=True)) if self.once[0] else (rows, dlogits)
+        columns, dlogits = (slice(0, 1), dlogits.sum(2, keepdims=True)) if self.once[1] else (columns, dlogits)
+        for stored, piece in zip(self.items.source[items], dlogits):
+            total[stored, rows, columns] += piece
+
+    def gradient(self) -> Array:
+        """Return the gradient in the shape of the array."""
+        return self._total().reshape(self.shape)
+
+
+class DistanceBias:
+    """A bias ``table[bucket(j - i), head]``: `fill` reads the table, `collect` sums a gradient back into it."""
+
+    def __init__(
+        self, table: Array, layout: Layout, offset: int, fill: Callable[[Array, Array], Array], collect: Callable[[Array, Array], Array]
+    ) -> None:
+        heads = layout.lead[-1] if layout.lead else 1
+        self.table, self.offset, self.fill, self.collect = table, offset, fill, collect
+        self.heads: NDArray[np.intp] = np.arange(layout.items) % heads if layout.items else np.arange(0)
+        self.total = np.zeros_like(table)
+
+    def _apart(self, rows: slice, columns: slice) -> Array:
+        return np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None] - self.offset
+
+    def block(self, items: slice, rows: slice, columns: slice) -> Array:
+        """Return (items, queries, keys)."""
+        return self.fill(self._apart(rows, columns), self.table[..., self.heads[items]])
+
+    def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
+        """Take in the gradient (items, queries, keys) of a block."""
+        part = self.collect(self._apart(rows, columns), dlogits)  # (..., items)
+        for index, head in enumerate(self.heads[items]):
+            self.total[..., head] += part[..., index]
+
+    def gradient(self) -> Array:
+        """Return the gradient of the table."""
+        return self.total
+
+
+def _check_heads(name: str, heads: int, layout: Layout) -> None:
+    found = layout.lead[-1] if layout.lead else 1
+    if heads != found:
+        _check.fail(
+            f"{name} must have one entry for each of the {found} query heads. Got {heads} instead.",
+            hint="heads are the last leading dimension of queries (..., heads, n, d)",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class alibi:
+    """Add ``-slope * |i - j|``: the further a key, the lower its score; a slope for each head.
+
+    Parameters
+    ----------
+    slopes : int or array (heads,)
+        The slopes, or the number of heads h for the paper's ``2^(-8/h), 2^(-16/h), ...`` (where h is no power of 2:
+        those of the next lower power, then every second one of the next higher).
+    align : {"start", "end"}, optional
+        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+
+    Returns
+    -------
+    alibi
+        For ``bias=``; its gradient is that of the slopes.
+
+    References
+    ----------
+    Press, Smith and Lewis 2021, "Train Short, Test Long", section 3.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> regard.position.alibi(8).slopes[:3]
+    array([0.5  , 0.25 , 0.125])
+    >>> x = np.zeros((1, 3, 1))
+    >>> regard.attend(x, x, x, bias=regard.position.alibi([2.0])).logits
+    array([[[ 0., -2., -4.],
+            [-2.,  0., -2.],
+            [-4., -2.,  0.]]])
+    """
+
+    slopes: Any
+    align: Align | None = None
+
+    def __post_init__(self) -> None:
+        slopes = self.slopes
+        if np.ndim(slopes) == 0:
+            slopes = _slopes(_check.whole("slopes", slopes, least=1))
+        object.__setattr__(self, "slopes", _check.parameter("slopes", slopes, 1, "(heads,)"))
+        _check_align(self.align)
+
+    def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
+        """Fit the bias to one attention."""
+        _check_heads("slopes", len(self.slopes), layout)
+
+        def fill(apart: Array, slopes: Array) -> Array:
+            return -slopes[:, None, None] * np.abs(apart).astype(dtype)
+
+        def collect(apart: Array, dlogits: Array) -> Array:
+            return -np.einsum("gij,ij->g", dlogits, np.abs(apart).astype(dtype))
+
+        return DistanceBias(self.slopes.astype(dtype), layout, _offset("alibi", self.align, layout), fill, collect)
+
+
+def _slopes(heads: int) -> Array:
+    """Return the geometric slopes of the paper."""
+    power = 1 << (heads.bit_length() - 1)
+    first = 2.0 ** (-8 / power * np.arange(1, power + 1))
+    between = 2.0 ** (-4 / power * np.arange(1, 2 * (heads - power), 2))
+    return np.concatenate([first, between])
+
+
+@dataclass(frozen=True, eq=False)
+class t5_buckets:
+    """Add a learned bias for each bucket of distances, small distances each for themselves, larger ones by logarithm.
+
+    Parameters
+    ----------
+    table : array (buckets, heads)
+        Learned biases.
+    bidirectional : bool
+        Whether keys after the query have buckets of their own (encoder) or share bucket 0 (decoder).
+    max_distance : int
+        Distances from here on share the last bucket.
+    align : {"start", "end"}, optional
+        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+
+    Returns
+    -------
+    t5_buckets
+        For ``bias=``; its gradient is that of the table.
+
+    References
+    ----------
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> table = np.arange(32.0)[:, None]
+    >>> x = np.zeros((1, 4, 1))
+    >>> regard.attend(x, x, x, bias=regard.position.t5_buckets(table)).logits[0]
+    array([[ 0., 17., 18., 19.],
+           [ 1.,  0., 17., 18.],
+           [ 2.,  1.,  0., 17.],
+           [ 3.,  2.,  1.,  0.]])
+    """
+
+    table: Any
+    bidirectional: bool = True
+    max_distance: int = 128
+    align: Align | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))
+        sides = 2 if self.bidirectional else 1
+        if len(self.table) < 2 * sides or len(self.table) % sides:
+            _check.fail(f"table must have at least {2 * sides} buckets, a multiple of {sides}. Got {len(self.table)} instead.")
+        _check.whole("max_distance", self.max_distance, least=len(self.table) // (2 * sides) + 1)
+        _check_align(self.align)
+
+    def bucket(self, apart: ArrayLike) -> NDArray[np.int64]:
+        """Return the bucket of each distance j - i.
+
+        Parameters
+        ----------
+        apart : int array
+            Distances, key place minus query place.
+
+        Returns
+        -------
+        int array
+            Rows of the table.
+
+        Examples
+        --------
+        >>> import numpy as np, regard
+        >>> regard.position.t5_buckets(np.zeros((32, 1))).bucket([0, 1, -1, -7, -8, -16, -1000])
+        array([ 0, 17,  1,  7,  8, 10, 15])
+        """
+        apart = np.asarray(apart)
+        buckets = len(self.table)
+        if self.bidirectional:
+            buckets //= 2
+            after, distance = np.where(apart > 0, buckets, 0), np.abs(apart)
+        else:
+            after, distance = np.zeros_like(apart), np.maximum(-apart, 0)
+        exact = buckets // 2
+        ratio = np.log(np.maximum(distance, exact) / exact) / np.log(self.max_distance / exact)
+        # the nudge keeps distances that lie exactly on a boundary from falling below it by rounding
+        large = exact + np.floor(ratio * (buckets - exact) + 1e-9).astype(np.int64)
+        bucket: NDArray[np.int64] = after + np.where(distance < exact, distance, np.minimum(large, buckets - 1))
+        return bucket
+
+    def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
+        """Fit the bias to one attention."""
+        _check_heads("table", self.table.shape[1], layout)
+
+        def fill(apart: Array, table: Array) -> Array:
+            return np.moveaxis(table[self.bucket(apart)], -1, 0)
+
+        def collect(apart: Array, dlogits: Array) -> Array:
+            buckets, size = self.bucket(apart).ravel(), len(self.table)
+            return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
+
+        return DistanceBias(self.table.astype(dtype), layout, _offset("t5_buckets", self.align, layout), fill, collect)
+
+
+BiasLike = Union[alibi, t5_buckets, ArrayLike]
+
+
+def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
+    """Return a bias fitted to one attention, after checking it."""
+    if bias is None:
+        return None
+    if isinstance(bias, (alibi, t5_buckets)):
+        return bias.bind(layout, dtype)
+    array = np.asarray(bias)
+    if array.dtype == np.bool_:
+        _check.fail("bias must hold numbers that are added to the scores. Got dtype bool instead.", hint="who may see whom goes into mask=", kind=TypeError)
+    return ArrayBias(_check.numeric("bias", array), layout, dtype)
+
+
+def rotary(
+    x: ArrayLike, positions: ArrayLike | None = None, *, base: float = 10000.0, interleaved: bool = False, dims: int | None = None
+) -> Array:
+    """Rotate pairs of coordinates by angles that grow with the position, so that ``q . k`` depends on the distance.
+
+    Pair p of ``dims`` coordinates turns by ``position * base^(-2 p / dims)``.
+
+    Parameters
+    ----------
+    x : array (..., n, d)
+        Queries or keys.
+    positions : array broadcasting to (..., n), optional
+        Position of each row; 0, 1, 2, ... by default.
+    base : float
+        The slower the larger; greater than 0.
+    interleaved : bool
+        Pair coordinates (0, 1), (2, 3), ... as in the paper, or (0, dims/2), (1, dims/2 + 1), ... as most models do.
+    dims : int, optional
+        Rotate the first so many coordinates only, an even number; all d by default.
+
+    Returns
+    -------
+    array (..., n, d)
+        In the dtype of x (integers give float64).
+
+    Raises
+    ------
+    ValueError
+        If dims is odd or larger than d, or positions do not fit.
+
+    References
+    ----------
+    Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regard import position
+    >>> position.rotary([[1.0, 0.0], [1.0, 0.0]], positions=[0, np.pi / 2]).round(12)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    array = _check.numeric("x", x)
+    if array.ndim < 2:
+        _check.fail(f"x must have at least 2 dimensions (..., n, d): {array.ndim}")
+    compute, result = _check.dtypes(array)
+    n, d = array.shape[-2:]
+    dims = d if dims is None else _check.whole("dims", dims)
+    if dims % 2 or dims > d:
+        _check.fail(f"dims must be even and at most d = {d}. Got {dims} instead.", hint="dims= rotates the first coordinates only")
+    places = np.arange(n) if positions is None else _check.numeric("positions", positions)
+    _check.broadcast("positions", places.shape, array.shape[:-1], "(..., n)")
+    angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (-np.arange(0, dims, 2) / max(dims, 1))
+    return _rotate(array.astype(compute), np.cos(angle).astype(compute), np.sin(angle).astype(compute), interleaved, dims).astype(result)
+
+
+def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool, dims: int) -> Array:
+    """Rotate the first dims coordinates of x, pair by pair."""
+    first = slice(0, dims, 2) if interleaved else slice(0, dims // 2)
+    second = slice(1, dims, 2) if interleaved else slice(dims // 2, dims)
+    turned = x.copy()
+    turned[..., first] = x[..., first] * cos - x[..., second] * sin
+    turned[..., second] = x[..., first] * sin + x[..., second] * cos
+    return turned
+
+
+def sinusoidal(n: int, d: int, *, base: float = 10000.0) -> Array:
+    """Return position vectors of sines and cosines, ``sin(i / base^(2p/d))`` and ``cos(i / base^(2p/d))`` in turn.
+
+    Parameters
+    ----------
+    n : int
+        Number of positions.
+    d : int
+        Size of each vector.
+    base : float
+        The longest wave is 2 pi base; greater than 0.
+
+    Returns
+    -------
+    array (n, d)
+        To be added to embeddings.
+
+    References
+    ----------
+    Vaswani et al. 2017, section 3.5.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> position.sinusoidal(2, 4).round(3)
+    array([[0.   , 1.   , 0.   , 1.   ],
+           [0.841, 0.54 , 0.01 , 1.   ]])
+    """
+    n, d, base = _check.whole("n", n), _check.whole("d", d), _check.number("base", base, positive=True)
+    angle = np.arange(n)[:, None] / base ** (2 * (np.arange(d) // 2) / max(d, 1))
+    return np.where(np.arange(d) % 2, np.cos(angle), np.sin(angle))

@@ -1,0 +1,509 @@
+"""Step 1: how well does each key match each query?
+
+A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair depends on
+that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling one is its
+definition, in a line or two of NumPy. ::
+
+    dot         q . k                            Luong 2015, eq. 8
+    scaled_dot  q . k, scaled by 1 / sqrt(d)     Vaswani 2017, eq. 1
+    general     q W k                            Luong 2015, eq. 8
+    additive    v . tanh(q Wq + k Wk + b)        Bahdanau 2014, appendix A.1.2
+    concat      v . tanh([q; k] W)               Luong 2015, eq. 8
+    cosine      sharpness * q . k / (|q| |k|)    Graves 2014, eq. 5 and 6
+    location    (q W)_j                          Luong 2015, eq. 9
+    gaussian    -|q - k|^2 / (2 width^2)         kernel regression (Nadaraya 1964, Watson 1964)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Union, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+
+__all__ = [
+    "Score",
+    "Differentiable",
+    "additive",
+    "concat",
+    "cosine",
+    "dot",
+    "gaussian",
+    "general",
+    "location",
+    "scaled_dot",
+]
+
+Array = NDArray[Any]
+
+
+class Score:
+    """A score function of this package: callable, with its learned arrays as attributes.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> isinstance(scores.dot(), scores.Score)
+    True
+    """
+
+    learned: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
+        raise NotImplementedError
+
+    def scale(self, d: int) -> float:
+        """Return the scale used where the caller gives none."""
+        return 1.0
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless queries, keys and parameters fit each other."""
+        queries, keys = arrays["queries"], arrays["keys"]
+        hint = "scores.general and scores.additive compare different sizes"
+        _check.same_size(arrays, queries.shape[-1], keys.shape[-1], hint)
+
+    def parameters(self) -> dict[str, Array]:
+        """Return the learned arrays by name, those that are None left out."""
+        return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.parameters().items())
+        return f"{type(self).__name__}({shapes})"
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A score function of the user's that can also give gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regard import scores
+    >>> class Distance:
+    ...     def __call__(self, queries, keys):
+    ...         return -abs(queries[..., :, None, 0] - keys[..., None, :, 0])
+    ...     def vjp(self, queries, keys):
+    ...         sign = np.sign(queries[..., :, None, 0] - keys[..., None, :, 0])
+    ...         def pullback(dscores):
+    ...             pairs = (dscores * sign)[..., None]
+    ...             return -pairs.sum(-2), pairs.sum(-3)
+    ...         return self(queries, keys), pullback
+    >>> isinstance(Distance(), scores.Differentiable)
+    True
+    """
+
+    def __call__(self, queries: Any, keys: Any, /) -> Any:
+        """Score queries (..., n, d) against keys (..., m, d'): (..., n, m)."""
+        ...
+
+    def vjp(self, queries: Any, keys: Any, /) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        """Return scores and ``pullback(dscores) -> (dqueries, dkeys)`` or ``(dqueries, dkeys, {name: gradient})``."""
+        ...
+
+
+ScoreLike = Union[str, Score, Callable[[Any, Any], Any]]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class dot(Score):
+    """Score by the dot product, ``q . k``.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation", eq. 8.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.dot()([[1.0, 2.0]], [[3.0, 4.0], [0.0, 1.0]])
+    array([[11.,  2.]])
+    """
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
+        return np.asarray(queries) @ np.asarray(keys).swapaxes(-1, -2)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class scaled_dot(dot):
+    """Score by the dot product with a default scale of ``1 / sqrt(d)``.
+
+    Calling it gives the bare dot product; the scale is applied by the attention, where ``scale=`` can replace it.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+
+    References
+    ----------
+    Vaswani et al. 2017, "Attention Is All You Need", eq. 1.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.scaled_dot().scale(16)
+    0.25
+    """
+
+    def scale(self, d: int) -> float:
+        """Return 1 / sqrt(d), and 1 for d = 0, where every score is 0."""
+        return 1 / d**0.5 if d else 1.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class cosine(Score):
+    """Score by the cosine of the angle, ``sharpness * q . k / (|q| |k|)``: content-based addressing.
+
+    Parameters
+    ----------
+    sharpness : float or array broadcasting to (..., n)
+        Key strength: the larger, the nearer to picking the best match.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m). A zero vector scores 0.
+
+    References
+    ----------
+    Graves, Wayne and Danihelka 2014, "Neural Turing Machines", eq. 5 and 6.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.cosine(sharpness=10)([[3.0, 4.0]], [[6.0, 8.0], [-4.0, 3.0]]).round(6)
+    array([[10., -0.]])
+    """
+
+    sharpness: Any = 1.0
+    learned: ClassVar[tuple[str, ...]] = ("sharpness",)
+
+    def __post_init__(self) -> None:
+        sharpness = _check.numeric("sharpness", self.sharpness)
+        object.__setattr__(self, "sharpness", sharpness if sharpness.dtype.kind == "f" else sharpness.astype(float))
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
+        left, right = _unit(np.asarray(queries)), _unit(np.asarray(keys))
+        return (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless queries and keys share d and sharpness fits the queries."""
+        super().check(arrays)
+        _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
+
+
+def _unit(x: Array) -> Array:
+    """Scale vectors to length 1; by the largest entry first, so that no square over- or underflows."""
+    x = x if x.dtype.kind == "f" else x.astype(float)
+    largest = np.max(np.abs(x), axis=-1, keepdims=True, initial=0)
+    x = x / np.where(largest == 0, 1, largest)
+    length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
+    unit: Array = x / np.where(length == 0, 1, length)
+    return unit
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class general(Score):
+    """Score by a bilinear form, ``q W k``, which compares queries and keys of different sizes.
+
+    Parameters
+    ----------
+    weight : array (d, d')
+        The learned matrix between query size d and key size d'.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, eq. 8.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.general([[0.0], [2.0]])([[5.0, 3.0]], [[1.0], [10.0]])
+    array([[ 6., 60.]])
+    """
+
+    weight: Any
+    learned: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, d')"))
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
+        return np.asarray(queries) @ self.weight @ np.asarray(keys).swapaxes(-1, -2)
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless weight is (d, d')."""
+        wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
+        if self.weight.shape != wanted:
+            _check.fail(f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead.", arrays)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class additive(Score):
+    """Score by a perceptron with one hidden layer, ``v . tanh(q Wq + k Wk + b)``: the first attention of all.
+
+    Parameters
+    ----------
+    query_weight : array (d, h) or None
+        Projection of the queries; None where they are projected already (d = h).
+    key_weight : array (d', h) or None
+        Projection of the keys; None where they are projected already (d' = h): see `project_keys`.
+    vector : array (h,)
+        Output weights of the hidden layer.
+    bias : array (h,), optional
+        Bias of the hidden layer.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and Translate", A.1.2.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.additive(None, None, [2.0])([[1.0]], [[-1.0], [99.0]])
+    array([[0., 2.]])
+    """
+
+    query_weight: Any
+    key_weight: Any
+    vector: Any
+    bias: Any = None
+    learned: ClassVar[tuple[str, ...]] = ("query_weight", "key_weight", "vector", "bias")
+
+    def __post_init__(self) -> None:
+        for name, ndim, letters in (("query_weight", 2, "(d, h)"), ("key_weight", 2, "(d', h)"), ("vector", 1, "(h,)"), ("bias", 1, "(h,)")):
+            value = getattr(self, name)
+            if value is None and name != "vector":
+                continue
+            array = _check.parameter(name, value, ndim, letters)
+            object.__setattr__(self, name, array)
+            if array.shape[-1] != self._hidden(array):
+                _check.fail(f"{name} must end in the hidden size h = {self._hidden(array)} of vector. Got shape {array.shape} instead.")
+
+    def _hidden(self, array: Array) -> int:
+        vector = np.shape(self.vector)
+        return vector[-1] if vector else int(array.shape[-1])
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
+        left = np.asarray(queries) if self.query_weight is None else np.asarray(queries) @ self.query_weight
+        right = np.asarray(keys) if self.key_weight is None else np.asarray(keys) @ self.key_weight
+        hidden = left[..., :, None, :] + right[..., None, :, :]  # (..., n, m, h)
+        scores: Array = np.tanh(hidden if self.bias is None else hidden + self.bias) @ self.vector
+        return scores
+
+    def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
+        """Project the keys once, for a decoder that asks them again at every step.
+
+        Parameters
+        ----------
+        keys : array (..., m, d')
+            The keys that all steps share.
+
+        Returns
+        -------
+        projected : array (..., m, h)
+            ``k Wk + b``.
+        score : additive
+            The same score for projected keys.
+
+        Examples
+        --------
+        >>> from regard import scores
+        >>> score = scores.additive(None, [[2.0]], [1.0])
+        >>> projected, score_projected = score.project_keys([[0.0], [0.5]])
+        >>> bool((score([[1.0]], [[0.0], [0.5]]) == score_projected([[1.0]], projected)).all())
+        True
+        """
+        projected = np.asarray(keys) if self.key_weight is None else np.asarray(keys) @ self.key_weight
+        projected = projected if self.bias is None else projected + self.bias
+        return projected, additive(self.query_weight, None, self.vector)
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless both projections lead to the hidden size."""
+        for name, weight in (("queries", self.query_weight), ("keys", self.key_weight)):
+            size = arrays[name].shape[-1]
+            wanted = len(self.vector) if weight is None else weight.shape[0]
+            if size != wanted:
+                by = "projected queries or keys: d = h" if weight is None else f"{name[:-1] if name == 'keys' else 'query'}_weight: its rows"
+                _check.fail(f"the last dimension of {name} must be {wanted} ({by}). Got {size} instead.", arrays)
+
+
+class concat(additive):
+    """Score by a perceptron over the concatenation, ``v . tanh([q; k] W)``.
+
+    It is the additive score with one stacked matrix: the first d rows of W project the query, the others the key.
+
+    Parameters
+    ----------
+    weight : array (d + d', h)
+        Projection of query and key side by side.
+    vector : array (h,)
+        Output weights of the hidden layer.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, eq. 8.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.concat([[1.0], [1.0]], [2.0])([[1.0]], [[-1.0], [99.0]])
+    array([[0., 2.]])
+    """
+
+    learned: ClassVar[tuple[str, ...]] = ("weight", "vector")
+
+    def __init__(self, weight: ArrayLike, vector: ArrayLike) -> None:
+        super().__init__(None, None, vector)
+        array = _check.parameter("weight", weight, 2, "(d + d', h)")
+        if array.shape[1] != len(self.vector):
+            _check.fail(f"weight must end in the hidden size h = {len(self.vector)} of vector. Got shape {array.shape} instead.")
+        object.__setattr__(self, "weight", array)
+
+    weight: Any
+
+    def split(self, d: int) -> additive:
+        """Return the same score as `additive`, for queries of size d."""
+        return additive(self.weight[:d], self.weight[d:], self.vector)
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
+        return self.split(np.shape(queries)[-1])(queries, keys)
+
+    def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
+        """Project the keys (..., m, d') once: (projected (..., m, h), the score for projected keys)."""
+        return self.split(self.weight.shape[0] - np.shape(keys)[-1]).project_keys(keys)
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless weight has d + d' rows."""
+        sizes = arrays["queries"].shape[-1], arrays["keys"].shape[-1]
+        if sum(sizes) != self.weight.shape[0]:
+            _check.fail(f"weight must have d + d' = {sizes[0]} + {sizes[1]} rows. Got shape {self.weight.shape} instead.", arrays)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class location(Score):
+    """Score by the place of the key alone, ``(q W)_j``: what the key holds is not looked at.
+
+    Parameters
+    ----------
+    weight : array (d, M)
+        One column for each place; M is at least the number of keys.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, any) it gives (..., n, m).
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, eq. 9.
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.location([[1.0, 2.0, 3.0]])([[10.0]], [[0.0], [0.0]])
+    array([[10., 20.]])
+    """
+
+    weight: Any
+    learned: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, M)"))
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every place of keys (..., m, any): (..., n, m)."""
+        keys = np.asarray(keys)
+        lead = np.broadcast_shapes(np.shape(queries)[:-2], keys.shape[:-2])
+        scores = np.asarray(queries) @ self.weight[:, : keys.shape[-2]]
+        return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
+
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless weight is (d, at least m)."""
+        d, m = arrays["queries"].shape[-1], arrays["keys"].shape[-2]
+        if self.weight.shape[0] != d or self.weight.shape[1] < m:
+            _check.fail(f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead.", arrays)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class gaussian(Score):
+    """Score by distance, ``-|q - k|^2 / (2 width^2)``: attention as kernel regression.
+
+    Parameters
+    ----------
+    width : float
+        Standard deviation of the kernel, in the units of queries and keys; greater than 0.
+
+    Returns
+    -------
+    Score
+        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+
+    References
+    ----------
+    Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis".
+
+    Examples
+    --------
+    >>> from regard import scores
+    >>> scores.gaussian(width=2.0)([[0.0, 0.0]], [[3.0, 4.0], [0.0, 2.0]])
+    array([[-3.125, -0.5  ]])
+    """
+
+    width: Any = 1.0
+    learned: ClassVar[tuple[str, ...]] = ("width",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", np.asarray(_check.number("width", self.width, positive=True)))
+
+    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
+        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
+        apart = np.asarray(queries)[..., :, None, :] - np.asarray(keys)[..., None, :, :]  # (..., n, m, d)
+        distance: Array = np.sum((apart / float(self.width)) ** 2, axis=-1)
+        return distance * -0.5
+
+
+NAMED: dict[str, type[Score]] = {"scaled_dot": scaled_dot, "dot": dot, "cosine": cosine}
+
+
+def as_score(score: ScoreLike) -> Score | Callable[[Any, Any], Any]:
+    """Return the score object for a name, or the function itself."""
+    if isinstance(score, str):
+        if score not in NAMED:
+            _check.one_of("score", score, NAMED, "scores with parameters are made by regard.scores, e.g. scores.general(weight)")
+        return NAMED[score]()
+    if isinstance(score, type) and issubclass(score, Score):
+        _check.fail(f"score must be made with its parameters: scores.{score.__name__}(...)", kind=TypeError)
+    if not callable(score):
+        _check.fail(f"score must be a name, a regard.scores object or a function. Got {type(score).__name__} instead.", kind=TypeError)
+    return score

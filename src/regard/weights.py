@@ -1,0 +1,320 @@
+"""Step 2: from the scores of a row to its weights.
+
+Every function takes logits (..., m) in which -inf marks what is not seen, and gives weights (..., m): 0 where nothing
+is seen, and rows that sum to 1 unless they see nothing. ::
+
+    softmax    exp(z_j) / sum exp(z)                  everything seen gets a weight
+    sparsemax  max(z_j - t, 0)                        Martins and Astudillo 2016: many weights are exactly 0
+    entmax15   max(z_j / 2 - t, 0)^2                  Peters, Niculae and Martins 2019, alpha = 1.5: between the two
+    hard       1 for the largest                      the first of equal ones
+    local_m    softmax near place i                   Luong 2015, section 3.2
+    local_p    softmax near a predicted place, times a Gaussian around it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+
+__all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
+
+Array = NDArray[Any]
+
+
+def _logits(logits: ArrayLike) -> Array:
+    array = np.asarray(logits)
+    return array if array.dtype.kind == "f" else array.astype(float)
+
+
+def softmax(logits: ArrayLike) -> Array:
+    """Turn logits into weights with ``exp(z_j) / sum_k exp(z_k)``.
+
+    Parameters
+    ----------
+    logits : array (..., m)
+        Scores, -inf where a key is not seen.
+
+    Returns
+    -------
+    array (..., m)
+        Positive where seen; a row that sees nothing is all 0.
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio 2014, eq. 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regard import weights
+    >>> weights.softmax([0.0, np.log(3.0), -np.inf])
+    array([0.25, 0.75, 0.  ])
+    """
+    from scipy import special
+
+    z = _logits(logits)
+    seen = ~np.isneginf(z)
+    if not z.size:
+        return np.zeros_like(z)
+    with np.errstate(invalid="ignore", over="ignore"):  # a NaN or +inf that is seen makes the row NaN: that is the answer
+        blind = ~seen.any(-1, keepdims=True)
+        return np.where(seen, special.softmax(np.where(blind, 0, z), axis=-1), 0)
+
+
+def _sorted(z: Array) -> tuple[Array, Array, Array]:
+    """Return logits in falling order with the row's largest as 0, their ranks 1..m, and whether the row is blind."""
+    with np.errstate(invalid="ignore"):
+        largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
+        shifted = z - np.where(np.isneginf(largest), 0, largest)
+    falling = -np.sort(-shifted, axis=-1)
+    return falling, np.arange(1, z.shape[-1] + 1), np.isneginf(largest)
+
+
+def sparsemax(logits: ArrayLike) -> Array:
+    """Turn logits into the nearest point of the simplex, ``max(z_j - t, 0)`` with t such that the row sums to 1.
+
+    Parameters
+    ----------
+    logits : array (..., m)
+        Scores, -inf where a key is not seen.
+
+    Returns
+    -------
+    array (..., m)
+        Rows sum to 1, many weights are exactly 0; a row that sees nothing is all 0.
+
+    References
+    ----------
+    Martins and Astudillo 2016, "From Softmax to Sparsemax", algorithm 1.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.sparsemax([1.0, 0.5, -1.0])
+    array([0.75, 0.25, 0.  ])
+    """
+    z = _logits(logits)
+    falling, rank, blind = _sorted(z)
+    with np.errstate(invalid="ignore"):
+        total = np.cumsum(np.where(np.isneginf(falling), 0, falling), axis=-1)
+        inside = 1 + rank * falling > total
+        return _spread(z, _last(inside, (total - 1) / rank), blind, 1)
+
+
+def entmax15(logits: ArrayLike) -> Array:
+    """Turn logits into 1.5-entmax weights, ``max(z_j / 2 - t, 0)^2`` with t such that the row sums to 1.
+
+    Parameters
+    ----------
+    logits : array (..., m)
+        Scores, -inf where a key is not seen.
+
+    Returns
+    -------
+    array (..., m)
+        Rows sum to 1, small weights are exactly 0; a row that sees nothing is all 0.
+
+    References
+    ----------
+    Peters, Niculae and Martins 2019, "Sparse Sequence-to-Sequence Models", algorithm 2.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.entmax15([3.0, 0.0])
+    array([1., 0.])
+    """
+    z = _logits(logits) / 2
+    falling, rank, blind = _sorted(z)
+    with np.errstate(invalid="ignore"):
+        finite = np.where(np.isneginf(falling), 0, falling)
+        mean = np.cumsum(finite, axis=-1) / rank
+        spread = np.cumsum(finite**2, axis=-1) - rank * mean**2
+        threshold = mean - np.sqrt(np.maximum((1 - spread) / rank, 0))
+        return _spread(z, _last((threshold <= falling) & ~np.isneginf(falling), threshold), blind, 2)
+
+
+def _last(inside: Array, candidates: Array) -> Array:
+    """Pick from each row the candidate of the last rank that is inside."""
+    if not inside.shape[-1]:
+        return np.zeros((*inside.shape[:-1], 1), candidates.dtype)
+    index = np.maximum(inside.sum(-1, keepdims=True) - 1, 0)
+    return np.take_along_axis(candidates, index, axis=-1)
+
+
+def _spread(z: Array, threshold: Array, blind: Array, power: int) -> Array:
+    """Return max(z - threshold, 0) ** power with the row's largest as 0; NaN rows stay NaN."""
+    largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
+    above = np.maximum(z - np.where(blind, 0, largest) - threshold, 0) ** power
+    lost = np.isnan(largest) | np.isposinf(largest)
+    return np.where(np.isneginf(z), 0, np.where(lost, np.nan, above)).astype(z.dtype)
+
+
+def hard(logits: ArrayLike) -> Array:
+    """Turn logits into weight 1 for the largest, the first of equal ones, and 0 for all others.
+
+    Parameters
+    ----------
+    logits : array (..., m)
+        Scores, -inf where a key is not seen.
+
+    Returns
+    -------
+    array (..., m)
+        One 1 in each row; a row that sees nothing is all 0; a row with a NaN is NaN where it sees.
+
+    References
+    ----------
+    Xu et al. 2015, "Show, Attend and Tell", section 4.1 (the most probable place instead of a drawn one).
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.hard([1.0, 5.0, 5.0])
+    array([0., 1., 0.])
+    """
+    z = _logits(logits)
+    if not z.size:
+        return np.zeros_like(z)
+    one = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
+    lost = np.isnan(z).any(-1, keepdims=True) | np.isposinf(z).any(-1, keepdims=True)
+    return np.where(np.isneginf(z), 0, np.where(lost, np.nan, one)).astype(z.dtype)
+
+
+@dataclass(frozen=True)
+class local_m:
+    """Weigh by softmax inside a window that moves with the query: keys i - width to i + width.
+
+    Parameters
+    ----------
+    width : int
+        Keys seen on either side of the aligned place (D in the paper).
+    align : {"start", "end"}
+        Query i stands at key i ("start") or at key i + m - n ("end").
+
+    Returns
+    -------
+    local_m
+        For ``normalize=``.
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, section 3.2, monotonic alignment.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> regard.attend(np.zeros((3, 1)), np.zeros((3, 1)), np.eye(3), normalize=regard.weights.local_m(1)).weights.round(2)
+    array([[0.5 , 0.5 , 0.  ],
+           [0.33, 0.33, 0.33],
+           [0.  , 0.5 , 0.5 ]])
+    """
+
+    width: int
+    align: str = "start"
+
+    def __post_init__(self) -> None:
+        _check.whole("width", self.width)
+        _check.choice("align", self.align, ("start", "end"))
+
+
+@dataclass(frozen=True, eq=False)
+class local_p:
+    """Weigh by softmax inside a window around a predicted place p, times ``exp(-(j - p)^2 / (2 (width / 2)^2))``.
+
+    The Gaussian comes after the softmax and is not normalised again, so rows sum to less than 1.
+
+    Parameters
+    ----------
+    positions : array broadcasting to (..., n)
+        The place p of each query, a real number from 0 to m: see `predict_positions`.
+    width : float
+        Half the window (D in the paper); greater than 0.
+
+    Returns
+    -------
+    local_p
+        For ``normalize=``.
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, section 3.2, eq. 9 and 10.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> near = regard.weights.local_p([1.0], width=2.0)
+    >>> regard.attend(np.zeros((1, 1)), np.zeros((3, 1)), np.eye(3), normalize=near).weights.round(3)
+    array([[0.202, 0.333, 0.202]])
+    """
+
+    positions: Any
+    width: float
+
+    def __post_init__(self) -> None:
+        positions = _check.numeric("positions", self.positions)
+        object.__setattr__(self, "positions", positions if positions.dtype.kind == "f" else positions.astype(float))
+        _check.number("width", self.width, positive=True)
+
+    def distance(self, positions: Array, m: int) -> Array:
+        """Return j - p for places p (...) and keys j: (..., m)."""
+        distance: Array = np.arange(m) - positions[..., None]
+        return distance
+
+    def gauss(self, distance: Array) -> Array:
+        """Return the factor after the softmax for distances j - p."""
+        return np.exp(-2 * (distance / self.width) ** 2)
+
+
+def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, m: int) -> Array:
+    """Predict where each query looks, ``m * sigmoid(v . tanh(q W))``.
+
+    Parameters
+    ----------
+    queries : array (..., n, d)
+        Decoder states.
+    weight : array (d, h)
+        Learned projection.
+    vector : array (h,)
+        Learned output weights.
+    m : int
+        Number of keys.
+
+    Returns
+    -------
+    array (..., n)
+        Places from 0 to m, for `local_p`.
+
+    References
+    ----------
+    Luong, Pham and Manning 2015, eq. 9.
+
+    Examples
+    --------
+    >>> from regard import weights
+    >>> weights.predict_positions([[0.0]], [[1.0]], [1.0], 10)
+    array([5.])
+    """
+    from scipy import special
+
+    hidden = np.tanh(np.asarray(queries) @ _check.parameter("weight", weight, 2, "(d, h)"))
+    places: Array = m * special.expit(hidden @ _check.parameter("vector", vector, 1, "(h,)"))
+    return places
+
+
+NAMED: dict[str, Callable[[ArrayLike], Array]] = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15, "hard": hard}
+NormalizeLike = Union[str, local_m, local_p]
+
+
+def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
+    """Check what is given for ``normalize=``."""
+    if not isinstance(normalize, (local_m, local_p)):
+        if not isinstance(normalize, str) or normalize not in NAMED:
+            _check.one_of("normalize", normalize, NAMED, "or regard.weights.local_m(width), regard.weights.local_p(positions, width)")
+    return normalize
