@@ -149,7 +149,6 @@ def test_a_public_module_says_what_is_public(name: str) -> None:
     assert [n for n in names if n.startswith("_") and n != "__version__"] == []
 
 
-@pytest.mark.skipif(not (SRC / "__init__.py").exists(), reason="no package yet")
 def test_the_package_itself_only_imports() -> None:
     tree = ast.parse((SRC / "__init__.py").read_text(encoding="utf-8"))
     assigned = []
@@ -161,7 +160,6 @@ def test_the_package_itself_only_imports() -> None:
     assert set(assigned) <= {"__all__", "__version__"}
 
 
-@pytest.mark.skipif(not (SRC / "__init__.py").exists(), reason="no package yet")
 def test_one_version_in_all_places() -> None:
     regard = importlib.import_module("regard")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -202,7 +200,7 @@ def sections_of(doc: str) -> dict[str, str]:
 
 
 def summary_faults(doc: str) -> list[str]:
-    summary = " ".join(doc.split("\n\n")[0].split())
+    summary = " ".join(doc.split("\n\n")[0].split()).removesuffix(" ::")  # a formula may follow
     if not summary:
         return ["no docstring"]
     if "---" in summary:
@@ -394,14 +392,15 @@ def test_the_commands_of_the_pages_exist() -> None:
     assert commands("```sh\n$ make tea\nregard train x\n```", "make") == ["tea"]
 
 
-@pytest.mark.skipif(not (SRC / "cli.py").exists(), reason="no command line yet")
 def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> None:
     main = importlib.import_module("regard.cli").main
     verbs = {verb for page in PAGES for verb in commands(page.read_text(encoding="utf-8"), "regard")}
     for verb in sorted(verbs | {"train", "translate", "explain"}):
-        with pytest.raises(SystemExit) as exit_:
-            main([verb, "--help"])
-        assert exit_.value.code == 0, verb
+        try:
+            status = main([verb, "--help"])
+        except SystemExit as stop:
+            status = stop.code
+        assert status == 0, verb
         assert f"regard {verb}" in capsys.readouterr().out
 
 
@@ -426,10 +425,11 @@ TIMED = """
 @pytest.mark.slow
 def test_importing_costs_thirty_milliseconds_at_most() -> None:
     fresh("import numpy, regard")  # writes the byte code
-    # Noise only ever adds: the least of a few is what the import costs, and a busy machine gets more tries.
+    # Noise only ever adds: the least of a few is what the import costs, and a busy machine gets more tries. NumPy's
+    # own threads would spin beside it.
     least = float("inf")
     for _ in range(3):
-        least = min([least, *(float(fresh(TIMED)) for _ in range(7))])
+        least = min([least, *(float(fresh(TIMED, OPENBLAS_NUM_THREADS="1")) for _ in range(7))])
         if least <= BUDGET:
             break
     assert least <= BUDGET
