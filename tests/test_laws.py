@@ -1,0 +1,890 @@
+"""The laws of docs/design.md by number, on every door: attend, attention, attention_vjp, partial and merge.
+
+Laws 6, 12 and the threads of law 5 are in test_memory.py and test_threads.py, the texts of law 10 in test_errors.py,
+law 11 beside what reads files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import budget
+import ml_dtypes
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from strategies import BATCH, HEADS, OPTIONS, SMOOTH_OPTIONS, SOFTMAX_OPTIONS, Case, case
+
+import regard
+
+Array = NDArray[Any]
+every_option = pytest.mark.parametrize("name", OPTIONS)
+EPS32, EPS64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+
+
+def attend(*arrays: Any, **options: Any) -> Array:
+    return regard.attend(*arrays, **options).context
+
+
+def forward(*arrays: Any, **options: Any) -> Array:
+    context, _ = regard.attention_vjp(*arrays, **options)
+    return context
+
+
+def merged(*arrays: Any, **options: Any) -> Array:
+    """One part merged with the empty part."""
+    context: Array = regard.merge(regard.partial(*arrays, **options)).context
+    return context
+
+
+DOORS: dict[str, Callable[..., Array]] = {
+    "attend": attend,
+    "attention": regard.attention,
+    "attention_vjp": forward,
+    "partial": merged,
+}
+every_door = pytest.mark.parametrize("door", DOORS)
+
+
+def doors_of(name: str) -> list[str]:
+    """The doors that an option has: a part of the keys knows softmax alone, gradients need a score that gives them."""
+    doors = ["attend", "attention"]
+    if name in SOFTMAX_OPTIONS:
+        doors.append("partial")
+    if OPTIONS[name](strategies.Sizes(2, 2, 2, 2, np.float32, np.random.default_rng(0))).cotangent:
+        doors.append("attention_vjp")
+    return doors
+
+
+every_option_and_door = pytest.mark.parametrize(
+    ("name", "door"), [(name, door) for name in OPTIONS for door in doors_of(name)]
+)
+
+
+def gradients(arrays: tuple[Any, Any, Any], dcontext: Array, **options: Any) -> dict[str, Array]:
+    """All gradients of a call by name."""
+    _, pullback = regard.attention_vjp(*arrays, **options)
+    found = pullback(dcontext)
+    named = {"queries": found.queries, "keys": found.keys, "values": found.values}
+    if found.bias is not None:
+        named["bias"] = found.bias
+    return named | {f"score.{k}": v for k, v in (found.score or {}).items()}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays are equal bit by bit, NaN included."""
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def seen_by(c: Case) -> Array:
+    """Who may see whom, (2, 4, n, m), from the oracle."""
+    return np.asarray(c.answer.logits > -np.inf)
+
+
+# ---- law 1: every door is the same function, within the budget ------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_option
+def test_law_1_every_door_is_within_the_budget_of_exact_arithmetic(name: str, dtype: Any) -> None:
+    c = case(name, dtype, seed=1)
+    allowed = budget.of_answer(c.answer, c.values, dtype, proportional=c.option.proportional)
+    for door in doors_of(name):
+        context = DOORS[door](*c.arrays, **c.option.regard)
+        assert context.dtype == dtype
+        budget.assert_within(context, c.answer.context, allowed, f"{name} by {door}")
+
+
+@every_option
+def test_law_1_scores_logits_weights_and_lse_are_the_definition(name: str) -> None:
+    c = case(name, np.float64, seed=2)
+    found, exact = regard.attend(*c.arrays, **c.option.regard), c.answer
+    size = 1e-14 * (1 + exact.magnitude.max())
+    np.testing.assert_allclose(
+        np.broadcast_to(found.scores, exact.scores.shape), exact.scores, rtol=0, atol=10 * size
+    )
+    np.testing.assert_array_equal(found.logits == -np.inf, exact.logits == -np.inf)
+    np.testing.assert_allclose(found.logits, exact.logits, rtol=0, atol=10 * size)
+    np.testing.assert_allclose(found.weights, exact.weights, rtol=0, atol=10 * size)
+    np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-14, atol=10 * size)
+
+
+@settings(max_examples=60)
+@given(strategies.cases())
+def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
+    allowed = budget.of_answer(c.answer, c.values, np.float32)
+    for door, function in DOORS.items():
+        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+
+
+@settings(max_examples=30)
+@given(strategies.cases(np.float64))
+def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
+    allowed = budget.of_answer(c.answer, c.values, np.float64)
+    for door, function in DOORS.items():
+        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+
+
+def large(
+    dtype: Any, n: int, m: int, d: int = 8, e: int = 5, size: float = 1.0
+) -> tuple[Array, Array, Array]:
+    """Read-only arrays with 4 query heads and 2 key heads, of more than one block."""
+    rng = np.random.default_rng(n + m)
+    shapes = (HEADS, n, d), (HEADS // 2, m, d), (HEADS // 2, m, e)
+    q, k, v = (strategies.read_only((rng.standard_normal(shape) * size).astype(dtype)) for shape in shapes)
+    return q, k, v
+
+
+LARGE_MASKS: dict[str, Callable[[int, int], Any]] = {
+    "none": lambda n, m: None,
+    "causal-start": lambda n, m: regard.mask.causal(align="start"),
+    "causal-end": lambda n, m: regard.mask.causal(align="end"),
+    "window": lambda n, m: regard.mask.window(70, 3, align="end"),
+    "no-diagonal": lambda n, m: ~regard.mask.window(40, 40, align="start"),
+    "lengths": lambda n, m: regard.mask.lengths(np.array([m, 0, 1, m // 2])),
+    "documents": lambda n, m: regard.mask.documents(np.arange(n) // 190, np.arange(m) // 210),
+    "prefix": lambda n, m: regard.mask.prefix(33, align="end"),
+    "array": lambda n, m: np.random.default_rng(3).random((n, m)) < 0.01,
+}
+
+
+@pytest.mark.parametrize("mask", LARGE_MASKS)
+@pytest.mark.parametrize(("n", "m"), [(700, 1100), (1300, 515)])
+def test_law_1_across_many_blocks(mask: str, n: int, m: int) -> None:
+    arrays = large(np.float32, n, m, size=2.0)
+    options = {"mask": LARGE_MASKS[mask](n, m)}
+    exact = regard.attend(*(x.astype(np.float64) for x in arrays), **options)
+    allowed = budget.of_dot(*arrays, exact.weights, 1 / math.sqrt(8), np.float32)
+    for door in ("attention", "attention_vjp", "partial"):
+        budget.assert_within(DOORS[door](*arrays, **options), exact.context, allowed, door)
+    parts = regard.partial(*arrays, **options)
+    np.testing.assert_array_equal(parts.lse == -np.inf, exact.lse == -np.inf)
+    np.testing.assert_allclose(parts.lse, exact.lse, rtol=1e-6, atol=1e-4)
+
+
+def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
+    """Logits from -800 to 800: without rescaling by the largest one so far the sums overflow."""
+    m = 1500
+    keys = np.linspace(-800, 800, m, dtype=np.float32)[:, None]
+    queries = np.array([[1], [-1], [0]], dtype=np.float32)
+    values = np.arange(m, dtype=np.float32)[:, None]
+    context = regard.attention(queries, keys, values, score="dot")
+    exact = regard.attend(
+        queries.astype(float), keys.astype(float), values.astype(float), score="dot"
+    ).context
+    np.testing.assert_allclose(context, exact, rtol=1e-3)
+    np.testing.assert_allclose(context[2], [(m - 1) / 2], rtol=1e-6)  # equal weights: the mean of 0 ... m - 1
+
+
+# ---- law 2: what may not be seen has no influence at all ------------------------------------------------------
+
+# what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
+HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
+POISON = [np.nan, np.inf, -np.inf, 3e38]
+
+
+def hiding() -> dict[str, dict[str, Any]]:
+    """Options under which nobody sees keys 2 and 5 of 9."""
+    ids = np.where(HIDE, 0, 1)
+    bias = np.where(HIDE, 0.25, -np.inf).astype(np.float32)
+    several = regard.mask.documents(np.zeros(7, int), ids) & regard.mask.window(None, 8, align="start")
+    return {
+        "array": {"mask": HIDE},
+        "dense array": {"mask": np.broadcast_to(HIDE, (7, 9)).copy()},
+        "object": {"mask": regard.mask.documents(np.zeros(7, int), ids)},
+        "composed": {"mask": several},
+        "not": {"mask": ~regard.mask.documents(np.ones(7, int), ids)},
+        "bias": {"bias": bias},
+        "bias matrix": {"bias": np.broadcast_to(bias, (HEADS, 7, 9)).copy()},
+    }
+
+
+def poisoned(array: Array, where: Any, poison: float) -> Array:
+    """A read-only copy with `poison` at `where`."""
+    copy = array.copy()
+    copy[where] = poison
+    return strategies.read_only(copy)
+
+
+HIDDEN = np.flatnonzero(~HIDE)
+POISON_PLACES = ["keys", "values", "both"]
+LAW_2_SCORES = [name for name in OPTIONS if name.startswith("score")] + ["default", "softcap"]
+LAW_2_NORMALIZE = [name for name in OPTIONS if name.startswith("normalize")]
+
+
+def poison_case(c: Case, poison: float) -> tuple[Array, Array, Array]:
+    """The arrays with hidden keys and values poisoned."""
+    where = (..., HIDDEN, slice(None))
+    return c.queries, poisoned(c.keys, where, poison), poisoned(c.values, where, poison)
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("hide", hiding())
+@every_door
+def test_law_2_a_hidden_key_or_value_has_no_influence(door: str, hide: str, poison: float) -> None:
+    c, options = case("default"), hiding()[hide]
+    expected = DOORS[door](*poison_case(c, 0.5), **options)
+    assert same(DOORS[door](*poison_case(c, poison), **options), expected)
+    assert np.isfinite(expected).all()
+
+
+@pytest.mark.parametrize("name", LAW_2_SCORES + LAW_2_NORMALIZE)
+def test_law_2_holds_for_every_score_and_step_two(name: str) -> None:
+    c = case(name)
+    options = c.option.regard | {"mask": HIDE}
+    for door in doors_of(name):
+        expected = DOORS[door](*poison_case(c, 0.5), **options)
+        assert np.isfinite(expected).all()
+        for poison in (np.nan, np.inf):
+            assert same(DOORS[door](*poison_case(c, poison), **options), expected), (door, poison)
+
+
+@pytest.mark.parametrize("name", [name for name in LAW_2_SCORES + LAW_2_NORMALIZE if name in SMOOTH_OPTIONS])
+def test_law_2_hidden_keys_have_no_gradient_and_no_influence_on_any_gradient(name: str) -> None:
+    c = case(name)
+    options = c.option.regard | {"mask": HIDE}
+    dcontext = np.random.default_rng(5).standard_normal((BATCH, HEADS, 7, 3)).astype(np.float32)
+    expected = gradients(poison_case(c, 0.5), dcontext, **options)
+    assert (expected["keys"][..., HIDDEN, :] == 0).all()
+    assert (expected["values"][..., HIDDEN, :] == 0).all()
+    for poison in (np.nan, np.inf):
+        found = gradients(poison_case(c, poison), dcontext, **options)
+        assert {k: v.tobytes() for k, v in found.items()} == {k: v.tobytes() for k, v in expected.items()}
+
+
+@every_door
+def test_law_2_a_hidden_pair_of_one_row_has_no_influence(door: str) -> None:
+    """Causal: query i is bitwise what it was, whatever comes after it."""
+    c = case("default", n=9)
+    mask = regard.mask.causal()
+    expected = DOORS[door](*c.arrays, mask=mask)
+    keys, values = (poisoned(x, (..., slice(5, None), slice(None)), np.nan) for x in (c.keys, c.values))
+    found = DOORS[door](c.queries, keys, values, mask=mask)
+    assert same(found[..., :5, :], expected[..., :5, :])
+    assert np.isnan(found[..., 5:, :]).all()
+
+
+@every_door
+def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(door: str) -> None:
+    c = case("default")
+    bias = np.where(HIDE, np.float32(0.5), np.float32(np.nan))
+    clean = np.where(HIDE, np.float32(0.5), np.float32(0))
+    options = {"mask": HIDE, "score": "dot"}
+    assert same(DOORS[door](*c.arrays, bias=bias, **options), DOORS[door](*c.arrays, bias=clean, **options))
+
+
+# ---- law 3: a query that sees nothing -------------------------------------------------------------------------
+
+
+def blind_options() -> dict[str, dict[str, Any]]:
+    """Ways for queries 0 and 4 of 7 to see nothing."""
+    blind = np.ones((7, 9), bool)
+    blind[[0, 4]] = False
+    bias = np.where(blind, np.float32(0), np.float32(-np.inf))
+    ids = np.array([7, 0, 0, 0, 8, 0, 0])
+    return {
+        "array": {"mask": blind},
+        "documents": {"mask": regard.mask.documents(ids, np.zeros(9, int))},
+        "bias": {"bias": bias},
+        "array and bias": {"mask": blind, "bias": np.zeros((7, 9), np.float32)},
+    }
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_law_3_a_query_that_sees_nothing_has_context_0_for_every_option(name: str) -> None:
+    c = case(name)
+    options = c.option.regard | {"mask": blind_options()["array"]["mask"]}
+    for door in doors_of(name):
+        context = DOORS[door](*c.arrays, **options)
+        assert (context[..., [0, 4], :] == 0).all(), door
+        assert np.isfinite(context).all(), door
+
+
+@pytest.mark.parametrize("how", blind_options())
+def test_law_3_weights_and_lse(how: str) -> None:
+    c = case("default")
+    found = regard.attend(*c.arrays, **blind_options()[how])
+    part = regard.partial(*c.arrays, **blind_options()[how])
+    assert (found.weights[..., [0, 4], :] == 0).all()
+    for lse in (found.lse, part.lse):
+        assert (lse[..., [0, 4]] == -np.inf).all()
+        assert np.isfinite(np.delete(lse, [0, 4], axis=-1)).all()
+
+
+@pytest.mark.parametrize("how", blind_options())
+@pytest.mark.parametrize(
+    "name", ["default", "score-additive-bias", "softcap", "normalize-sparsemax", "normalize-entmax15"]
+)
+def test_law_3_gradients_are_0(how: str, name: str) -> None:
+    c = case(name)
+    options = c.option.regard | blind_options()[how]
+    dcontext = np.ones((BATCH, HEADS, 7, 3), np.float32)
+    all_rows = gradients(c.arrays, dcontext, **options)
+    assert (all_rows["queries"][..., [0, 4], :] == 0).all()
+    assert all(np.isfinite(x).all() for x in all_rows.values())
+    other = dcontext.copy()
+    other[..., [0, 4], :] = -1e6  # what is asked of a blind query reaches nothing
+    for key, gradient in gradients(c.arrays, other, **options).items():
+        assert same(gradient, all_rows[key]), key
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@every_door
+def test_law_3_even_when_the_query_is_nan(door: str, poison: float) -> None:
+    c, options = case("default"), blind_options()["array"]
+    queries = poisoned(c.queries, (..., [0, 4], slice(None)), poison)
+    assert same(DOORS[door](queries, c.keys, c.values, **options), DOORS[door](*c.arrays, **options))
+
+
+@every_door
+def test_law_3_no_keys_at_all(door: str) -> None:
+    context = DOORS[door](np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5)))
+    np.testing.assert_array_equal(context, np.zeros((2, 3, 5)))
+
+
+def test_law_3_no_keys_have_lse_minus_infinity_and_gradient_0() -> None:
+    arrays = np.ones((2, 3, 4)), np.ones((2, 0, 4)), np.ones((2, 0, 5))
+    assert (regard.attend(*arrays).lse == -np.inf).all()
+    assert (regard.partial(*arrays).lse == -np.inf).all()
+    found = gradients(arrays, np.ones((2, 3, 5)))
+    np.testing.assert_array_equal(found["queries"], np.zeros((2, 3, 4)))
+    assert found["keys"].shape == (2, 0, 4)
+    assert found["values"].shape == (2, 0, 5)
+
+
+# ---- law 4: a NaN that is seen --------------------------------------------------------------------------------
+
+LAW_4_OPTIONS = [
+    "default",
+    "softcap",
+    "mask-array",
+    "mask-causal-end",
+    "mask-window-start",
+    "mask-lengths",
+    "mask-documents",
+    "bias-minus-infinity",
+    "normalize-sparsemax",
+    "normalize-entmax15",
+    "normalize-hard",
+    "score-cosine",
+    "score-gaussian",
+    "score-additive",
+    "score-function",
+]
+
+
+@pytest.mark.parametrize("name", LAW_4_OPTIONS)
+def test_law_4_a_nan_key_reaches_exactly_the_rows_that_see_it(name: str) -> None:
+    c = case(name, seed=4)
+    seen = seen_by(c)
+    for j in (0, 3, 8):
+        keys = poisoned(c.keys, (..., j, slice(None)), np.nan)
+        for door in doors_of(name):
+            expected = DOORS[door](*c.arrays, **c.option.regard)
+            found = DOORS[door](c.queries, keys, c.values, **c.option.regard)
+            assert np.isnan(found[seen[..., j]]).all(), door
+            assert same(found[~seen[..., j]], expected[~seen[..., j]]), door
+
+
+@pytest.mark.parametrize("name", LAW_4_OPTIONS)
+def test_law_4_a_nan_value_reaches_its_column_of_exactly_the_rows_that_see_it(name: str) -> None:
+    c = case(name, seed=4)
+    seen = seen_by(c)
+    for j in (0, 3, 8):
+        values = poisoned(c.values, (..., j, 1), np.nan)
+        for door in doors_of(name):
+            expected = DOORS[door](*c.arrays, **c.option.regard)
+            found = DOORS[door](c.queries, c.keys, values, **c.option.regard)
+            assert np.isnan(found[seen[..., j]][..., 1]).all(), door
+            assert np.isfinite(found[..., [0, 2]]).all(), door
+            assert same(found[~seen[..., j]], expected[~seen[..., j]]), door
+
+
+@every_door
+def test_law_4_a_nan_in_one_query_or_bias_entry_stays_in_its_row(door: str) -> None:
+    c = case("default")
+    expected = DOORS[door](*c.arrays)
+    bias = np.zeros((7, 9), np.float32)
+    without = DOORS[door](*c.arrays, bias=bias)
+    bias[3, 2] = np.nan
+    by_query = DOORS[door](poisoned(c.queries, (..., 3, 1), np.nan), c.keys, c.values)
+    by_bias = DOORS[door](*c.arrays, bias=bias)
+    others = [0, 1, 2, 4, 5, 6]
+    assert np.isnan(by_query[..., 3, :]).all()
+    assert np.isnan(by_bias[..., 3, :]).all()
+    assert same(by_query[..., others, :], expected[..., others, :])
+    assert same(by_bias[..., others, :], without[..., others, :])
+
+
+@pytest.mark.parametrize("door", ["attention", "attention_vjp", "partial"])
+def test_law_4_a_nan_in_an_early_block_is_not_forgotten(door: str) -> None:
+    """The running maximum of an online softmax must not swallow it."""
+    q, k, v = large(np.float32, 30, 1500)
+    found = DOORS[door](q, poisoned(k, (0, 3), np.nan), v)
+    assert np.isnan(found[:2]).all()
+    assert np.isfinite(found[2:]).all()
+
+
+# ---- law 5: bitwise equal -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", strategies.LAYOUTS)
+@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp", "partial"])
+def test_law_5_bitwise_equal_whatever_the_strides(door: str, layout: str) -> None:
+    c, change = case("bias-matrix", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
+    changed = [strategies.read_only(change(np.array(x))) for x in c.arrays]
+    bias = strategies.read_only(change(c.option.regard["bias"]))
+    mask = change(np.random.default_rng(0).random((70, 90)) < 0.7)
+    expected = DOORS[door](*c.arrays, bias=c.option.regard["bias"], mask=np.ascontiguousarray(mask))
+    assert same(DOORS[door](*changed, bias=bias, mask=mask), expected)
+
+
+@pytest.mark.parametrize("layout", strategies.LAYOUTS)
+def test_law_5_gradients_are_bitwise_equal_whatever_the_strides(layout: str) -> None:
+    c, change = case("default", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
+    dcontext = np.random.default_rng(1).standard_normal((BATCH, HEADS, 70, 6)).astype(np.float32)
+    expected = gradients(c.arrays, dcontext)
+    found = gradients(tuple(change(np.array(x)) for x in c.arrays), change(dcontext))
+    assert {k for k in expected if not same(found[k], expected[k])} == set()
+
+
+def test_law_5_zero_strides_are_bitwise_the_repeated_array() -> None:
+    c = case("default", n=70, m=90)
+    keys, values = (np.broadcast_to(x[:1, :1], (BATCH, HEADS, *x.shape[2:])) for x in (c.keys, c.values))
+    assert 0 in keys.strides
+    expected = regard.attention(c.queries, keys.copy(), values.copy())
+    assert same(regard.attention(c.queries, keys, values), expected)
+    assert same(regard.attention(c.queries, c.keys[:1, :1], c.values[:1, :1]), expected)
+
+
+SLICES = [
+    slice(0, 1),
+    slice(6, 7),
+    slice(3, 90),
+    slice(100, 101),
+    slice(64, 129),
+    slice(299, 300),
+    slice(0, 299),
+]
+LAW_5_OPTIONS: dict[str, Callable[[slice], dict[str, Any]]] = {
+    "none": lambda rows: {},
+    "softcap": lambda rows: {"softcap": 2.0, "scale": 0.4},
+    "lengths": lambda rows: {"mask": regard.mask.lengths(np.array([417, 3, 0, 250]))},
+    "array": lambda rows: {"mask": (np.random.default_rng(2).random((300, 417)) < 0.5)[rows]},
+    "bias": lambda rows: {
+        "bias": np.random.default_rng(2).standard_normal((300, 417)).astype(np.float32)[rows]
+    },
+    "cosine": lambda rows: {"score": "cosine"},
+    "gaussian": lambda rows: {"score": regard.scores.gaussian(2.0)},
+    "sparsemax": lambda rows: {"normalize": "sparsemax"},
+    "additive": lambda rows: {"score": regard.scores.additive(*learned())},
+}
+
+
+def learned() -> tuple[Array, Array, Array]:
+    """Arrays for an additive score with d = 8."""
+    rng = np.random.default_rng(11)
+    wq, wk, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((8, 6), (8, 6), (6,)))
+    return wq, wk, v
+
+
+@pytest.mark.parametrize("door", ["attention", "partial"])
+@pytest.mark.parametrize("name", LAW_5_OPTIONS)
+def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(name: str, door: str) -> None:
+    if name == "sparsemax" and door == "partial":
+        door = "attention"
+    q, k, v = large(np.float32, 300, 417)
+    whole = DOORS[door](q, k, v, **LAW_5_OPTIONS[name](slice(None)))
+    for rows in SLICES:
+        part = DOORS[door](q[:, rows], k, v, **LAW_5_OPTIONS[name](rows))
+        assert same(part, whole[:, rows]), rows
+
+
+def test_law_5_a_query_moved_within_a_causal_mask_is_bitwise_the_same() -> None:
+    """The last rows alone, aligned to the end, see what they saw."""
+    q, k, v = large(np.float32, 300, 417)
+    mask = regard.mask.causal(align="end")
+    whole = regard.attention(q, k, v, mask=mask)
+    for start in (299, 236, 200, 1):
+        assert same(regard.attention(q[:, start:], k, v, mask=mask), whole[:, start:]), start
+
+
+@pytest.mark.parametrize("door", ["attention", "attention_vjp", "partial"])
+def test_law_5_the_place_in_the_batch_does_not_matter(door: str) -> None:
+    rng = np.random.default_rng(9)
+    q, k, v = (rng.standard_normal((5, 3, size, 8)).astype(np.float32) for size in (50, 310, 310))
+    whole = DOORS[door](q, k, v)
+    for b, h in itertools.product(range(5), range(3)):
+        assert same(DOORS[door](q[b, h], k[b, h], v[b, h]), whole[b, h]), (b, h)
+    assert same(DOORS[door](q[::-1], k[::-1], v[::-1]), whole[::-1])
+    assert same(DOORS[door](q[1:3], k[1:3], v[1:3]), whole[1:3])
+
+
+def test_law_5_gradients_do_not_depend_on_the_place_in_the_batch() -> None:
+    rng = np.random.default_rng(9)
+    q, k, v, g = (rng.standard_normal((4, 2, size, 8)).astype(np.float32) for size in (50, 310, 310, 50))
+    whole = gradients((q, k, v), g)
+    for b, h in itertools.product(range(4), range(2)):
+        alone = gradients((q[b, h], k[b, h], v[b, h]), g[b, h])
+        assert all(same(alone[key], whole[key][b, h]) for key in alone), (b, h)
+
+
+def test_law_5_repeated_calls_and_out_are_bitwise_equal() -> None:
+    q, k, v = large(np.float32, 300, 417)
+    once = regard.attention(q, k, v)
+    out = np.full_like(once, np.nan)
+    result = regard.attention(q, k, v, out=out)
+    assert result is out
+    assert same(out, once)
+    wide = np.full((*once.shape[:-1], 2 * once.shape[-1]), np.nan, np.float32)
+    regard.attention(q, k, v, out=wide[..., ::2])
+    assert same(wide[..., ::2], once)
+    assert np.isnan(wide[..., 1::2]).all()
+
+
+# ---- law 7: dtypes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.bool_])
+@every_door
+def test_law_7_integers_compute_in_float64(door: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.integers(0, 3, (size, 4)).astype(dtype) for size in (5, 6, 6))
+    context = DOORS[door](q, k, v)
+    assert context.dtype == np.float64
+    assert same(context, DOORS[door](*(x.astype(np.float64) for x in (q, k, v))))
+
+
+def test_law_7_small_integers_do_not_wrap() -> None:
+    """100 * 100 does not fit in int8; the second key scores higher and gets all the weight."""
+    context = regard.attention(
+        np.array([[100]], np.int8), np.array([[1], [100]], np.int8), np.array([[1], [2]], np.int8)
+    )
+    np.testing.assert_array_equal(context, [[2.0]])
+
+
+@every_door
+def test_law_7_float64_is_float64_throughout(door: str) -> None:
+    """Logits that differ by 1e-12 relative give weights that float32 could not tell from one half."""
+    queries, keys = np.array([[1.0]]), np.array([[1.0], [1.0 + 1e-12]])
+    values = np.array([[-1.0], [1.0]])
+    context = DOORS[door](queries, keys, values, score="dot", scale=1e6)
+    np.testing.assert_allclose(context, [[math.tanh(0.5e-6)]], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "result"),
+    [
+        ((np.float32, np.float32, np.float32), np.float32),
+        ((np.float32, np.float64, np.float32), np.float64),
+        ((np.float32, np.float32, np.float64), np.float64),
+        ((np.float16, np.float16, np.float32), np.float32),
+        ((np.float16, np.float16, np.float16), np.float16),
+        ((ml_dtypes.bfloat16,) * 3, ml_dtypes.bfloat16),
+        ((ml_dtypes.bfloat16, np.float32, ml_dtypes.bfloat16), np.float32),
+        ((np.int64, np.int64, np.float32), np.float64),
+        ((np.int16, np.int16, np.float32), np.float32),
+    ],
+)
+@every_door
+def test_law_7_the_result_has_the_common_dtype(door: str, dtypes: tuple[Any, ...], result: Any) -> None:
+    q, k, v = (np.ones((3, 4), dtype=dtype) for dtype in dtypes)
+    if door == "partial" and np.dtype(result).itemsize == 2:
+        result = np.float32  # a part stays in the dtype of the computation
+    assert DOORS[door](q, k, v).dtype == result
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "name", ["default", "softcap", "bias-matrix", "mask-causal-end", "score-general", "score-additive"]
+)
+def test_law_7_half_precision_accumulates_in_float32(name: str, dtype: Any) -> None:
+    """Within the float32 budget, plus one rounding to what comes back."""
+    c = case(name, dtype, n=20, m=60, d=8, seed=7)
+    exact = c.answer
+    allowed = budget.of_answer(exact, c.values, np.float32)
+    info = ml_dtypes.finfo(dtype)
+    rounding = np.abs(exact.context) * float(info.eps) / 2 + float(info.smallest_subnormal)
+    for door in ("attend", "attention", "attention_vjp"):
+        context = DOORS[door](*c.arrays, **c.option.regard)
+        assert context.dtype == dtype
+        budget.assert_within(context, exact.context, allowed + rounding * 1.01, door)
+
+
+def naive_half(q: Array, k: Array, v: Array) -> Array:
+    """Attention with every step rounded to the low precision."""
+    dtype = q.dtype
+    scores = (q @ k.T).astype(dtype) * dtype.type(1 / math.sqrt(q.shape[-1]))
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True)).astype(dtype)
+    weights = (powers / powers.sum(axis=-1, keepdims=True, dtype=dtype)).astype(dtype)
+    result: Array = (weights @ v).astype(dtype)
+    return result
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_law_7_half_precision_is_no_worse_than_the_naive_computation(dtype: Any) -> None:
+    rng = np.random.default_rng(8)
+    for size in (0.3, 1.0, 2.0):
+        q, k, v = ((rng.standard_normal((rows, 16)) * size).astype(dtype) for rows in (40, 200, 200))
+        exact = regard.attend(*(x.astype(np.float64) for x in (q, k, v))).context
+        ours = np.abs(regard.attention(q, k, v).astype(np.float64) - exact)
+        naive = np.abs(naive_half(q, k, v).astype(np.float64) - exact)
+        assert ours.max() <= naive.max()
+        assert ours.mean() <= naive.mean()
+
+
+def test_law_7_inspection_of_half_precision_stays_in_float32() -> None:
+    c = case("default", np.float16)
+    seen = regard.attend(*c.arrays)
+    assert {x.dtype for x in (seen.scores, seen.logits, seen.weights, seen.lse)} == {np.dtype(np.float32)}
+    part = regard.partial(*c.arrays)
+    assert {part.context.dtype, part.lse.dtype} == {np.dtype(np.float32)}
+
+
+# ---- law 8: inputs are never written, and may lie in memory as they like ---------------------------------------
+
+
+@every_option
+def test_law_8_inputs_are_never_written(name: str) -> None:
+    """Writeable copies, so that a write would succeed and be seen."""
+    c = case(name)
+    arrays = tuple(x.copy() for x in c.arrays)
+    options = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in c.option.regard.items()}
+    arrays_before = [x.tobytes() for x in arrays]
+    options_before = {k: v.tobytes() for k, v in options.items() if isinstance(v, np.ndarray)}
+    for door in doors_of(name):
+        DOORS[door](*arrays, **options)
+    if c.option.cotangent:
+        dcontext = np.ones((BATCH, HEADS, 7, 3), np.float32)
+        before = dcontext.tobytes()
+        gradients(arrays, dcontext, **options)
+        assert dcontext.tobytes() == before
+    assert [x.tobytes() for x in arrays] == arrays_before
+    assert {k: v.tobytes() for k, v in options.items() if isinstance(v, np.ndarray)} == options_before
+
+
+def test_law_8_results_do_not_share_memory_with_inputs() -> None:
+    q = k = v = np.ones((1, 1))
+    for door in DOORS.values():
+        assert not np.shares_memory(door(q, k, v), v)
+
+
+@settings(max_examples=40)
+@given(
+    st.tuples(*(st.integers(0, 3) for _ in range(4))),
+    st.sampled_from(list(strategies.DTYPES.values())),
+    st.sampled_from([(), (0,), (2,), (2, 0), (3, 1)]),
+    st.sampled_from(
+        sorted(set(OPTIONS) - {"bias-alibi", "bias-t5", "mask-array", "mask-lengths", "mask-lengths-both"})
+    ),
+)
+def test_law_8_zero_sizes_are_fine(
+    sizes: tuple[int, ...], dtype: Any, lead: tuple[int, ...], name: str
+) -> None:
+    n, m, d, e = sizes
+    q, k, v = (np.ones((*lead, *shape), dtype=dtype) for shape in ((n, d), (m, d), (m, e)))
+    option = OPTIONS[name](strategies.Sizes(n, m, d, e, np.float32, np.random.default_rng(0)))
+    shapes = [np.shape(x) for x in option.regard.values() if isinstance(x, np.ndarray)]
+    options = {} if any(len(shape) > 2 for shape in shapes) or name == "mask-documents" else option.regard
+    if name in ("everything", "normalize-local_p", "mask-composed") or (name == "mask-prefix" and m < 2):
+        options = {}
+    for door in doors_of(name):
+        context = DOORS[door](q, k, v, **options)
+        assert context.shape == (*lead, n, e)
+        assert np.isfinite(context.astype(np.float64)).all()
+    if option.cotangent:
+        found = gradients((q, k, v), np.ones((*lead, n, e), dtype=dtype), **options)
+        assert [found[key].shape for key in ("queries", "keys", "values")] == [q.shape, k.shape, v.shape]
+
+
+def test_law_8_gradients_have_the_shapes_and_dtypes_of_what_they_belong_to() -> None:
+    c = case("bias-row", np.float32)
+    found = gradients(c.arrays, np.ones((BATCH, HEADS, 7, 3), np.float32), **c.option.regard)
+    assert {k: (v.shape, v.dtype) for k, v in found.items()} == {
+        "queries": (c.queries.shape, np.float32),
+        "keys": (c.keys.shape, np.float32),
+        "values": (c.values.shape, np.float32),
+        "bias": ((9,), np.float32),
+    }
+
+
+def test_law_8_lists_are_fine() -> None:
+    context = regard.attention([[0, 0]], [[1, 2], [3, 4]], [[1.0], [3.0]])
+    np.testing.assert_array_equal(context, [[2.0]])
+
+
+# ---- law 9: causal alignment ----------------------------------------------------------------------------------
+
+UNALIGNED: dict[str, Callable[[], dict[str, Any]]] = {
+    "causal": lambda: {"mask": regard.mask.causal()},
+    "window": lambda: {"mask": regard.mask.window(1, 1)},
+    "prefix": lambda: {"mask": regard.mask.prefix(2)},
+    "inside &": lambda: {"mask": regard.mask.lengths(np.asarray(3)) & regard.mask.causal()},
+    "inside ~": lambda: {"mask": ~regard.mask.causal()},
+    "inside |": lambda: {"mask": regard.mask.causal() | regard.mask.lengths(np.asarray(3))},
+}
+
+
+@pytest.mark.parametrize("how", UNALIGNED)
+@every_door
+def test_law_9_there_is_no_silent_choice(door: str, how: str) -> None:
+    q, k, v = np.ones((3, 2)), np.ones((5, 2)), np.ones((5, 1))
+    with pytest.raises(ValueError, match="align"):
+        DOORS[door](q, k, v, **UNALIGNED[how]())
+    square = DOORS[door](np.ones((5, 2)), k, v, **UNALIGNED[how]())
+    assert square.shape == (5, 1)
+
+
+@every_door
+def test_law_9_start_and_end_are_what_they_say(door: str) -> None:
+    """Equal scores: the context is the mean of the seen values 1, 2, 4, 8."""
+    q, k, v = np.zeros((2, 1)), np.zeros((4, 1)), np.array([[1.0], [2.0], [4.0], [8.0]])
+    start = DOORS[door](q, k, v, mask=regard.mask.causal(align="start"))
+    end = DOORS[door](q, k, v, mask=regard.mask.causal(align="end"))
+    np.testing.assert_allclose(start, [[1], [1.5]], rtol=1e-15)
+    np.testing.assert_allclose(end, [[7 / 3], [15 / 4]], rtol=1e-15)
+
+
+# ---- law 10: errors come before any computation ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"values": np.ones((6, 2))},
+        {"mask": np.ones((9, 9), bool)},
+        {"bias": np.ones((2, 4))},
+        {"softcap": 0.0},
+        {"normalize": "softmin"},
+        {"mask": np.ones((3, 5))},
+    ],
+)
+@every_door
+def test_law_10_nothing_is_computed_when_the_input_is_wrong(door: str, wrong: dict[str, Any]) -> None:
+    calls = []
+
+    def score(queries: Array, keys: Array) -> Array:
+        calls.append(1)
+        return np.zeros((*queries.shape[:-1], keys.shape[-2]))
+
+    options = dict(wrong)
+    values = options.pop("values", np.ones((5, 2)))
+    with pytest.raises((ValueError, TypeError)):
+        DOORS[door](np.ones((3, 4)), np.ones((5, 4)), values, score=score, **options)
+    assert calls == []
+
+
+# ---- law 13: parts merge to the whole --------------------------------------------------------------------------
+
+
+def cut(options: dict[str, Any], keys: slice, m: int) -> dict[str, Any]:
+    """The options for a part of the keys, the mask as a dense array."""
+    part = dict(options)
+    if "mask" in part:
+        part["mask"] = part["mask"][..., keys]
+    if "bias" in part:
+        part["bias"] = part["bias"][..., keys]
+    return part
+
+
+def parts_of(arrays: tuple[Array, Array, Array], cuts: list[int], options: dict[str, Any]) -> list[Any]:
+    """One partial result for each piece between the cuts; two equal cuts give an empty piece."""
+    q, k, v = arrays
+    m = k.shape[-2]
+    pieces = [slice(a, b) for a, b in itertools.pairwise([0, *sorted(cuts), m])]
+    return [regard.partial(q, k[..., s, :], v[..., s, :], **cut(options, s, m)) for s in pieces]
+
+
+def part_options(kind: str) -> dict[str, Any]:
+    """Options with dense masks and biases for n = 5, m = 40."""
+    rng = np.random.default_rng(6)
+    mask = rng.random((HEADS, 5, 40)) < 0.3
+    mask[0, 2] = False
+    return {
+        "none": {},
+        "mask": {"mask": mask},
+        "bias": {"bias": rng.standard_normal((5, 40))},
+        "mask, bias, softcap, scale": {
+            "mask": mask,
+            "bias": rng.standard_normal((5, 40)),
+            "softcap": 1.5,
+            "scale": -2.0,
+        },
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["none", "mask", "bias", "mask, bias, softcap, scale"])
+@settings(max_examples=15)
+@given(cuts=st.lists(st.integers(0, 40), max_size=5), order=st.randoms(use_true_random=False))
+def test_law_13_any_split_in_any_order_is_the_whole(kind: str, cuts: list[int], order: Any) -> None:
+    arrays, options = large(np.float64, 5, 40), part_options(kind)
+    parts = parts_of(arrays, cuts, options)
+    order.shuffle(parts)
+    merged_parts = regard.merge(*parts)
+    whole = regard.attend(*arrays, **options)
+    np.testing.assert_allclose(merged_parts.context, whole.context, rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(merged_parts.lse == -np.inf, whole.lse == -np.inf)
+    np.testing.assert_allclose(merged_parts.lse, whole.lse, rtol=1e-13, atol=1e-13)
+
+
+def test_law_13_merging_is_associative_and_commutative_within_rounding() -> None:
+    arrays = large(np.float64, 5, 40)
+    a, b, c = parts_of(arrays, [3, 20], part_options("mask"))
+    left, right = regard.merge(regard.merge(a, b), c), regard.merge(a, regard.merge(b, c))
+    swapped = regard.merge(c, b, a)
+    for other in (right, swapped):
+        np.testing.assert_allclose(left.context, other.context, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(left.lse, other.lse, rtol=1e-13)
+
+
+def test_law_13_the_empty_part_is_neutral_bit_by_bit() -> None:
+    arrays = large(np.float32, 5, 40)
+    part = regard.partial(*arrays, **part_options("mask"))
+    empty = parts_of(arrays, [0], {})[0]
+    assert (empty.lse == -np.inf).all()
+    assert (empty.context == 0).all()
+    for merged_parts in (regard.merge(part, empty), regard.merge(empty, part), regard.merge(part)):
+        assert same(merged_parts.context, part.context)
+        assert same(merged_parts.lse, part.lse)
+    nothing = regard.merge(empty, empty)
+    assert (nothing.context == 0).all()
+    assert (nothing.lse == -np.inf).all()
+
+
+def test_law_13_one_part_is_the_whole() -> None:
+    arrays = large(np.float32, 300, 417)
+    assert same(regard.merge(regard.partial(*arrays)).context, regard.attention(*arrays))
+
+
+def test_law_13_parts_with_far_apart_scores() -> None:
+    """lse 900 and -900: the weight of the second part is 0, without overflow."""
+    q, high, low = np.array([[30.0]]), np.array([[30.0]]), np.array([[-30.0]])
+    a = regard.partial(q, high, np.array([[1.0]]), score="dot")
+    b = regard.partial(q, low, np.array([[5.0]]), score="dot")
+    both = regard.merge(b, a)
+    np.testing.assert_array_equal(both.context, [[1.0]])
+    np.testing.assert_array_equal(both.lse, [900.0])
+
+
+def test_law_13_a_nan_in_one_part_reaches_the_whole_and_an_empty_part_swallows_none() -> None:
+    q, k, v = np.zeros((1, 1)), np.zeros((2, 1)), np.array([[np.nan], [1.0]])
+    bad, good = regard.partial(q, k[:1], v[:1]), regard.partial(q, k[1:], v[1:])
+    empty = regard.partial(q, k[:0], v[:0])
+    for parts in itertools.permutations([bad, good, empty]):
+        assert np.isnan(regard.merge(*parts).context).all()
+
+
+def test_law_13_a_nan_in_a_part_of_no_weight_reaches_the_whole_as_it_does_without_parts() -> None:
+    """Law 4 again: the weight of the second key underflows to 0, but it is seen."""
+    q, k, v = np.array([[30.0]]), np.array([[30.0], [-30.0]]), np.array([[1.0], [np.nan]])
+    assert np.isnan(regard.attend(q, k, v, score="dot").context).all()
+    assert np.isnan(regard.attention(q, k, v, score="dot")).all()
+    parts = [regard.partial(q, k[j : j + 1], v[j : j + 1], score="dot") for j in range(2)]
+    assert np.isnan(regard.merge(*parts).context).all()

@@ -1,0 +1,140 @@
+"""Masks: pictures drawn by hand, the algebra of & | ~, and that a block answers what the picture says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import regard
+from regard import mask
+
+Bools = NDArray[np.bool_]
+
+PICTURES: dict[str, tuple[Any, str]] = {
+    "causal, square": (lambda: mask.causal(), "100 110 111"),
+    "causal, start": (lambda: mask.causal(align="start"), "1000 1100"),
+    "causal, end": (lambda: mask.causal(align="end"), "1110 1111"),
+    "causal, end, more queries than keys": (lambda: mask.causal(align="end"), "00 00 10 11"),
+    "causal, start, more queries than keys": (lambda: mask.causal(align="start"), "10 11 11 11"),
+    "window": (lambda: mask.window(1, 1), "1100 1110 0111 0011"),
+    "window of the own place": (lambda: mask.window(0, 0), "100 010 001"),
+    "window without a left bound": (lambda: mask.window(None, 1), "1100 1110 1111 1111"),
+    "window without a right bound": (lambda: mask.window(1, None), "1111 1111 0111 0011"),
+    "window without bounds": (lambda: mask.window(None, None), "111 111 111"),
+    "window, start": (lambda: mask.window(1, 0, align="start"), "10000 11000"),
+    "window, end": (lambda: mask.window(1, 0, align="end"), "00110 00011"),
+    "lengths": (lambda: mask.lengths(2), "1100 1100"),
+    "lengths 0": (lambda: mask.lengths(0), "000 000"),
+    "lengths of both": (lambda: mask.lengths(2, 1), "1100 0000"),
+    "documents": (lambda: mask.documents([7, 7, -1]), "110 110 001"),
+    "documents of keys": (lambda: mask.documents([0, 1], [1, 0, 1]), "010 101"),
+    "prefix": (lambda: mask.prefix(2), "1100 1100 1110 1111"),
+    "prefix 0 is causal": (lambda: mask.prefix(0), "100 110 111"),
+    "prefix, start": (lambda: mask.prefix(2, align="start"), "1100 1100"),
+    "prefix, end": (lambda: mask.prefix(1, align="end"), "1100 1110 1111"),
+    "not": (lambda: ~mask.causal(), "011 001 000"),
+    "and": (lambda: mask.causal() & mask.window(1, 5), "100 110 011"),
+    "or": (lambda: mask.window(0, 0) | mask.lengths(1), "100 110 101"),
+    "array and object": (lambda: mask.causal() & np.array([True, False, True]), "100 100 101"),
+    "object from the right": (lambda: np.array([True, False, True]) & mask.causal(), "100 100 101"),
+    "array or object": (lambda: np.array([True, False, False]) | mask.window(0, 0), "100 110 101"),
+}
+
+
+def picture(dense: Bools) -> str:
+    """Rows of 0 and 1."""
+    return " ".join("".join(str(int(x)) for x in row) for row in dense)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures(name: str) -> None:
+    build, expected = PICTURES[name]
+    n, m = expected.count(" ") + 1, len(expected.split(" ")[0])
+    dense = build().dense(n, m)
+    assert dense.dtype == np.bool_
+    assert picture(dense) == expected
+
+
+def test_lengths_differ_by_leading_dimension() -> None:
+    dense = mask.lengths(np.array([[1], [2]]), np.array([1, 2])).dense(2, 2)
+    assert dense.shape == (2, 2, 2, 2)
+    assert picture(dense[0, 0]) == "10 00"
+    assert picture(dense[0, 1]) == "10 10"
+    assert picture(dense[1, 0]) == "11 00"
+    assert picture(dense[1, 1]) == "11 11"
+
+
+def test_documents_differ_by_leading_dimension() -> None:
+    dense = mask.documents(np.array([[0, 0], [0, 1]])).dense(2, 2)
+    assert [picture(x) for x in dense] == ["11 11", "10 01"]
+
+
+@pytest.mark.parametrize("n", [0, 3])
+@pytest.mark.parametrize("m", [0, 3])
+def test_zero_sizes(n: int, m: int) -> None:
+    masks = [
+        mask.causal(align="end"),
+        mask.window(1, 1, align="start"),
+        mask.lengths(0),
+        mask.prefix(0, align="end"),
+        mask.documents(np.zeros(n, int), np.zeros(m, int)),
+        ~mask.causal(align="end") | mask.lengths(0),
+    ]
+    assert [x.dense(n, m).shape for x in masks] == [(n, m)] * len(masks)
+
+
+@settings(max_examples=100)
+@given(st.data(), st.integers(0, 9), st.integers(0, 9))
+def test_any_composition_is_what_the_arrays_say(data: st.DataObject, n: int, m: int) -> None:
+    composed, dense = data.draw(strategies.mask_objects(n, m, depth=3))
+    np.testing.assert_array_equal(composed.dense(n, m), np.broadcast_to(dense, (n, m)))
+
+
+@settings(max_examples=60)
+@given(st.data(), st.integers(1, 9), st.integers(1, 9))
+def test_an_attention_sees_what_the_picture_says(data: st.DataObject, n: int, m: int) -> None:
+    composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))
+    weights = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.zeros((m, 1)), mask=composed).weights
+    np.testing.assert_array_equal(weights > 0, np.broadcast_to(dense, (n, m)))
+
+
+def test_the_algebra() -> None:
+    a, b, c = mask.causal(), mask.window(1, 2), mask.documents([0, 0, 1, 1, 0])
+
+    def dense(x: Any) -> Bools:
+        return np.asarray(x.dense(5, 5))
+
+    np.testing.assert_array_equal(dense(~(a & b)), dense(~a | ~b))
+    np.testing.assert_array_equal(dense(~(a | b)), dense(~a & ~b))
+    np.testing.assert_array_equal(dense(a & (b | c)), dense((a & b) | (a & c)))
+    np.testing.assert_array_equal(dense(~~a), dense(a))
+
+
+def test_a_mask_can_be_used_again_for_other_shapes() -> None:
+    causal = mask.causal(align="end")
+    assert picture(causal.dense(2, 3)) == "110 111"
+    assert picture(causal.dense(1, 2)) == "11"
+    assert picture(causal.dense(2, 3)) == "110 111"
+
+
+def test_changing_the_array_of_lengths_later_changes_nothing() -> None:
+    counts = np.array(1)
+    lengths = mask.lengths(counts)
+    counts[...] = 3
+    assert picture(lengths.dense(1, 3)) == "100"
+
+
+@pytest.mark.parametrize("heads", [True, False])
+def test_a_mask_by_head_counts_query_heads(heads: bool) -> None:
+    """4 query heads read 2 key heads; the mask differs for each of the 4."""
+    counts = np.array([0, 1, 2, 3])
+    by_head = mask.lengths(counts) if heads else np.arange(3) < counts[:, None, None]
+    q, k, v = np.zeros((4, 2, 1)), np.zeros((2, 3, 1)), np.broadcast_to([[1.0], [2.0], [6.0]], (2, 3, 1))
+    for context in (regard.attend(q, k, v, mask=by_head).context, regard.attention(q, k, v, mask=by_head)):
+        np.testing.assert_allclose(context[:, 0, 0], [0, 1, 1.5, 3], rtol=1e-15)

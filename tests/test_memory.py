@@ -1,0 +1,174 @@
+"""Law 6: extra memory is O((n + m)(d + e)) + 8 MiB per thread, for every option.
+
+Measured as the growth of the peak resident size of a fresh process during one call, after a small call has loaded
+what is loaded once. A full n x m matrix of float32 would be 256 MiB at 8,192 and 1 GiB at 16,384.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"),
+]
+
+# what an option is, as code: everything is made inside the fresh process
+OPTIONS = {
+    "none": "{}",
+    "score-dot": "{'score': 'dot'}",
+    "score-cosine": "{'score': 'cosine'}",
+    "score-general": "{'score': scores.general(normal(d, d))}",
+    "score-additive": "{'score': scores.additive(normal(d, 8), normal(d, 8), normal(8), normal(8))}",
+    "score-concat": "{'score': scores.concat(normal(2 * d, 8), normal(8))}",
+    "score-location": "{'score': scores.location(normal(d, m))}",
+    "score-gaussian": "{'score': scores.gaussian(2.0)}",
+    "score-user": "{'score': User()}",
+    "scale-and-softcap": "{'scale': 0.2, 'softcap': 3.0}",
+    "bias-row": "{'bias': normal(m)}",
+    "bias-column": "{'bias': normal(n, 1)}",
+    "bias-alibi": "{'bias': position.alibi([0.01], align='end')}",
+    "bias-t5": "{'bias': position.t5_buckets(normal(32, 1), align='end')}",
+    "mask-row": "{'mask': np.arange(m) % 3 > 0}",
+    "mask-causal": "{'mask': mask.causal(align='end')}",
+    "mask-window": "{'mask': mask.window(100, 50, align='end')}",
+    "mask-lengths": "{'mask': mask.lengths(m - 5, n - 3)}",
+    "mask-documents": "{'mask': mask.documents(np.arange(n) // 777, np.arange(m) // 777)}",
+    "mask-prefix": "{'mask': mask.prefix(99, align='end')}",
+    "mask-composed": "{'mask': (mask.causal(align='end') | mask.lengths(9)) & ~mask.window(5, 5, align='end')}",
+    "local_m": "{'normalize': weights.local_m(30)}",
+    "local_p": "{'normalize': weights.local_p(np.arange(float(n)) * (m / n), 30.0)}",
+    "sparsemax": "{'normalize': 'sparsemax'}",
+    "entmax15": "{'normalize': 'entmax15'}",
+    "hard": "{'normalize': 'hard'}",
+    "float64": "{}",
+    "float16": "{}",
+    "strided": "{}",
+    "integers": "{}",
+}
+DENSE = {  # these hand over n x m numbers themselves; nothing may be added to that
+    "bias-matrix": "{'bias': full(np.float32)}",
+    "mask-matrix": "{'mask': full(bool)}",
+}
+ALL = OPTIONS | DENSE
+
+PROCESS = """
+    import numpy as np, regard
+    from regard import mask, position, scores, weights
+    name, door, n, m, d, e = {name!r}, {door!r}, {n}, {m}, {d}, {e}
+    rng = np.random.default_rng(0)
+    dtype = dict(float64=np.float64, float16=np.float16, integers=np.int32).get(name, np.float32)
+
+    def normal(*shape):
+        return (rng.standard_normal(shape) * 2).astype(np.float32)
+
+    def full(kind):
+        array = np.empty((n, m), kind)  # row by row, so that making it has no peak above its own size
+        for row in array:
+            row[...] = rng.random(m) < 0.5
+        return array
+
+    class User:
+        def __call__(self, queries, keys):
+            return queries[..., :, None, 0] - keys[..., None, :, 0]
+        def vjp(self, queries, keys):
+            def pullback(dscores):
+                dq, dk = np.zeros(queries.shape, dscores.dtype), np.zeros(keys.shape, dscores.dtype)
+                dq[..., 0], dk[..., 0] = dscores.sum(-1), -dscores.sum(-2)
+                return dq, dk
+            return self(queries, keys), pullback
+
+    def peak():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+    def call(n, m):
+        global_sizes = globals()
+        old = global_sizes["n"], global_sizes["m"]
+        global_sizes["n"], global_sizes["m"] = n, m
+        options = {options}
+        q, k, v = (normal(*shape).astype(dtype) for shape in ((1, n, d), (1, m, d), (1, m, e)))
+        if name == "strided":
+            q, k, v = (np.repeat(x, 2, axis=-1)[..., ::2][:, ::-1] for x in (q, k, v))
+        g = np.ones((1, n, e), np.float32)
+        global_sizes["n"], global_sizes["m"] = old
+        before = peak()
+        if door == "attention":
+            regard.attention(q, k, v, threads=1, **options)
+        elif door == "partial":
+            part = regard.partial(q, k, v, **options)
+            regard.merge(part, part)
+        else:
+            context, pullback = regard.attention_vjp(q, k, v, threads=1, **options)
+            pullback(g)
+        return peak() - before
+
+    call(64, 64)
+    print(call(n, m))
+"""
+
+
+def growth(name: str, door: str, n: int, m: int, d: int, e: int) -> int:
+    """Bytes that the peak grew by."""
+    code = textwrap.dedent(PROCESS).format(name=name, door=door, n=n, m=m, d=d, e=e, options=ALL[name])
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def allowed(door: str, n: int, m: int, d: int, e: int) -> int:
+    """8 MiB for one thread, and a few float64 copies of what comes in and goes out."""
+    copies = (
+        8 if door == "attention_vjp" else 4
+    )  # inputs and results in the dtype of the computation, gradients beside
+    return (8 << 20) + copies * 8 * (n + m) * (d + e + 2)
+
+
+def cases() -> list[tuple[str, str]]:
+    """Every option on every door that has it."""
+    local = ("local_m", "local_p", "sparsemax", "entmax15", "hard")
+    return [
+        (name, door)
+        for name in ALL
+        for door in ("attention", "partial", "attention_vjp")
+        if not (door == "partial" and name in local)
+    ]
+
+
+@pytest.mark.parametrize(("name", "door"), cases())
+def test_law_6_at_8192(name: str, door: str) -> None:
+    n = m = 8192
+    d = e = 16
+    own = (
+        4 * n * m if (name, door) == ("bias-matrix", "attention_vjp") else 0
+    )  # the gradient of the bias is a result
+    assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e) + own
+
+
+@pytest.mark.parametrize(
+    "name", ["none", "score-additive", "mask-composed", "bias-t5", "sparsemax", "bias-row"]
+)
+@pytest.mark.parametrize("door", ["attention", "attention_vjp"])
+def test_law_6_at_16384(name: str, door: str) -> None:
+    n = m = 16384
+    d = e = 4
+    assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e)
+
+
+def test_law_6_the_measurement_sees_a_full_matrix() -> None:
+    """The definition builds n x m, and would fail by far."""
+    code = textwrap.dedent(PROCESS).format(
+        name="none", door="attention", n=4096, m=4096, d=4, e=4, options="{}"
+    )
+    code = code.replace(
+        "regard.attention(q, k, v, threads=1, **options)", "regard.attend(q, k, v, **options)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert int(done.stdout) > 4 * 4096 * 4096 > allowed("attention", 4096, 4096, 4, 4)

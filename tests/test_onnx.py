@@ -1,0 +1,78 @@
+"""The written standard: all node tests of ONNX 1.23.2 for Attention and RotaryEmbedding, none left out."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import onnx_adapter
+import pytest
+
+node_tests = pytest.importorskip("onnx.backend.test.case.node", reason="onnx is in the development extra")
+
+
+def collected() -> dict[str, Any]:
+    """The cases by name, from the two modules that define them (all modules take seconds); their twins expand a
+    function body and are about the ONNX graph."""
+    state = np.random.get_state()  # the modules seed the global generator
+    for module in ("attention", "rotaryembedding"):
+        importlib.import_module(f"onnx.backend.test.case.node.{module}")
+    np.random.set_state(state)
+    return {case.name: case for case in node_tests._NodeTestCases if "expanded" not in case.name}
+
+
+CASES = collected()
+ATTENTION = sorted(name for name in CASES if name.startswith("test_attention_"))
+ROTARY = sorted(name for name in CASES if name.startswith("test_rotary_embedding"))
+
+
+def test_nothing_is_left_out() -> None:
+    assert (len(ATTENTION), len(ROTARY)) == (93, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from the definitions of other operators' cases
+def test_onnx_collects_the_same_cases() -> None:
+    state = np.random.get_state()
+    names = {case.name for case in node_tests.collect_testcases(None) if "expanded" not in case.name}
+    np.random.set_state(state)
+    assert {name for name in names if name.startswith("test_attention_")} == set(ATTENTION)
+    assert {name for name in names if name.startswith("test_rotary_embedding")} == set(ROTARY)
+
+
+def unpacked(case: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Inputs and expected outputs by name, and attributes."""
+    from onnx.helper import get_attribute_value
+
+    (node,) = case.model.graph.node
+    ((inputs, outputs),) = case.data_sets
+    given = dict(zip([x for x in node.input if x], inputs, strict=True))
+    expected = dict(zip([x for x in node.output if x], outputs, strict=True))
+    return given, expected, {a.name: get_attribute_value(a) for a in node.attribute}
+
+
+def assert_similar(actual: Any, expected: Any, case: Any) -> None:
+    """ONNX's own comparison: shape, dtype, its tolerances, two units in the last place for bfloat16."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    rtol = case.rtol
+    if expected.dtype.name == "bfloat16":
+        rtol, actual, expected = max(rtol, 2**-6), actual.astype(np.float32), expected.astype(np.float32)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=case.atol)
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name: str) -> None:
+    given, expected, attributes = unpacked(CASES[name])
+    found = onnx_adapter.attention(given, attributes)
+    for output, array in expected.items():
+        assert_similar(found[output], array, CASES[name])
+    assert_similar(found["Y by attend"], expected["Y"], CASES[name])
+
+
+@pytest.mark.parametrize("name", ROTARY)
+def test_rotary_embedding(name: str) -> None:
+    given, expected, attributes = unpacked(CASES[name])
+    found = onnx_adapter.rotary_embedding(given, attributes)
+    assert_similar(found, expected["output"], CASES[name])

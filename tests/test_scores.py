@@ -1,0 +1,151 @@
+"""Step 1: scores by hand, and what the papers say of them. The oracle covers random numbers (test_laws.py)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard import scores
+
+Q = np.array([[1.0, 2.0], [0.0, -1.0]])
+K = np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+
+
+def test_dot() -> None:
+    expected = [[3, 3, 0], [0, -1, 0]]
+    np.testing.assert_array_equal(scores.dot()(Q, K), expected)
+    np.testing.assert_array_equal(scores.scaled_dot()(Q, K), expected)  # the scale is not the score's
+
+
+def test_scaled_dot_scales_by_the_root_of_d() -> None:
+    seen = regard.attend(np.full((1, 4), 3.0), np.full((1, 4), 5.0), [[1.0]])
+    np.testing.assert_array_equal(seen.scores, [[60]])
+    np.testing.assert_array_equal(seen.logits, [[30]])
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_every_other_score_has_scale_1(score: str) -> None:
+    seen = regard.attend(Q, K, K, score=score)
+    np.testing.assert_array_equal(seen.logits, seen.scores)
+
+
+def test_cosine() -> None:
+    found = scores.cosine()([[3.0, 4.0]], [[4.0, 3.0], [-3.0, -4.0], [8.0, -6.0], [0.0, 0.0]])
+    np.testing.assert_allclose(found, [[24 / 25, -1, 0, 0]], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(scores.cosine(sharpness=5)([[3.0, 4.0]], [[4.0, 3.0]]), [[4.8]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_cosine_does_not_depend_on_lengths_even_where_squares_over_or_underflow(size: float) -> None:
+    found = scores.cosine()([[3.0 * size, 4.0 * size]], [[4.0, 3.0]])
+    np.testing.assert_allclose(found, [[0.96]], rtol=1e-15)
+
+
+def test_general_compares_different_sizes() -> None:
+    weight = [[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]]
+    np.testing.assert_array_equal(scores.general(weight)([[1.0, 10.0]], [[1.0, 2.0, 3.0]]), [[27]])
+
+
+def test_additive() -> None:
+    score = scores.additive([[1.0, 0.0]], [[1.0, 1.0], [0.0, 2.0]], [2.0, 3.0], [0.5, -4.0])
+    # hidden = q Wq + k Wk + b = [1, 0] + [1, 1 + 2] + [0.5, -4] = [2.5, -1]
+    found = score([[1.0]], [[1.0, 1.0]])
+    np.testing.assert_allclose(found, [[2 * math.tanh(2.5) + 3 * math.tanh(-1)]], rtol=1e-15)
+
+
+def test_additive_is_bounded_by_the_sum_of_its_vector() -> None:
+    found = scores.additive(None, None, [2.0, -3.0])([[100.0, -100.0]], [[0.0, 0.0]])
+    np.testing.assert_array_equal(found, [[5.0]])
+
+
+@pytest.mark.parametrize("bias", [None, np.array([0.3, -0.2, 0.1])])
+def test_projected_keys_give_the_same_scores(bias: Any) -> None:
+    rng = np.random.default_rng(0)
+    wq, wk, v, q, k = (rng.standard_normal(shape) for shape in ((4, 3), (5, 3), (3,), (2, 4), (6, 5)))
+    score = scores.additive(wq, wk, v, bias)
+    projected, score_for_them = score.project_keys(k)
+    assert projected.shape == (6, 3)
+    np.testing.assert_allclose(score_for_them(q, projected), score(q, k), rtol=1e-14)
+    whole = regard.attention(q, k, k, score=score)
+    np.testing.assert_allclose(regard.attention(q, projected, k, score=score_for_them), whole, rtol=1e-13)
+
+
+def test_concat_is_additive_with_one_stacked_matrix() -> None:
+    rng = np.random.default_rng(0)
+    wq, wk, v, q, k = (rng.standard_normal(shape) for shape in ((4, 3), (5, 3), (3,), (2, 4), (6, 5)))
+    stacked = scores.concat(np.concatenate([wq, wk]), v)
+    np.testing.assert_allclose(stacked(q, k), scores.additive(wq, wk, v)(q, k), rtol=1e-14)
+    np.testing.assert_allclose(scores.concat([[1.0], [2.0]], [1.0])([[3.0]], [[-1.0]]), [[math.tanh(1)]])
+
+
+def test_location_does_not_look_at_the_keys() -> None:
+    score = scores.location([[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 1.0]])
+    np.testing.assert_array_equal(score([[1.0, 10.0]], K), [[1, 12, 3]])
+    np.testing.assert_array_equal(score([[1.0, 10.0]], K * np.nan), [[1, 12, 3]])
+
+
+def test_location_in_blocks_keeps_count_of_the_place() -> None:
+    """Across more keys than one block has, key j still reads column j."""
+    m = 3000
+    weight = np.zeros((1, m))
+    weight[0, 2500] = 50.0
+    context = regard.attention(
+        [[1.0]], np.zeros((m, 1)), np.arange(m)[:, None], score=scores.location(weight)
+    )
+    np.testing.assert_allclose(context, [[2500.0]], rtol=1e-12)
+
+
+def test_gaussian_is_kernel_regression() -> None:
+    np.testing.assert_array_equal(
+        scores.gaussian(2.0)([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]]), [[-25 / 8, 0]]
+    )
+    x, y, at = np.array([0.0, 1.0, 3.0]), np.array([1.0, -1.0, 2.0]), np.array([0.5, 2.0])
+    kernel = np.exp(-((at[:, None] - x) ** 2) / (2 * 0.7**2))
+    nadaraya_watson = kernel @ y / kernel.sum(axis=1)
+    found = regard.attention(at[:, None], x[:, None], y[:, None], score=scores.gaussian(0.7))
+    np.testing.assert_allclose(found[:, 0], nadaraya_watson, rtol=1e-14)
+
+
+def test_gaussian_of_near_points_far_from_the_origin_keeps_its_digits() -> None:
+    """|q|^2 + |k|^2 - 2 q.k would lose them all."""
+    q, k = np.array([[1e8]]), np.array([[1e8 + 1], [1e8 + 2]])
+    np.testing.assert_array_equal(scores.gaussian()(q, k), [[-0.5, -2.0]])
+    expected = regard.attend(q - 1e8, k - 1e8, [[0.0], [1.0]], score=scores.gaussian()).context
+    np.testing.assert_allclose(
+        regard.attention(q, k, [[0.0], [1.0]], score=scores.gaussian()), expected, rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("name", ["general", "additive", "concat", "location", "cosine", "gaussian"])
+def test_learned_arrays_are_attributes_under_the_names_of_the_arguments(name: str) -> None:
+    arrays = {
+        "general": {"weight": np.ones((2, 2))},
+        "additive": {
+            "query_weight": np.ones((2, 3)),
+            "key_weight": np.ones((2, 3)),
+            "vector": np.ones(3),
+            "bias": np.ones(3),
+        },
+        "concat": {"weight": np.ones((4, 3)), "vector": np.ones(3)},
+        "location": {"weight": np.ones((2, 5))},
+        "cosine": {"sharpness": np.asarray(2.0)},
+        "gaussian": {"width": np.asarray(2.0)},
+    }[name]
+    score = getattr(scores, name)(**arrays)
+    for key, array in arrays.items():
+        np.testing.assert_array_equal(getattr(score, key), array)
+    assert score(np.ones((4, 2)), np.ones((5, 2))).shape == (4, 5)
+
+
+def test_a_function_of_the_users() -> None:
+    def same_sign(queries: Any, keys: Any) -> Any:
+        return np.where(np.sign(queries) == np.sign(np.swapaxes(keys, -1, -2)), 0.0, -np.inf)
+
+    context = regard.attention(
+        [[1.0], [-1.0]], [[2.0], [-3.0], [4.0]], [[1.0], [10.0], [3.0]], score=same_sign
+    )
+    np.testing.assert_array_equal(context, [[2.0], [10.0]])

@@ -1,0 +1,145 @@
+"""Laws 5 and 12 where processes and threads are concerned."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+from numpy.typing import NDArray
+
+import regard
+
+Array = NDArray[Any]
+N, M, D, E = 300, 500, 16, 12
+
+
+def arrays(dtype: Any = np.float32) -> tuple[Array, Array, Array, Array]:
+    """Queries with 4 heads, keys and values with 2, and a gradient of the context."""
+    rng = np.random.default_rng(0)
+    shapes = (2, 4, N, D), (2, 2, M, D), (2, 2, M, E), (2, 4, N, E)
+    q, k, v, g = (strategies.read_only(rng.standard_normal(shape).astype(dtype)) for shape in shapes)
+    return q, k, v, g
+
+
+OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "none": dict,
+    "causal": lambda: {"mask": regard.mask.causal(align="end")},
+    "documents": lambda: {"mask": regard.mask.documents(np.arange(N) // 100, np.arange(M) // 100)},
+    "bias by key": lambda: {"bias": np.linspace(-1, 1, M, dtype=np.float32)},
+    "alibi": lambda: {"bias": regard.position.alibi(4, align="start")},
+    "gaussian": lambda: {"score": regard.scores.gaussian(3.0)},
+    "general": lambda: {"score": regard.scores.general(np.eye(D, dtype=np.float32)[::-1])},
+    "sparsemax": lambda: {"normalize": "sparsemax"},
+}
+
+
+def run(name: str, threads: int | None) -> bytes:
+    """Context and all gradients as bytes."""
+    q, k, v, g = arrays()
+    options = OPTIONS[name]()
+    context = regard.attention(q, k, v, threads=threads, **options)
+    same, pullback = regard.attention_vjp(q, k, v, threads=threads, **options)
+    found = pullback(g)
+    learned = [x for part in (found.score, found.normalize) for x in (part or {}).values()]
+    pieces = [context, same, found.queries, found.keys, found.values, found.bias, *learned]
+    return b"".join(np.ascontiguousarray(x).tobytes() for x in pieces if x is not None)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_law_5_bitwise_equal_whatever_the_number_of_threads(name: str) -> None:
+    alone = run(name, 1)
+    for threads in (2, 5, None):
+        assert run(name, threads) == alone, threads
+
+
+def test_law_12_eight_python_threads_at_once_are_bitwise_one() -> None:
+    names = ["none", "causal", "bias by key", "documents"]
+    expected = {name: run(name, 1) for name in names}
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda i: (names[i % 4], run(names[i % 4], 1 + i % 3)), range(16)))
+    assert all(found == expected[name] for name, found in results)
+
+
+def test_law_12_a_recording_belongs_to_its_own_thread() -> None:
+    x = np.ones((2, 1))
+
+    def in_thread(record: bool) -> int:
+        if not record:
+            regard.attention(x, x, x)
+            return 0
+        with regard.record() as seen:
+            regard.attention(x, x, x)
+        return len(seen)
+
+    with regard.record() as seen, ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(in_thread, [True, False] * 8))
+    assert counts == [1, 0] * 8
+    assert seen == []
+
+
+def child(queue: Any) -> None:
+    """What a forked process computes."""
+    queue.put(run("causal", 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_law_12_works_after_fork() -> None:
+    """The pool of the parent has been used before; the child must not wait for threads that it doesn't have."""
+    expected = run("causal", 2)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    assert queue.get(timeout=60) == expected
+    process.join(timeout=60)
+    assert process.exitcode == 0
+    assert run("causal", 2) == expected
+
+
+def fresh(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_law_12_importing_and_attending_change_nothing_outside() -> None:
+    printed = fresh(
+        """
+        import os, signal, threading, random, warnings
+        import numpy as np
+        def state():
+            tiny = np.float32(1e-38) * np.float32(0.1)  # subnormal, unless the process flushes to zero
+            return (dict(os.environ), [signal.getsignal(s) for s in signal.valid_signals()],
+                    repr(np.random.get_state()), random.getstate(), float(tiny), np.geterr(),
+                    np.float32(1) / np.float32(3), np.get_printoptions(), warnings.filters[:], os.getcwd())
+        np.random.seed(7)
+        before = state()
+        import regard
+        after_import = state()
+        threads_after_import = threading.active_count()
+        x = np.ones((2, 300, 8), np.float32)
+        context, pullback = regard.attention_vjp(x, x, x, threads=2)
+        pullback(context)
+        regard.attention(x, x, x * np.nan)
+        after_use = state()
+        print(before == after_import, before == after_use, threads_after_import, before[4] > 0)
+        """
+    )
+    assert printed.split() == ["True", "True", "1", "True"]
+
+
+def test_law_12_threads_do_not_keep_the_process_alive() -> None:
+    code = "import numpy as np, regard; x = np.ones((4, 600, 8)); regard.attention(x, x, x, threads=4); print('done')"
+    assert fresh(code) == "done\n"

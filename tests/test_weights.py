@@ -1,0 +1,180 @@
+"""Step two: by hand, and by the conditions that define sparsemax and entmax as optima."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import regard
+from regard import weights
+
+Array = NDArray[np.float64]
+INF = np.inf
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "softmax": weights.softmax,
+    "sparsemax": weights.sparsemax,
+    "entmax15": weights.entmax15,
+    "hard": weights.hard,
+}
+every_function = pytest.mark.parametrize("name", FUNCTIONS)
+rows = st.lists(
+    st.one_of(st.floats(-30, 30), st.just(-INF), st.integers(-3, 3).map(float)), min_size=1, max_size=12
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "logits", "expected"),
+    [
+        ("softmax", [0, math.log(3)], [0.25, 0.75]),
+        ("softmax", [-INF, 5, -INF], [0, 1, 0]),
+        ("softmax", [1000, 1000], [0.5, 0.5]),
+        ("softmax", [-1000, -1000], [0.5, 0.5]),
+        ("sparsemax", [0.5, 0], [0.75, 0.25]),
+        ("sparsemax", [2, 0], [1, 0]),
+        ("sparsemax", [1, 1, 1, -5], [1 / 3, 1 / 3, 1 / 3, 0]),
+        ("sparsemax", [0.1, 0.2, 0.3], [0.7 / 3, 1 / 3, 1.3 / 3]),
+        ("sparsemax", [1000, 999.5, -INF], [0.75, 0.25, 0]),
+        ("entmax15", [2, 0], [1, 0]),
+        ("entmax15", [0, 0, 0, 0], [0.25] * 4),
+        ("entmax15", [0, 0], [0.5, 0.5]),
+        ("hard", [1, 3, 2], [0, 1, 0]),
+        ("hard", [3, 3, -INF], [1, 0, 0]),
+    ],
+)
+def test_by_hand(name: str, logits: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(FUNCTIONS[name](logits), expected, rtol=1e-13, atol=1e-14)
+
+
+def test_entmax15_of_two() -> None:
+    """With a, b = z / 2 - t: a^2 + b^2 = 1 and a - b = (z_1 - z_2) / 2, so a = 0.8 and b = 0.6 where that is 0.2."""
+    np.testing.assert_allclose(weights.entmax15([0.4, 0.0]), [0.64, 0.36], rtol=1e-13)
+
+
+@every_function
+def test_a_row_that_sees_nothing_is_0(name: str) -> None:
+    found = FUNCTIONS[name](np.array([[-INF, -INF], [0.0, -INF]]))
+    np.testing.assert_array_equal(found, [[0, 0], [1, 0]])
+
+
+@every_function
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)])
+def test_zero_sizes(name: str, shape: tuple[int, ...]) -> None:
+    assert FUNCTIONS[name](np.zeros(shape)).shape == shape
+
+
+@every_function
+@settings(max_examples=60)
+@given(row=rows)
+def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -> None:
+    logits = np.array(row)
+    found = FUNCTIONS[name](logits)
+    assert (found >= 0).all()
+    assert (found[logits == -INF] == 0).all()
+    assert math.isclose(found.sum(), 1.0 if (logits > -INF).any() else 0.0, rel_tol=1e-12)
+
+
+@every_function
+@settings(max_examples=40)
+@given(row=rows, shift=st.integers(-50, 50))
+def test_a_constant_added_to_a_row_changes_nothing(name: str, row: list[float], shift: int) -> None:
+    logits = np.round(np.array(row) * 64) / 64  # sums with a whole number are exact
+    np.testing.assert_allclose(FUNCTIONS[name](logits + shift), FUNCTIONS[name](logits), rtol=0, atol=1e-12)
+
+
+@every_function
+def test_a_nan_that_is_seen_makes_its_row_nan_and_no_other(name: str) -> None:
+    found = FUNCTIONS[name](np.array([[1.0, np.nan, 0.0], [1.0, 2.0, -INF]]))
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+@settings(max_examples=100)
+@given(row=rows)
+def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None:
+    """p minimises |p - z|^2 on the simplex: z - p is one constant on the support, and no larger outside."""
+    z = np.array([x for x in row if x > -INF])
+    if z.size:
+        p = weights.sparsemax(z)
+        slack = z - p
+        tau = slack[p > 0]
+        assert np.ptp(tau) <= 1e-12
+        assert (z[p == 0] <= tau.max() + 1e-12).all()
+
+
+@settings(max_examples=100)
+@given(row=rows)
+def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
+    """p maximises p.z + (4/3) sum(p - p^1.5): z - 2 sqrt(p) is one constant on the support, z no larger outside."""
+    z = np.array([x for x in row if x > -INF])
+    if z.size:
+        p = weights.entmax15(z)
+        tau = (z - 2 * np.sqrt(p))[p > 1e-12]
+        assert np.ptp(tau) <= 1e-6
+        assert (z[p == 0] <= tau.max() + 1e-6).all()
+
+
+@settings(max_examples=60)
+@given(row=rows)
+def test_sparser_than_softmax(row: list[float]) -> None:
+    """The support shrinks from softmax to entmax to sparsemax to hard."""
+    logits = np.array(row)
+    support = [np.asarray(f(logits)) > 1e-9 for f in (weights.sparsemax, weights.entmax15, weights.softmax)]
+    assert (support[0] <= support[1] + (np.asarray(weights.sparsemax(logits)) < 1e-3)).all()
+    assert (np.asarray(weights.hard(logits)) <= (np.asarray(weights.sparsemax(logits)) > 0)).all()
+
+
+def attended(normalize: Any, n: int, m: int) -> Array:
+    """The weights of n queries that score m keys equally."""
+    found = regard.attend(np.zeros((n, 1)), np.zeros((m, 1)), np.eye(m), normalize=normalize)
+    np.testing.assert_allclose(found.context, found.weights, rtol=1e-15)
+    fast = regard.attention(np.zeros((n, 1)), np.zeros((m, 1)), np.eye(m), normalize=normalize)
+    np.testing.assert_allclose(fast, found.weights, rtol=1e-14)
+    return found.weights
+
+
+def test_local_m_is_a_softmax_near_the_own_place() -> None:
+    third = 1 / 3
+    np.testing.assert_allclose(
+        attended(weights.local_m(1), 2, 4), [[0.5, 0.5, 0, 0], [third, third, third, 0]], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        attended(weights.local_m(1, align="end"), 2, 4),
+        [[0, third, third, third], [0, 0, 0.5, 0.5]],
+        rtol=1e-15,
+    )
+    np.testing.assert_array_equal(attended(weights.local_m(0), 5, 2)[2:], np.zeros((3, 2)))
+
+
+def test_local_p_is_luongs_equation_10() -> None:
+    """p = 1.5 and D = 2: keys 0 to 3 are near, 1/4 each, times exp(-(j - p)^2 / 2); sigma is D / 2 = 1."""
+    bell = [math.exp(-1.125), math.exp(-0.125), math.exp(-0.125), math.exp(-1.125)]
+    found = attended(weights.local_p([1.5], 2.0), 1, 5)
+    np.testing.assert_allclose(found, [[x / 4 for x in bell] + [0]], rtol=1e-14)
+
+
+def test_local_p_at_the_edge_of_the_window_and_outside() -> None:
+    found = attended(weights.local_p([0.0, 9.0], 1.0), 2, 3)
+    np.testing.assert_allclose(found[0], [0.5, 0.5 * math.exp(-2), 0], rtol=1e-14)
+    np.testing.assert_array_equal(found[1], [0, 0, 0])
+
+
+def test_predict_positions_is_luongs_equation_9() -> None:
+    queries, weight, vector = np.array([[0.0], [1.0]]), np.array([[2.0]]), np.array([3.0])
+    expected = [5, 10 / (1 + math.exp(-3 * math.tanh(2)))]
+    np.testing.assert_allclose(weights.predict_positions(queries, weight, vector, 10), expected, rtol=1e-14)
+
+
+def test_what_lies_outside_a_local_window_has_no_influence() -> None:
+    values = np.array([[1.0], [2.0], [np.nan], [np.inf]])
+    keys = np.array([[0.0], [0.0], [np.nan], [np.nan]])
+    for normalize, expected in ((weights.local_m(1), 1.5), (weights.local_p([0.0], 1.0), 0.5 + math.exp(-2))):
+        for door in (lambda *a, **o: regard.attend(*a, **o).context, regard.attention):
+            found = door(np.zeros((1, 1)), keys, values, normalize=normalize)
+            np.testing.assert_allclose(found, [[expected]], rtol=1e-14)
