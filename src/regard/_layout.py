@@ -94,8 +94,9 @@ class Items:
     def __init__(self, array: Array, inner: tuple[int, ...]) -> None:
         self.array = array
         self.lead = array.shape[:-2]
-        stored = np.arange(math.prod(self.lead)).reshape(self.lead)
-        self.source: NDArray[np.intp] = np.broadcast_to(stored, inner).reshape(-1)
+        self.stored = math.prod(self.lead)
+        places = np.arange(self.stored).reshape(self.lead)
+        self.source: NDArray[np.intp] = np.broadcast_to(places, inner).reshape(-1)
         self.flat = self._flat()
 
     def _flat(self) -> Array | None:
@@ -104,31 +105,37 @@ class Items:
         if any(inner[0] * inner[1] != outer[1] for outer, inner in zip(sizes, sizes[1:])) or not self.array.size:
             return None
         step = sizes[-1][1] if sizes else 0
-        shape = (math.prod(self.lead), *self.array.shape[-2:])
+        shape = (self.stored, *self.array.shape[-2:])
         strides = (step, *self.array.strides[-2:])
         return np.lib.stride_tricks.as_strided(self.array, shape, strides, writeable=False)
 
+    def _picked(self, items: slice) -> slice | NDArray[np.intp]:
+        """Return which stored arrays the items read: a slice where they lie side by side or are one."""
+        if self.own:
+            return items
+        source = self.source[items]
+        first, last = int(source[0]), int(source[-1])
+        if first == last and (source == first).all():
+            return slice(first, first + 1)
+        if last - first == len(source) - 1 and (np.diff(source) == 1).all():
+            return slice(first, last + 1)
+        return source
+
     def block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
         """Return the part (items or 1, rows, columns), without copying where that is possible."""
-        source = self.source[items]
-        first, count = int(source[0]), len(source)
-        if (source == first).all():
-            picked: Any = slice(first, first + 1)
-        elif int(source[-1]) == first + count - 1 and (np.diff(source) == 1).all():
-            picked = slice(first, first + count)
-        else:
-            picked = source
+        picked = self._picked(items)
         if self.flat is not None:
             return self.flat[picked, rows, columns]
         index = np.arange(picked.start, picked.stop) if isinstance(picked, slice) else picked
         part: Array = self.array[..., rows, columns][np.unravel_index(index, self.lead)] if self.lead else self.array[None, rows, columns]
         return part
 
-    def add(self, total: Array, items: slice, rows: slice, part: Array) -> None:
-        """Add (items, rows, b) to the gradient `total` (stored, a, b), in the order of the items."""
-        source = self.source[items]
-        if len(source) == 1 or (np.diff(source) > 0).all():
-            total[source, rows] += part
-        else:
-            for stored, piece in zip(source, part):
-                total[stored, rows] += piece
+    @property
+    def own(self) -> bool:
+        """Whether every item reads an array of its own, in order."""
+        return self.stored == len(self.source)
+
+    def add(self, total: Array, items: slice, part: Array) -> None:
+        """Add what the items give (items, a, b) to the gradient `total` (stored, a, b), in their order."""
+        for stored, piece in zip(self.source[items], part):
+            total[stored] += piece

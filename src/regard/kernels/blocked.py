@@ -11,7 +11,6 @@ batch or the threads; how many queries and items a tile takes depends on what fi
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -198,11 +197,6 @@ def _times_values(values: Array, weights: Array) -> Array:
     return summed
 
 
-def _per_lane(row: Array) -> Array:
-    """View (items, 1, lanes) as (items, groups, 1, 16)."""
-    return grouped(row)
-
-
 class Taint:
     """Counts of the values +inf, -inf and NaN that each query sees, so that no others reach its context."""
 
@@ -235,9 +229,8 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
 
     def work(task: tuple[slice, slice]) -> None:
         items, rows = task
-        found, row = tile(kernel, plan, items, rows)
-        t = rows.stop - rows.start
-        context[items, rows], statistic[items, rows] = rows_of(found, t), row[:, 0, :t]
+        context[items, rows], row = tile(kernel, plan, items, rows)
+        statistic[items, rows] = row[:, 0, : rows.stop - rows.start]
 
     tasks = [(items, rows) for items in _slices(p.layout.items, plan.items) for rows in _slices(p.layout.n, plan.rows)]
     for _ in _each(work, tasks, thread_count(p, threads)):
@@ -246,14 +239,14 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
 
 
 def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile, block by block: context (items, groups, e, 16) and log-sum-exp (items, 1, lanes)."""
+    """Attend for a tile, block by block: context (items, t, e) and log-sum-exp (items, 1, lanes)."""
     p = kernel.p
     left = kernel.pairs.left_items.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
     lanes = -(-left.shape[1] // LANES) * LANES
     top = np.full((len(left), 1, lanes), -np.inf, p.compute)
     total = np.zeros_like(top)
-    context: Any = np.zeros((len(left), lanes // LANES, p.values.shape[-1], LANES), p.compute)
+    context: Array | None = None
     taint = Taint() if kernel.tainted else None
     for columns in _slices(p.layout.m, plan.columns):
         block = kernel.logits(left, items, rows, columns)
@@ -270,15 +263,22 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
         total = total * faded + block.sum(1, keepdims=True)
         if kernel.near is not None:
             block *= kernel.gauss(items, rows, columns, lanes)
-        context = context * _per_lane(faded) + _times_values(values, block)
+        if context is None:
+            context = _times_values(values, block)
+        else:
+            context *= grouped(faded)
+            context += _times_values(values, block)
         top = higher
-    context = np.divide(context, _per_lane(total), out=np.zeros_like(context), where=_per_lane(total != 0))
     lse = np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total))
-    return (context if taint is None else taint.put(context)), lse
+    if context is None:
+        return np.zeros((*left.shape[:2], p.values.shape[-1]), p.compute), lse
+    context = rows_of(context if taint is None else taint.put(context), left.shape[1])
+    divisor = np.where(total == 0, 1, total)[:, 0, : left.shape[1], None]  # a row that sees nothing has context 0
+    return context / divisor, lse
 
 
 def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile whose step two needs whole rows: context (items, groups, e, 16) and statistic (items, 1, lanes)."""
+    """Attend for a tile whose step two needs whole rows: context (items, t, e) and statistic (items, 1, lanes)."""
     p = kernel.p
     left = kernel.pairs.left_items.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
@@ -299,7 +299,7 @@ def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array
         weights, _ = _weights(kernel, block, statistic, columns)
         np.copyto(weights, 0, where=unseen)
         context += _times_values(values, weights)
-    return (context if taint is None else taint.put(context)), statistic
+    return rows_of(context if taint is None else taint.put(context), left.shape[1]), statistic
 
 
 def _largest(strip: Array) -> Array:
@@ -355,12 +355,10 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
 
 @dataclass
 class Collected:
-    """Gradients of one chunk of items."""
+    """Gradients of one chunk of items: of left, right and values (items, ..., ...), of what is learned, of local-p places."""
 
     items: slice
-    left: Array
-    right: Array
-    values: Array
+    arrays: tuple[Array, ...]
     learned: Named
     positions: Array | None
 
@@ -374,16 +372,18 @@ def backward(
     clean = kernel.pairs
     if queries is not kernel.queries or keys is not kernel.keys:
         clean = pairing.make(p, queries, keys)
-    totals = [np.zeros((math.prod(i.lead), *i.array.shape[-2:]), p.compute) for i in (clean.left_items, clean.right_items, kernel.values_items)]
+    of = (clean.left_items, clean.right_items, kernel.values_items)
+    totals = [np.zeros((where.stored, *where.array.shape[-2:]), p.compute) for where in of]
     learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
     dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
-        state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean)
+        state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
         serial = p.bias is not None or isinstance(clean, pairing.Function)  # these collect in the order of the tiles
         tasks = _slices(p.layout.items, state.chunk)
         for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
-            for total, where, piece in zip(totals, (clean.left_items, clean.right_items, kernel.values_items), (part.left, part.right, part.values)):
-                where.add(total, part.items, slice(None), piece)
+            for total, where, piece in zip(totals, of, part.arrays):
+                if not where.own:
+                    where.add(total, part.items, piece)
             for name, gradient in part.learned.items():
                 learned[name] = learned[name] + gradient if name in learned else gradient
             if dpositions is not None:
@@ -401,9 +401,11 @@ def _clean(x: Array) -> Array:
 class Backward:
     """What all tiles of a backward pass share."""
 
-    def __init__(self, kernel: Kernel, clean: Pairs, context: Array, statistic: Array, dcontext: Array, dclean: Array) -> None:
+    def __init__(
+        self, kernel: Kernel, clean: Pairs, context: Array, statistic: Array, dcontext: Array, dclean: Array, totals: tuple[tuple[Items, ...], list[Array]]
+    ) -> None:
         self.kernel, self.clean, self.context, self.statistic = kernel, clean, context, statistic
-        self.dcontext, self.dclean = dcontext, dclean
+        self.dcontext, self.dclean, self.totals = dcontext, dclean, totals
         self.plan = plan_backward(kernel.p, clean)
         p = kernel.p
         held = p.layout.n * clean.left.shape[-1] + p.layout.m * (clean.right.shape[-1] + p.values.shape[-1])
@@ -415,9 +417,10 @@ class Backward:
         count = items.stop - items.start
         learned = {name: np.zeros_like(value) for name, value in clean.learned.items()}
         positions = None if self.kernel.near is None else np.zeros((count, p.layout.n), p.compute)
-        left = np.zeros((count, p.layout.n, clean.left.shape[-1]), p.compute)
-        right = np.zeros((count, p.layout.m, clean.right.shape[-1]), p.compute)
-        found = Collected(items, left, right, np.zeros((count, p.layout.m, p.values.shape[-1]), p.compute), learned, positions)
+        arrays = tuple(  # written in place where every item has its own
+            total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute) for where, total in zip(*self.totals)
+        )
+        found = Collected(items, arrays, learned, positions)
         for rows in _slices(p.layout.n, self.plan.rows):
             Tile(self, items, rows, found).run()
         return found
@@ -428,6 +431,7 @@ class Tile:
 
     def __init__(self, shared: Backward, items: slice, rows: slice, found: Collected) -> None:
         self.shared, self.kernel, self.items, self.rows, self.found = shared, shared.kernel, items, rows, found
+        self.dleft, self.dright, self.dvalues = found.arrays
         count = items.stop - items.start
         left = self.kernel.pairs.left_items.block(items, rows)
         self.left = np.broadcast_to(left, (count, *left.shape[1:]))
@@ -497,8 +501,8 @@ class Tile:
         dlogits *= p.compute.type(p.scale)
         right = self.shared.clean.right_items.block(self.items, columns)
         dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
-        self.found.left[:, self.rows] += dleft
-        self.found.right[:, columns] += dright
+        self.dleft[:, self.rows] += dleft
+        self.dright[:, columns] += dright
 
     def _collect_values(self, columns: slice, weights: Array, unseen: Array | None) -> None:
         """Add weights' dcontext to the gradient of the values."""
@@ -507,11 +511,10 @@ class Tile:
         if self.shared.dclean is not self.shared.dcontext:  # a lost row loses what it sees
             lost = self._lane_row((~np.isfinite(self.dcontext)).any(-1))
             weights = np.where(lost, np.nan, weights)
-        elif weights.base is None and unseen is not None:
-            weights = weights.copy()
+        weights = np.ascontiguousarray(weights[:, :, :t])
         if unseen is not None:
-            np.copyto(weights, 0, where=unseen)
-        self.found.values[:, columns] += weights[:, :, :t] @ clean
+            np.copyto(weights, 0, where=unseen[:, :, :t])
+        self.dvalues[:, columns] += weights * clean if t == 1 else weights @ clean  # an outer product needs no BLAS
 
     def _local_p(self, columns: slice, weights: Array, dweights: Array, unseen: Array | None) -> tuple[Array, Array]:
         """Put the Gaussian after the softmax, and collect the gradient of its place."""

@@ -4,7 +4,7 @@ A block of logits lies as (items, keys, lanes): each query is a *lane*, and lane
 that mixes lanes is done 16 lanes at a time with the lanes as the vector dimension, so that what a query gets depends on
 its lane's group neither by value nor by rounding: BLAS may treat the 3rd row of a matrix unlike the 60th, but a matrix
 of 16 columns is one column of registers for it. That is what makes results bitwise equal for any slice of the queries
-(law 5). The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over threads of its own.
+(law 5). Sums that are not products run over arrays in C order for the same reason. The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over threads of its own.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ PRODUCT = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
 def lanes_of(x: Array) -> Array:
     """Copy rows (items, t, c) into groups of lanes (items, groups, c, 16), the last one filled up with zeros."""
     items, t, c = x.shape
-    groups = -(-t // LANES)
-    padded = np.zeros((items, groups * LANES, c), x.dtype)
-    padded[:, :t] = x
-    return np.ascontiguousarray(padded.reshape(items, groups, LANES, c).swapaxes(2, 3))
+    whole = t // LANES
+    lanes = np.zeros((items, -(-t // LANES), c, LANES), x.dtype)
+    lanes[:, :whole] = x[:, : whole * LANES].reshape(items, whole, LANES, c).swapaxes(2, 3)
+    if t % LANES:
+        lanes[:, whole, :, : t % LANES] = x[:, whole * LANES :].swapaxes(1, 2)
+    return lanes
 
 
 def rows_of(lanes: Array, t: int) -> Array:
@@ -56,7 +58,7 @@ def project(x: Array, weight: Array) -> Array:
     """Return x @ weight such that no row's bits depend on the rows beside it."""
     rows = x.reshape(1, -1, x.shape[-1])
     lanes = np.ascontiguousarray(weight.T) @ lanes_of(rows)
-    return rows_of(lanes, rows.shape[1]).reshape(*x.shape[:-1], weight.shape[1])
+    return np.ascontiguousarray(rows_of(lanes, rows.shape[1])).reshape(*x.shape[:-1], weight.shape[1])
 
 
 def _flat(x: Array) -> Array:
@@ -129,12 +131,12 @@ class Perceptron(Pairs):
     """vector . tanh(left + right)."""
 
     def score(self, left: Array, right: Array) -> Array:
-        hidden = left[:, :, None] + right[:, None]  # (items, t, keys, h)
+        hidden = np.add(left[:, :, None], right[:, None], order="C")  # (items, t, keys, h)
         np.tanh(hidden, out=hidden)
         return np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
-        hidden = left[:, :, None] + right[:, None]
+        hidden = np.add(left[:, :, None], right[:, None], order="C")
         np.tanh(hidden, out=hidden)
         total["vector"] += dscored.reshape(-1) @ _flat(hidden)
         hidden *= hidden
@@ -149,13 +151,13 @@ class Distances(Pairs):
     """-|left - right|^2 / (2 width^2), from differences: the expanded form would cancel."""
 
     def score(self, left: Array, right: Array) -> Array:
-        apart = left[:, :, None] - right[:, None]
+        apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= self.learned["width"]
         return -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         width = self.learned["width"]
-        apart = left[:, :, None] - right[:, None]
+        apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= width
         total["width"] += np.sum(np.einsum("gtjd,gtjd->gtj", apart, apart) * dscored) / width
         dleft = np.einsum("gtjd,gtj->gtd", apart, dscored) / -width
@@ -170,7 +172,7 @@ class Function(Pairs):
 
     def score(self, left: Array, right: Array) -> Array:
         right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-        return self._checked(self.function(left, right), left, right)
+        return self._checked(self.function(np.ascontiguousarray(left), np.ascontiguousarray(right)), left, right)
 
     def _checked(self, result: Any, left: Array, right: Array) -> Array:
         scored = np.asarray(result)
@@ -239,6 +241,7 @@ def _finish_location(keys: Array, weight: Array) -> Any:
 
 def _unit(x: Array) -> tuple[Array, Array]:
     """Return vectors of length 1 and their lengths; a zero vector stays, with length 1."""
+    x = np.ascontiguousarray(x)  # sums must not depend on the strides
     largest = np.abs(x).max(-1, keepdims=True, initial=0)
     largest[largest == 0] = 1
     length = np.sqrt(np.einsum("...d,...d->...", x / largest, x / largest))[..., None] * largest
