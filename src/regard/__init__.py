@@ -4,6 +4,8 @@ from regard import mask, position, scores, weights
 from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
 from regard.context import Attention, attend, record
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Attention",
     "Gradients",

@@ -22,11 +22,13 @@ Array = NDArray[Any]
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
-def fail(rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError) -> NoReturn:
+def fail(
+    rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError
+) -> NoReturn:
     """Raise the one form of error this package has."""
     lines = [rule]
     for name, array in (shapes or {}).items():
-        lines.append(f"  {name:<7} {str(array.shape):<16} is {LETTERS.get(name, '(..., n, m)')}")
+        lines.append(f"  {name:<7} {array.shape!s:<16} is {LETTERS[name]}")
     if hint:
         lines.append(f"  hint: {hint}")
     raise kind("\n".join(lines))
@@ -50,24 +52,43 @@ def numeric(name: str, value: ArrayLike) -> Array:
     try:
         array = np.asarray(value)
     except ValueError:
-        fail(f"{name} must be an array of numbers; its rows have different lengths.", hint="pad the rows; use a mask")
+        fail(
+            f"{name} must be an array of numbers; its rows have different lengths.",
+            hint="pad the rows; use a mask",
+        )
     if array.dtype.kind not in "biuf" and not is_half(array.dtype):
         hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
         fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        fail(f"{name} must be float64 or smaller. Got dtype {array.dtype} instead.", hint="use .astype(float)", kind=TypeError)
+        fail(
+            f"{name} must be float64 or smaller. Got dtype {array.dtype} instead.",
+            hint="use .astype(float)",
+            kind=TypeError,
+        )
     return array
 
 
 def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
     """Return queries, keys and values as arrays whose lengths fit each other."""
-    arrays = {"queries": numeric("queries", queries), "keys": numeric("keys", keys), "values": numeric("values", values)}
+    arrays = {
+        "queries": numeric("queries", queries),
+        "keys": numeric("keys", keys),
+        "values": numeric("values", values),
+    }
     for name, array in arrays.items():
         if array.ndim < 2:
-            fail(f"{name} must have at least 2 dimensions: {array.ndim}", arrays, f"one vector is {name}[None, :]")
+            fail(
+                f"{name} must have at least 2 dimensions: {array.ndim}",
+                arrays,
+                f"one vector is {name}[None, :]",
+            )
     m_keys, m_values = arrays["keys"].shape[-2], arrays["values"].shape[-2]
     if m_keys != m_values:
-        fail(f"keys and values must share their length m: {m_keys} and {m_values}", arrays, "every key has one value")
+        fail(
+            f"keys and values must share their length m: {m_keys} and {m_values}",
+            arrays,
+            "every key has one value",
+        )
     return arrays["queries"], arrays["keys"], arrays["values"]
 
 
@@ -132,7 +153,9 @@ def choice(name: str, value: object, choices: Iterable[str]) -> None:
         one_of(name, value, known)
 
 
-def broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], letters: str, hint: str = "") -> None:
+def broadcast(
+    name: str, shape: tuple[int, ...], target: tuple[int, ...], letters: str, hint: str = ""
+) -> None:
     """Check that an option's shape broadcasts to the shape it is used at, without enlarging it."""
     try:
         fits = np.broadcast_shapes(shape, target) == target
@@ -155,6 +178,8 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if not isinstance(out, np.ndarray):
         fail(f"out must be an array. Got {type(out).__name__} instead.", kind=TypeError)
     if out.shape != shape or out.dtype != dtype:
-        fail(f"out must have shape {shape} and dtype {dtype}. Got shape {out.shape} and dtype {out.dtype} instead.")
+        fail(
+            f"out must have shape {shape} and dtype {dtype}. Got shape {out.shape} and dtype {out.dtype} instead."
+        )
     if not out.flags.writeable:
         fail("out must be writeable. Got a read-only array instead.")

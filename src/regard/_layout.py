@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class Layout:
         return array if self.split is None or array.ndim == 2 else np.expand_dims(array, -3)
 
     def check(self, name: str, array: Array, trailing: tuple[int, ...], letters: str) -> None:
-        """Check that an option (a mask, a bias, lengths) broadcasts to these leading dimensions and this trailing shape."""
+        """Check that an option (a mask, a bias, lengths) broadcasts to the leading dimensions and a trailing shape."""
         _check.broadcast(name, array.shape, (*self.lead, *trailing), letters)
 
 
@@ -101,8 +102,10 @@ class Items:
 
     def _flat(self) -> Array | None:
         """View as (stored, a, b) where the strides allow it."""
-        sizes = [(size, stride) for size, stride in zip(self.lead, self.array.strides) if size > 1]
-        if any(inner[0] * inner[1] != outer[1] for outer, inner in zip(sizes, sizes[1:])) or not self.array.size:
+        sizes = [
+            (size, stride) for size, stride in zip(self.lead, self.array.strides, strict=False) if size > 1
+        ]
+        if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)) or not self.array.size:
             return None
         step = sizes[-1][1] if sizes else 0
         shape = (self.stored, *self.array.shape[-2:])
@@ -127,7 +130,11 @@ class Items:
         if self.flat is not None:
             return self.flat[picked, rows, columns]
         index = np.arange(picked.start, picked.stop) if isinstance(picked, slice) else picked
-        part: Array = self.array[..., rows, columns][np.unravel_index(index, self.lead)] if self.lead else self.array[None, rows, columns]
+        part: Array = (
+            self.array[..., rows, columns][np.unravel_index(index, self.lead)]
+            if self.lead
+            else self.array[None, rows, columns]
+        )
         return part
 
     @property
@@ -137,5 +144,5 @@ class Items:
 
     def add(self, total: Array, items: slice, part: Array) -> None:
         """Add what the items give (items, a, b) to the gradient `total` (stored, a, b), in their order."""
-        for stored, piece in zip(self.source[items], part):
+        for stored, piece in zip(self.source[items], part, strict=True):
             total[stored] += piece

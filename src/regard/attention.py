@@ -213,15 +213,22 @@ def attention_vjp(
 
 
 def _gradients(
-    p: Problem, bias: BiasLike | None, context: Array, statistic: Array, dcontext: ArrayLike, threads: int | None
+    p: Problem,
+    bias: BiasLike | None,
+    context: Array,
+    statistic: Array,
+    dcontext: ArrayLike,
+    threads: int | None,
 ) -> Gradients:
     """Run the backward kernel and give every gradient the shape and dtype of what it belongs to."""
     given = _check.numeric("dcontext", dcontext)
     if given.shape != _context_shape(p):
-        _check.fail(f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead.")
+        _check.fail(
+            f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead."
+        )
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = Problem(**{**p.__dict__, "bias": fresh})
-    flat = given.astype(p.compute, copy=False).reshape(context.shape)
+    flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
     dqueries, dkeys, dvalues, named, dpositions = blocked.backward(p, context, statistic, flat, threads)
     return Gradients(
         _as(dqueries.reshape(p.queries.shape), p.queries, p),
@@ -357,7 +364,8 @@ def merge(*parts: Partial) -> Partial:
     Examples
     --------
     >>> import numpy as np, regard
-    >>> one, two = regard.Partial(np.array([[1.0]]), np.array([0.0])), regard.Partial(np.array([[4.0]]), np.array([np.log(2)]))
+    >>> one = regard.Partial(np.array([[1.0]]), lse=np.array([0.0]))
+    >>> two = regard.Partial(np.array([[4.0]]), lse=np.array([np.log(2)]))
     >>> regard.merge(one, two).context
     array([[3.]])
     """
@@ -365,14 +373,29 @@ def merge(*parts: Partial) -> Partial:
         _check.fail("merge needs at least one part: 0", hint="a part without keys is the neutral element")
     for part in parts:
         if not isinstance(part, Partial):
-            _check.fail(f"merge takes Partial objects. Got {type(part).__name__} instead.", hint="regard.partial(...)", kind=TypeError)
+            _check.fail(
+                f"merge takes Partial objects. Got {type(part).__name__} instead.",
+                hint="regard.partial(...)",
+                kind=TypeError,
+            )
         if part.context.shape != parts[0].context.shape or part.lse.shape != parts[0].lse.shape:
-            _check.fail(f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}")
+            _check.fail(
+                f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}"
+            )
     with np.errstate(all="ignore"):
         lse = np.stack([part.lse for part in parts])
         top = lse.max(0)
         share = np.exp(lse - np.where(np.isneginf(top), 0, top))
         total = share.sum(0)
         share /= np.where(total == 0, 1, total)
-        context = sum(np.where(w[..., None] == 0, 0, w[..., None] * part.context) for w, part in zip(share, parts))
-        return Partial(np.asarray(context), np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total)))
+        context = sum(_share(w[..., None], part) for w, part in zip(share, parts, strict=True))
+        return Partial(
+            np.asarray(context),
+            np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total)),
+        )
+
+
+def _share(share: Array, part: Partial) -> Array:
+    """Return share * context; a share that underflows to 0 still is one, and only what sees nothing is left out."""
+    weighed = np.where((share == 0) & np.isinf(part.context), part.context, share * part.context)
+    return np.where(np.isneginf(part.lse)[..., None], 0, weighed)

@@ -117,7 +117,8 @@ def attend(
         context = weights @ values
 
     Letters: n queries, m keys, d compared size, e value size; leading dimensions ``...`` broadcast as in ``np.matmul``
-    and the last of them are heads. Fewer key heads than query heads (a divisor): query head i reads key head i // group.
+    and the last of them are heads. Fewer key heads than query heads (a divisor): query head i reads key head
+    i // group.
 
     Parameters
     ----------
@@ -208,16 +209,19 @@ def _logits(p: Problem, scores: Array) -> Array:
     logits = scores * p.compute.type(p.scale)
     if p.softcap is not None:
         logits = p.compute.type(p.softcap) * np.tanh(logits / p.compute.type(p.softcap))
-    everything = (slice(0, p.layout.items), slice(0, p.layout.n), slice(0, p.layout.m))
     if not logits.size:
-        return logits
+        return np.asarray(logits)
+    items, n, m = p.layout.items, p.layout.n, p.layout.m
+    everything = (slice(0, items), slice(0, n), slice(0, m))
     if p.bias is not None:
-        added = np.broadcast_to(p.bias.block(*everything), (p.layout.items, p.layout.n, p.layout.m)).reshape(logits.shape)
+        added = np.broadcast_to(p.bias.block(*everything), (items, n, m)).reshape(logits.shape)
         logits = np.where(np.isneginf(added), -np.inf, logits + added)
     if p.ask is not None:
-        seen = np.broadcast_to(p.ask(*everything), (p.layout.items, p.layout.n, p.layout.m)).reshape(logits.shape)
+        seen = np.broadcast_to(p.ask(*everything), (items, n, m)).reshape(logits.shape)
         logits = np.where(seen, logits, -np.inf)
-    return logits
+    if isinstance(p.normalize, local_p):  # its window is a mask
+        logits = np.where(np.abs(_distance(p, p.normalize)) <= p.normalize.width, logits, -np.inf)
+    return np.asarray(logits).astype(p.compute, copy=False)
 
 
 def _weights(p: Problem, logits: Array) -> Array:
@@ -225,20 +229,28 @@ def _weights(p: Problem, logits: Array) -> Array:
     if isinstance(p.normalize, str):
         return weights.NAMED[p.normalize](logits)
     assert isinstance(p.normalize, local_p)
-    positions = p.layout.per_query_head(np.broadcast_to(p.normalize.positions, (*p.normalize.positions.shape[:-1], p.layout.n)), 1)
-    distance = p.normalize.distance(positions, p.layout.m)
-    near = np.where(np.abs(distance) <= p.normalize.width, logits, -np.inf)
-    return (weights.softmax(near) * p.normalize.gauss(distance)).astype(p.compute, copy=False)
+    gauss = p.normalize.gauss(_distance(p, p.normalize)).astype(p.compute)
+    return np.asarray(weights.softmax(logits) * gauss)
+
+
+def _distance(p: Problem, near: local_p) -> Array:
+    """Return key place minus predicted place (..., n, m)."""
+    positions = np.broadcast_to(near.positions, (*near.positions.shape[:-1], p.layout.n))
+    return near.distance(p.layout.per_query_head(positions, 1), p.layout.m)
 
 
 def _context(weight: Array, values: Array, seen: Array) -> Array:
     """Step 3: weight @ values, in which a value that is not seen takes no part, whatever it is."""
     finite = np.isfinite(values)
     if finite.all():
-        return weight @ values
+        context: Array = weight @ values
+        return context
     see = seen.astype(weight.dtype)
-    plus, minus, lost = ((see @ what.astype(weight.dtype)) > 0 for what in (np.isposinf(values), np.isneginf(values), np.isnan(values)))
-    context: Array = weight @ np.where(finite, values, 0)
+    plus, minus, lost = (
+        (see @ what.astype(weight.dtype)) > 0
+        for what in (np.isposinf(values), np.isneginf(values), np.isnan(values))
+    )
+    context = weight @ np.where(finite, values, 0)
     context = np.where(plus, context + np.inf, context)
     context = np.where(minus, context - np.inf, context)
     return np.where(lost, np.nan, context)
@@ -250,5 +262,3 @@ def _log_sum_exp(logits: Array) -> Array:
     if not logits.size:
         return np.full(logits.shape[:-1], -np.inf, logits.dtype)
     return np.asarray(special.logsumexp(logits, axis=-1)).astype(logits.dtype, copy=False)
-
-

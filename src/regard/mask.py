@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,10 @@ from regard._layout import Items, Layout
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
 Bools = NDArray[np.bool_]
-Answer = Union[bool, Bools]
-Ask = Callable[[slice, slice, slice], Answer]  # (items, queries, keys) -> True, False or (items or 1, queries, keys)
+Answer: TypeAlias = bool | Bools
+Ask = Callable[
+    [slice, slice, slice], Answer
+]  # (items, queries, keys) -> True, False or (items or 1, queries, keys)
 Align = Literal["start", "end"]
 
 
@@ -217,14 +219,20 @@ class window(Mask):
 
     def bind(self, layout: Layout) -> Ask:
         offset = _offset(type(self).__name__, self.align, layout)
-        return _band(None if self.left is None else offset - self.left, None if self.right is None else offset + self.right)
+        return _band(
+            None if self.left is None else offset - self.left,
+            None if self.right is None else offset + self.right,
+        )
 
 
 def _band(low: int | None, high: int | None) -> Ask:
     """Answer for i + low <= j <= i + high."""
 
     def ask(items: slice, rows: slice, columns: slice) -> Answer:
-        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start  # smallest and largest j - i
+        first, last = (
+            columns.start - rows.stop + 1,
+            columns.stop - 1 - rows.start,
+        )  # smallest and largest j - i
         if (low is None or first >= low) and (high is None or last <= high):
             return True
         if (low is not None and last < low) or (high is not None and first > high):
@@ -311,7 +319,9 @@ class lengths(Mask):
 
     def bind(self, layout: Layout) -> Ask:
         keys = _per_item("keys of lengths", self.keys, layout, layout.m)
-        queries = None if self.queries is None else _per_item("queries of lengths", self.queries, layout, layout.n)
+        queries = (
+            None if self.queries is None else _per_item("queries of lengths", self.queries, layout, layout.n)
+        )
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
             seen = _below(keys[items], columns)[:, None, :]
@@ -319,7 +329,11 @@ class lengths(Mask):
                 seen = seen & _below(queries[items], rows)[:, :, None]
             if seen.all():
                 return True
-            return np.broadcast_to(seen, (len(seen), rows.stop - rows.start, seen.shape[2])) if seen.any() else False
+            return (
+                np.broadcast_to(seen, (len(seen), rows.stop - rows.start, seen.shape[2]))
+                if seen.any()
+                else False
+            )
 
         return ask
 
@@ -379,7 +393,7 @@ class documents(Mask):
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
             left, right = queries.block(items, rows), keys.block(items, columns)
-            if left.min() > right.max() or right.min() > left.max():
+            if not left.size or not right.size or left.min() > right.max() or right.min() > left.max():
                 return False
             seen = left == right.swapaxes(-1, -2)
             if seen.all():
@@ -441,7 +455,7 @@ class prefix(Mask):
         return (causal(self.align) | lengths(self.length)).bind(layout)
 
 
-MaskLike = Union[Mask, ArrayLike]
+MaskLike: TypeAlias = Mask | ArrayLike
 
 
 def as_mask(mask: Any) -> Mask:

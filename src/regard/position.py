@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Union
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,8 +65,10 @@ class ArrayBias:
         """Take in the gradient (items, queries, keys) of a block."""
         total = self._total()
         rows, dlogits = (slice(0, 1), dlogits.sum(1, keepdims=True)) if self.once[0] else (rows, dlogits)
-        columns, dlogits = (slice(0, 1), dlogits.sum(2, keepdims=True)) if self.once[1] else (columns, dlogits)
-        for stored, piece in zip(self.items.source[items], dlogits):
+        columns, dlogits = (
+            (slice(0, 1), dlogits.sum(2, keepdims=True)) if self.once[1] else (columns, dlogits)
+        )
+        for stored, piece in zip(self.items.source[items], dlogits, strict=True):
             total[stored, rows, columns] += piece
 
     def gradient(self) -> Array:
@@ -78,7 +80,12 @@ class DistanceBias:
     """A bias ``table[bucket(j - i), head]``: `fill` reads the table, `collect` sums a gradient back into it."""
 
     def __init__(
-        self, table: Array, layout: Layout, offset: int, fill: Callable[[Array, Array], Array], collect: Callable[[Array, Array], Array]
+        self,
+        table: Array,
+        layout: Layout,
+        offset: int,
+        fill: Callable[[Array, Array], Array],
+        collect: Callable[[Array, Array], Array],
     ) -> None:
         heads = layout.lead[-1] if layout.lead else 1
         self.table, self.offset, self.fill, self.collect = table, offset, fill, collect
@@ -86,7 +93,9 @@ class DistanceBias:
         self.total = np.zeros_like(table)
 
     def _apart(self, rows: slice, columns: slice) -> Array:
-        return np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None] - self.offset
+        return (
+            np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None] - self.offset
+        )
 
     def block(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return (items, queries, keys)."""
@@ -160,12 +169,16 @@ class alibi:
         _check_heads("slopes", len(self.slopes), layout)
 
         def fill(apart: Array, slopes: Array) -> Array:
-            return -slopes[:, None, None] * np.abs(apart).astype(dtype)
+            bias: Array = -slopes[:, None, None] * np.abs(apart).astype(dtype)
+            return bias
 
         def collect(apart: Array, dlogits: Array) -> Array:
-            return -np.einsum("gij,ij->g", dlogits, np.abs(apart).astype(dtype))
+            dslopes: Array = -np.einsum("gij,ij->g", dlogits, np.abs(apart).astype(dtype))
+            return dslopes
 
-        return DistanceBias(self.slopes.astype(dtype), layout, _offset("alibi", self.align, layout), fill, collect)
+        return DistanceBias(
+            self.slopes.astype(dtype), layout, _offset("alibi", self.align, layout), fill, collect
+        )
 
 
 def _slopes(heads: int) -> Array:
@@ -198,7 +211,7 @@ class t5_buckets:
 
     References
     ----------
-    Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1.
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
 
     Examples
     --------
@@ -221,7 +234,9 @@ class t5_buckets:
         object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))
         sides = 2 if self.bidirectional else 1
         if len(self.table) < 2 * sides or len(self.table) % sides:
-            _check.fail(f"table must have at least {2 * sides} buckets, a multiple of {sides}. Got {len(self.table)} instead.")
+            _check.fail(
+                f"table must have at least {2 * sides} buckets, a multiple of {sides}. Got {len(self.table)} instead."
+            )
         _check.whole("max_distance", self.max_distance, least=len(self.table) // (2 * sides) + 1)
         _check_align(self.align)
 
@@ -255,7 +270,9 @@ class t5_buckets:
         ratio = np.log(np.maximum(distance, exact) / exact) / np.log(self.max_distance / exact)
         # the nudge keeps distances that lie exactly on a boundary from falling below it by rounding
         large = exact + np.floor(ratio * (buckets - exact) + 1e-9).astype(np.int64)
-        bucket: NDArray[np.int64] = after + np.where(distance < exact, distance, np.minimum(large, buckets - 1))
+        bucket: NDArray[np.int64] = after + np.where(
+            distance < exact, distance, np.minimum(large, buckets - 1)
+        )
         return bucket
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
@@ -269,10 +286,12 @@ class t5_buckets:
             buckets, size = self.bucket(apart).ravel(), len(self.table)
             return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
 
-        return DistanceBias(self.table.astype(dtype), layout, _offset("t5_buckets", self.align, layout), fill, collect)
+        return DistanceBias(
+            self.table.astype(dtype), layout, _offset("t5_buckets", self.align, layout), fill, collect
+        )
 
 
-BiasLike = Union[alibi, t5_buckets, ArrayLike]
+BiasLike: TypeAlias = alibi | t5_buckets | ArrayLike
 
 
 def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
@@ -283,12 +302,21 @@ def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> Bo
         return bias.bind(layout, dtype)
     array = np.asarray(bias)
     if array.dtype == np.bool_:
-        _check.fail("bias must hold numbers that are added to the scores. Got dtype bool instead.", hint="who may see whom goes into mask=", kind=TypeError)
+        _check.fail(
+            "bias must hold numbers that are added to the scores. Got dtype bool instead.",
+            hint="who may see whom goes into mask=",
+            kind=TypeError,
+        )
     return ArrayBias(_check.numeric("bias", array), layout, dtype)
 
 
 def rotary(
-    x: ArrayLike, positions: ArrayLike | None = None, *, base: float = 10000.0, interleaved: bool = False, dims: int | None = None
+    x: ArrayLike,
+    positions: ArrayLike | None = None,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    dims: int | None = None,
 ) -> Array:
     """Rotate pairs of coordinates by angles that grow with the position, so that ``q . k`` depends on the distance.
 
@@ -336,11 +364,18 @@ def rotary(
     n, d = array.shape[-2:]
     dims = d if dims is None else _check.whole("dims", dims)
     if dims % 2 or dims > d:
-        _check.fail(f"dims must be even and at most d = {d}. Got {dims} instead.", hint="dims= rotates the first coordinates only")
+        _check.fail(
+            f"dims must be even and at most d = {d}. Got {dims} instead.",
+            hint="dims= rotates the first coordinates only",
+        )
     places = np.arange(n) if positions is None else _check.numeric("positions", positions)
     _check.broadcast("positions", places.shape, array.shape[:-1], "(..., n)")
-    angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (-np.arange(0, dims, 2) / max(dims, 1))
-    return _rotate(array.astype(compute), np.cos(angle).astype(compute), np.sin(angle).astype(compute), interleaved, dims).astype(result)
+    angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (
+        -np.arange(0, dims, 2) / max(dims, 1)
+    )
+    return _rotate(
+        array.astype(compute), np.cos(angle).astype(compute), np.sin(angle).astype(compute), interleaved, dims
+    ).astype(result)
 
 
 def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool, dims: int) -> Array:

@@ -1,7 +1,7 @@
 """Step 1: how well does each key match each query?
 
-A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair depends on
-that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling one is its
+A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair depends
+on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling one is its
 definition, in a line or two of NumPy. ::
 
     dot         q . k                            Luong 2015, eq. 8
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Union, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,7 +106,7 @@ class Differentiable(Protocol):
         ...
 
 
-ScoreLike = Union[str, Score, Callable[[Any, Any], Any]]
+ScoreLike: TypeAlias = str | Score | Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -131,7 +131,8 @@ class dot(Score):
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
-        return np.asarray(queries) @ np.asarray(keys).swapaxes(-1, -2)
+        scores: Array = np.asarray(queries) @ np.asarray(keys).swapaxes(-1, -2)
+        return scores
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -191,12 +192,15 @@ class cosine(Score):
 
     def __post_init__(self) -> None:
         sharpness = _check.numeric("sharpness", self.sharpness)
-        object.__setattr__(self, "sharpness", sharpness if sharpness.dtype.kind == "f" else sharpness.astype(float))
+        object.__setattr__(
+            self, "sharpness", sharpness if sharpness.dtype.kind == "f" else sharpness.astype(float)
+        )
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
         left, right = _unit(np.asarray(queries)), _unit(np.asarray(keys))
-        return (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
+        scores: Array = (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
+        return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness fits the queries."""
@@ -247,13 +251,16 @@ class general(Score):
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
-        return np.asarray(queries) @ self.weight @ np.asarray(keys).swapaxes(-1, -2)
+        scores: Array = np.asarray(queries) @ self.weight @ np.asarray(keys).swapaxes(-1, -2)
+        return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight is (d, d')."""
         wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
         if self.weight.shape != wanted:
-            _check.fail(f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead.", arrays)
+            _check.fail(
+                f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead.", arrays
+            )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -294,14 +301,22 @@ class additive(Score):
     learned: ClassVar[tuple[str, ...]] = ("query_weight", "key_weight", "vector", "bias")
 
     def __post_init__(self) -> None:
-        for name, ndim, letters in (("query_weight", 2, "(d, h)"), ("key_weight", 2, "(d', h)"), ("vector", 1, "(h,)"), ("bias", 1, "(h,)")):
+        for name, ndim, letters in (
+            ("query_weight", 2, "(d, h)"),
+            ("key_weight", 2, "(d', h)"),
+            ("vector", 1, "(h,)"),
+            ("bias", 1, "(h,)"),
+        ):
             value = getattr(self, name)
             if value is None and name != "vector":
                 continue
             array = _check.parameter(name, value, ndim, letters)
             object.__setattr__(self, name, array)
             if array.shape[-1] != self._hidden(array):
-                _check.fail(f"{name} must end in the hidden size h = {self._hidden(array)} of vector. Got shape {array.shape} instead.")
+                _check.fail(
+                    f"{name} must end in the hidden size h = {self._hidden(array)} of vector. "
+                    f"Got shape {array.shape} instead."
+                )
 
     def _hidden(self, array: Array) -> int:
         vector = np.shape(self.vector)
@@ -348,8 +363,14 @@ class additive(Score):
             size = arrays[name].shape[-1]
             wanted = len(self.vector) if weight is None else weight.shape[0]
             if size != wanted:
-                by = "projected queries or keys: d = h" if weight is None else f"{name[:-1] if name == 'keys' else 'query'}_weight: its rows"
-                _check.fail(f"the last dimension of {name} must be {wanted} ({by}). Got {size} instead.", arrays)
+                by = (
+                    "projected queries or keys: d = h"
+                    if weight is None
+                    else f"{name[:-1] if name == 'keys' else 'query'}_weight: its rows"
+                )
+                _check.fail(
+                    f"the last dimension of {name} must be {wanted} ({by}). Got {size} instead.", arrays
+                )
 
 
 class concat(additive):
@@ -386,7 +407,9 @@ class concat(additive):
         super().__init__(None, None, vector)
         array = _check.parameter("weight", weight, 2, "(d + d', h)")
         if array.shape[1] != len(self.vector):
-            _check.fail(f"weight must end in the hidden size h = {len(self.vector)} of vector. Got shape {array.shape} instead.")
+            _check.fail(
+                f"weight must end in the hidden size h = {len(self.vector)} of vector. Got shape {array.shape} instead."
+            )
         object.__setattr__(self, "weight", array)
 
     weight: Any
@@ -407,7 +430,10 @@ class concat(additive):
         """Raise unless weight has d + d' rows."""
         sizes = arrays["queries"].shape[-1], arrays["keys"].shape[-1]
         if sum(sizes) != self.weight.shape[0]:
-            _check.fail(f"weight must have d + d' = {sizes[0]} + {sizes[1]} rows. Got shape {self.weight.shape} instead.", arrays)
+            _check.fail(
+                f"weight must have d + d' = {sizes[0]} + {sizes[1]} rows. Got shape {self.weight.shape} instead.",
+                arrays,
+            )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -452,7 +478,10 @@ class location(Score):
         """Raise unless weight is (d, at least m)."""
         d, m = arrays["queries"].shape[-1], arrays["keys"].shape[-2]
         if self.weight.shape[0] != d or self.weight.shape[1] < m:
-            _check.fail(f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead.", arrays)
+            _check.fail(
+                f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead.",
+                arrays,
+            )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -500,10 +529,18 @@ def as_score(score: ScoreLike) -> Score | Callable[[Any, Any], Any]:
     """Return the score object for a name, or the function itself."""
     if isinstance(score, str):
         if score not in NAMED:
-            _check.one_of("score", score, NAMED, "scores with parameters are made by regard.scores, e.g. scores.general(weight)")
+            _check.one_of(
+                "score",
+                score,
+                NAMED,
+                "scores with parameters are made by regard.scores, e.g. scores.general(weight)",
+            )
         return NAMED[score]()
     if isinstance(score, type) and issubclass(score, Score):
         _check.fail(f"score must be made with its parameters: scores.{score.__name__}(...)", kind=TypeError)
     if not callable(score):
-        _check.fail(f"score must be a name, a regard.scores object or a function. Got {type(score).__name__} instead.", kind=TypeError)
+        _check.fail(
+            f"score must be a name, a regard.scores object or a function. Got {type(score).__name__} instead.",
+            kind=TypeError,
+        )
     return score

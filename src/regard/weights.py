@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +62,9 @@ def softmax(logits: ArrayLike) -> Array:
     seen = ~np.isneginf(z)
     if not z.size:
         return np.zeros_like(z)
-    with np.errstate(invalid="ignore", over="ignore"):  # a NaN or +inf that is seen makes the row NaN: that is the answer
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # a NaN or +inf that is seen makes the row NaN: that is the answer
         blind = ~seen.any(-1, keepdims=True)
         return np.where(seen, special.softmax(np.where(blind, 0, z), axis=-1), 0)
 
@@ -210,7 +212,8 @@ class local_m:
     Examples
     --------
     >>> import numpy as np, regard
-    >>> regard.attend(np.zeros((3, 1)), np.zeros((3, 1)), np.eye(3), normalize=regard.weights.local_m(1)).weights.round(2)
+    >>> near, x = regard.weights.local_m(1), np.zeros((3, 1))
+    >>> regard.attend(x, x, np.eye(3), normalize=near).weights.round(2)
     array([[0.5 , 0.5 , 0.  ],
            [0.33, 0.33, 0.33],
            [0.  , 0.5 , 0.5 ]])
@@ -259,7 +262,9 @@ class local_p:
 
     def __post_init__(self) -> None:
         positions = _check.numeric("positions", self.positions)
-        object.__setattr__(self, "positions", positions if positions.dtype.kind == "f" else positions.astype(float))
+        object.__setattr__(
+            self, "positions", positions if positions.dtype.kind == "f" else positions.astype(float)
+        )
         _check.number("width", self.width, positive=True)
 
     def distance(self, positions: Array, m: int) -> Array:
@@ -308,13 +313,19 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     return places
 
 
-NAMED: dict[str, Callable[[ArrayLike], Array]] = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15, "hard": hard}
-NormalizeLike = Union[str, local_m, local_p]
+NAMED: dict[str, Callable[[ArrayLike], Array]] = {
+    "softmax": softmax,
+    "sparsemax": sparsemax,
+    "entmax15": entmax15,
+    "hard": hard,
+}
+NormalizeLike: TypeAlias = str | local_m | local_p
 
 
 def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
     """Check what is given for ``normalize=``."""
-    if not isinstance(normalize, (local_m, local_p)):
-        if not isinstance(normalize, str) or normalize not in NAMED:
-            _check.one_of("normalize", normalize, NAMED, "or regard.weights.local_m(width), regard.weights.local_p(positions, width)")
+    known = isinstance(normalize, local_m | local_p) or (isinstance(normalize, str) and normalize in NAMED)
+    if not known:
+        hint = "or regard.weights.local_m(width), regard.weights.local_p(positions, width)"
+        _check.one_of("normalize", normalize, NAMED, hint)
     return normalize

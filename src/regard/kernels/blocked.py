@@ -1,9 +1,10 @@
 """The NumPy kernel: attention by blocks with an online softmax, forward and backward, never building n x m.
 
-For a tile of queries the kernel walks over blocks of keys, skips those that nobody in the tile sees, and keeps for every
-query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
-calculation for softmax"; Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory"). The backward pass computes
-the logits of each block again from the saved log-sum-exp (Dao et al. 2022, "FlashAttention", algorithm 4).
+For a tile of queries the kernel walks over blocks of keys, skips those that nobody in the tile sees, and keeps for
+every query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
+calculation for softmax"; Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory"). The backward pass
+computes the logits of each block again and their weights from the saved log-sum-exp (Dao et al. 2022,
+"FlashAttention", algorithm 4).
 
 Layout of a block: (items, keys, lanes), see `pairs`. How large blocks are depends on m, d and e but not on n, the
 batch or the threads; how many queries and items a tile takes depends on what fits, and does not touch the bits.
@@ -53,7 +54,9 @@ def _floor_lanes(size: float) -> int:
 def plan_forward(p: Problem, pairs: Pairs) -> Plan:
     """Choose block sizes for the forward pass."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
-    columns = min(_floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1))
+    columns = min(
+        _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
+    )
     strip = columns if p.normalize == "softmax" or isinstance(p.normalize, local_p) else p.layout.m
     return _plan(p, pairs, columns, strip, 128)
 
@@ -61,12 +64,16 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
 def plan_backward(p: Problem, pairs: Pairs) -> Plan:
     """Choose block sizes for the backward pass: products over the queries want short tiles."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
-    columns = min(_floor_lanes(min(PRODUCT / (64 * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1))
+    columns = min(
+        _floor_lanes(min(PRODUCT / (64 * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
+    )
     return _plan(p, pairs, columns, columns, 64)
 
 
 def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) -> Plan:
-    rows = min(-(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, strip)))
+    rows = min(
+        -(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, strip))
+    )
     real = min(rows, p.layout.n)
     widest = max(p.values.shape[-1], pairs.left.shape[-1])
     held = max(rows * strip, real * columns * pairs.depth, rows * widest, 1)
@@ -109,7 +116,10 @@ class Kernel:
 
     def __init__(self, p: Problem) -> None:
         self.p = p
-        self.queries, self.keys = p.queries.astype(p.compute, copy=False), p.keys.astype(p.compute, copy=False)
+        self.queries, self.keys = (
+            p.queries.astype(p.compute, copy=False),
+            p.keys.astype(p.compute, copy=False),
+        )
         self.values = p.values.astype(p.compute, copy=False)
         with np.errstate(all="ignore"):
             self.pairs = pairing.make(p, self.queries, self.keys)
@@ -125,7 +135,9 @@ class Kernel:
             return None
         places = p.normalize.positions.astype(p.compute)
         places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
-        return np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n)).reshape(-1, p.layout.n)
+        return np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n)).reshape(
+            -1, p.layout.n
+        )
 
     def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
         """Answer who sees whom in a block."""
@@ -145,11 +157,15 @@ class Kernel:
     def gauss(self, items: slice, rows: slice, columns: slice, lanes: int) -> Array:
         """Return the factor of local-p after the softmax (items, keys, lanes)."""
         assert isinstance(self.p.normalize, local_p)
-        factor = np.exp(-2 * (self._distance(items, rows, columns) / self.p.compute.type(self.p.normalize.width)) ** 2)
+        factor = np.exp(
+            -2 * (self._distance(items, rows, columns) / self.p.compute.type(self.p.normalize.width)) ** 2
+        )
         return _to_lanes(factor, lanes)
 
-    def logits(self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None) -> Array | None:
-        """Return the logits of a block (items, keys, lanes), -inf where not seen, or None where nobody sees anything."""
+    def logits(
+        self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
+    ) -> Array | None:
+        """Return the logits of a block (items, keys, lanes), -inf where not seen; None where nobody sees."""
         p = self.p
         seen = self.seen(items, rows, columns)
         if seen is False:
@@ -175,7 +191,12 @@ class Kernel:
 
     def hides(self, rows: slice, lanes: int) -> bool:
         """Whether blocks of these rows can hold pairs that are not seen."""
-        return self.p.ask is not None or self.near is not None or self.p.bias is not None or rows.stop - rows.start < lanes
+        return (
+            self.p.ask is not None
+            or self.near is not None
+            or self.p.bias is not None
+            or rows.stop - rows.start < lanes
+        )
 
 
 def _finite(x: Array) -> bool:
@@ -206,7 +227,9 @@ class Taint:
     def split(self, values: Array, seen: Array) -> Array:
         """Count, and return the values with 0 in place of what is not finite."""
         for i, bad in enumerate((np.isposinf(values), np.isneginf(values), np.isnan(values))):
-            self.counts[i] = self.counts[i] + _times_values(bad.astype(values.dtype), seen.astype(values.dtype))
+            self.counts[i] = self.counts[i] + _times_values(
+                bad.astype(values.dtype), seen.astype(values.dtype)
+            )
         return np.where(np.isfinite(values), values, 0)
 
     def put(self, context: Array) -> Array:
@@ -218,7 +241,7 @@ class Taint:
 
 
 def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
-    """Compute context (items, n, e) and the row statistic (items, n): log-sum-exp, threshold or index of the largest."""
+    """Compute context (items, n, e) and a statistic (items, n): log-sum-exp, threshold or index of the largest."""
     context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
     statistic = np.full((p.layout.items, p.layout.n), -np.inf, p.compute)
     if not statistic.size or not p.layout.m:
@@ -232,7 +255,11 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
         context[items, rows], row = tile(kernel, plan, items, rows)
         statistic[items, rows] = row[:, 0, : rows.stop - rows.start]
 
-    tasks = [(items, rows) for items in _slices(p.layout.items, plan.items) for rows in _slices(p.layout.n, plan.rows)]
+    tasks = [
+        (items, rows)
+        for items in _slices(p.layout.items, plan.items)
+        for rows in _slices(p.layout.n, plan.rows)
+    ]
     for _ in _each(work, tasks, thread_count(p, threads)):
         pass
     return context, statistic
@@ -273,7 +300,9 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
     if context is None:
         return np.zeros((*left.shape[:2], p.values.shape[-1]), p.compute), lse
     context = rows_of(context if taint is None else taint.put(context), left.shape[1])
-    divisor = np.where(total == 0, 1, total)[:, 0, : left.shape[1], None]  # a row that sees nothing has context 0
+    divisor = np.where(total == 0, 1, total)[
+        :, 0, : left.shape[1], None
+    ]  # a row that sees nothing has context 0
     return context / divisor, lse
 
 
@@ -321,7 +350,9 @@ def _threshold(strip: Array, power: int) -> Array:
     tolerance = 4 * np.finfo(strip.dtype).eps
     for _ in range(60):
         above = np.maximum(z - t, 0)
-        slope = np.maximum((above if power == 2 else above > 0).sum(1, keepdims=True, dtype=strip.dtype), 1e-30)
+        slope = np.maximum(
+            (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=strip.dtype), 1e-30
+        )
         step = ((above**power).sum(1, keepdims=True) - 1) / (power * slope)
         moving = (step > tolerance) & ~blind
         if not moving.any():
@@ -337,7 +368,7 @@ def _first_largest(strip: Array) -> Array:
 
 
 def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> tuple[Array, Array]:
-    """Return weights of a block and g, where the gradient of the logits is g * (dweights - mean of dweights under g)."""
+    """Return weights of a block and g: the gradient of the logits is g * (dweights - their mean under g)."""
     if kernel.power == 1:
         weights = np.maximum(block - statistic, 0)
         return weights, (weights > 0).astype(block.dtype)
@@ -355,7 +386,7 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
 
 @dataclass
 class Collected:
-    """Gradients of one chunk of items: of left, right and values (items, ..., ...), of what is learned, of local-p places."""
+    """Gradients of some items: of left, right and values, of what is learned, of local-p places."""
 
     items: slice
     arrays: tuple[Array, ...]
@@ -366,7 +397,7 @@ class Collected:
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
 ) -> tuple[Array, Array, Array, Named, Array | None]:
-    """Compute the gradients of queries, keys, values, score parameters and local-p places; the bias collects its own."""
+    """Compute all gradients but that of the bias, which collects its own."""
     kernel = Kernel(p)
     queries, keys, dcontext_clean = (_clean(x) for x in (kernel.queries, kernel.keys, dcontext))
     clean = kernel.pairs
@@ -378,10 +409,12 @@ def backward(
     dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
         state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
-        serial = p.bias is not None or isinstance(clean, pairing.Function)  # these collect in the order of the tiles
+        serial = p.bias is not None or isinstance(
+            clean, pairing.Function
+        )  # these collect in the order of the tiles
         tasks = _slices(p.layout.items, state.chunk)
         for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
-            for total, where, piece in zip(totals, of, part.arrays):
+            for total, where, piece in zip(totals, of, part.arrays, strict=True):
                 if not where.own:
                     where.add(total, part.items, piece)
             for name, gradient in part.learned.items():
@@ -389,7 +422,9 @@ def backward(
             if dpositions is not None:
                 dpositions[part.items] = part.positions
     with np.errstate(all="ignore"):
-        dqueries, dkeys, named = clean.finish(totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned)
+        dqueries, dkeys, named = clean.finish(
+            totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned
+        )
     return dqueries, dkeys, totals[2].reshape(p.values.shape), named, dpositions
 
 
@@ -402,7 +437,14 @@ class Backward:
     """What all tiles of a backward pass share."""
 
     def __init__(
-        self, kernel: Kernel, clean: Pairs, context: Array, statistic: Array, dcontext: Array, dclean: Array, totals: tuple[tuple[Items, ...], list[Array]]
+        self,
+        kernel: Kernel,
+        clean: Pairs,
+        context: Array,
+        statistic: Array,
+        dcontext: Array,
+        dclean: Array,
+        totals: tuple[tuple[Items, ...], list[Array]],
     ) -> None:
         self.kernel, self.clean, self.context, self.statistic = kernel, clean, context, statistic
         self.dcontext, self.dclean, self.totals = dcontext, dclean, totals
@@ -418,7 +460,8 @@ class Backward:
         learned = {name: np.zeros_like(value) for name, value in clean.learned.items()}
         positions = None if self.kernel.near is None else np.zeros((count, p.layout.n), p.compute)
         arrays = tuple(  # written in place where every item has its own
-            total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute) for where, total in zip(*self.totals)
+            total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
+            for where, total in zip(*self.totals, strict=True)
         )
         found = Collected(items, arrays, learned, positions)
         for rows in _slices(p.layout.n, self.plan.rows):
@@ -430,13 +473,19 @@ class Tile:
     """The backward pass of some queries of some items."""
 
     def __init__(self, shared: Backward, items: slice, rows: slice, found: Collected) -> None:
-        self.shared, self.kernel, self.items, self.rows, self.found = shared, shared.kernel, items, rows, found
+        self.shared, self.kernel, self.items, self.rows, self.found = (
+            shared,
+            shared.kernel,
+            items,
+            rows,
+            found,
+        )
         self.dleft, self.dright, self.dvalues = found.arrays
         count = items.stop - items.start
         left = self.kernel.pairs.left_items.block(items, rows)
         self.left = np.broadcast_to(left, (count, *left.shape[1:]))
         left = shared.clean.left_items.block(items, rows)
-        self.left_clean = np.broadcast_to(left, (count, *left.shape[1:]))
+        self.left_clean = np.ascontiguousarray(np.broadcast_to(left, (count, *left.shape[1:])))
         self.dcontext = shared.dcontext[items, rows]
         self.dlanes = lanes_of(self.dcontext)
         self.lanes = self.dlanes.shape[1] * LANES
@@ -450,7 +499,9 @@ class Tile:
     def _mean(self) -> Array:
         """Return the mean of dweights under g (items, 1, lanes)."""
         if not self.kernel.power:
-            return self._lane_row(np.einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows]))
+            return self._lane_row(
+                np.einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows])
+            )
         total: Any = 0
         weight: Any = 0
         for columns in _slices(self.kernel.p.layout.m, self.shared.plan.columns):
@@ -509,16 +560,21 @@ class Tile:
         t = self.left.shape[1]
         clean = self.shared.dclean[self.items, self.rows]
         if self.shared.dclean is not self.shared.dcontext:  # a lost row loses what it sees
-            lost = self._lane_row((~np.isfinite(self.dcontext)).any(-1))
+            lost = self._lane_row(np.asarray((~np.isfinite(self.dcontext)).any(-1)))
             weights = np.where(lost, np.nan, weights)
         weights = np.ascontiguousarray(weights[:, :, :t])
         if unseen is not None:
             np.copyto(weights, 0, where=unseen[:, :, :t])
-        self.dvalues[:, columns] += weights * clean if t == 1 else weights @ clean  # an outer product needs no BLAS
+        self.dvalues[:, columns] += (
+            weights * clean if t == 1 else weights @ clean
+        )  # an outer product needs no BLAS
 
-    def _local_p(self, columns: slice, weights: Array, dweights: Array, unseen: Array | None) -> tuple[Array, Array]:
+    def _local_p(
+        self, columns: slice, weights: Array, dweights: Array, unseen: Array | None
+    ) -> tuple[Array, Array]:
         """Put the Gaussian after the softmax, and collect the gradient of its place."""
-        assert isinstance(self.kernel.p.normalize, local_p) and self.found.positions is not None
+        assert isinstance(self.kernel.p.normalize, local_p)
+        assert self.found.positions is not None
         t, width = self.left.shape[1], self.kernel.p.normalize.width
         gauss = self.kernel.gauss(self.items, self.rows, columns, self.lanes)
         weights = weights * gauss
@@ -527,5 +583,3 @@ class Tile:
         part = part if unseen is None else np.where(unseen[:, :, :t], 0, part)
         self.found.positions[:, self.rows] += (part * slope).sum(1)
         return weights, dweights * gauss
-
-

@@ -4,11 +4,13 @@ A block of logits lies as (items, keys, lanes): each query is a *lane*, and lane
 that mixes lanes is done 16 lanes at a time with the lanes as the vector dimension, so that what a query gets depends on
 its lane's group neither by value nor by rounding: BLAS may treat the 3rd row of a matrix unlike the 60th, but a matrix
 of 16 columns is one column of registers for it. That is what makes results bitwise equal for any slice of the queries
-(law 5). Sums that are not products run over arrays in C order for the same reason. The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over threads of its own.
+(law 5). Sums that are not products run over arrays in C order for the same reason. The products are also small enough
+(`PRODUCT`) that OpenBLAS never splits them over threads of its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -56,13 +58,13 @@ def grouped(block: Array) -> Array:
 
 def project(x: Array, weight: Array) -> Array:
     """Return x @ weight such that no row's bits depend on the rows beside it."""
-    rows = x.reshape(1, -1, x.shape[-1])
+    rows = x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1])
     lanes = np.ascontiguousarray(weight.T) @ lanes_of(rows)
     return np.ascontiguousarray(rows_of(lanes, rows.shape[1])).reshape(*x.shape[:-1], weight.shape[1])
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])
+    return np.ascontiguousarray(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def contiguous(block: Array) -> Array:
@@ -77,8 +79,8 @@ def contiguous(block: Array) -> Array:
 class Pairs:
     """Queries and keys after what can be done for each of them alone, and the way back to the user's gradients.
 
-    left (..., n, c) and right (..., m, c) are in the form that blocks are read from; `depth` is how many numbers a block
-    holds for each pair while it is worked on.
+    left (..., n, c) and right (..., m, c) are in the form that blocks are read from; `depth` is how many numbers a
+    block holds for each pair while it is worked on.
     """
 
     left: Array
@@ -133,7 +135,8 @@ class Perceptron(Pairs):
     def score(self, left: Array, right: Array) -> Array:
         hidden = np.add(left[:, :, None], right[:, None], order="C")  # (items, t, keys, h)
         np.tanh(hidden, out=hidden)
-        return np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
+        scored: Array = np.einsum("gtjh,h->gtj", hidden, self.learned["vector"])
+        return scored
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         hidden = np.add(left[:, :, None], right[:, None], order="C")
@@ -153,7 +156,8 @@ class Distances(Pairs):
     def score(self, left: Array, right: Array) -> Array:
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= self.learned["width"]
-        return -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
+        scored: Array = -0.5 * np.einsum("gtjd,gtjd->gtj", apart, apart)
+        return scored
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         width = self.learned["width"]
@@ -172,7 +176,9 @@ class Function(Pairs):
 
     def score(self, left: Array, right: Array) -> Array:
         right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-        return self._checked(self.function(np.ascontiguousarray(left), np.ascontiguousarray(right)), left, right)
+        return self._checked(
+            self.function(np.ascontiguousarray(left), np.ascontiguousarray(right)), left, right
+        )
 
     def _checked(self, result: Any, left: Array, right: Array) -> Array:
         scored = np.asarray(result)
@@ -193,9 +199,15 @@ class Function(Pairs):
 def make(p: Problem, queries: Array, keys: Array) -> Pairs:
     """Choose how the problem's score is computed by blocks; queries and keys are in the compute dtype."""
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
-    learned = {k: v.astype(p.compute) for k, v in score.parameters().items()} if isinstance(score, scores.Score) else {}
+    learned = (
+        {k: v.astype(p.compute) for k, v in score.parameters().items()}
+        if isinstance(score, scores.Score)
+        else {}
+    )
     if isinstance(score, scores.general):
-        return _products(p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"]))
+        return _products(
+            p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"])
+        )
     if isinstance(score, scores.cosine):
         return _cosine(p, queries, keys, learned["sharpness"])
     if isinstance(score, scores.location):
@@ -216,7 +228,13 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
 
 def _pairs(kind: type[P], p: Problem, left: Array, right: Array, finish: Any) -> P:
     inner = p.layout.inner
-    return kind(left, right, Items(p.layout.per_query_head(left, 2), inner), Items(p.layout.per_key_head(right), inner), finish)
+    return kind(
+        left,
+        right,
+        Items(p.layout.per_query_head(left, 2), inner),
+        Items(p.layout.per_key_head(right), inner),
+        finish,
+    )
 
 
 def _products(p: Problem, left: Array, right: Array, finish: Any) -> Pairs:
@@ -256,7 +274,11 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
         dsharp = np.einsum("...d,...d->...", dleft, left)
         dleft = dleft * sharpness[..., None]
-        return _pull_unit(dleft, left, left_length), _pull_unit(dright, right, right_length), {"sharpness": _sum_to(dsharp, sharpness.shape)}
+        return (
+            _pull_unit(dleft, left, left_length),
+            _pull_unit(dright, right, right_length),
+            {"sharpness": _sum_to(dsharp, sharpness.shape)},
+        )
 
     return _products(p, left * sharpness[..., None], right, finish)
 
@@ -264,7 +286,8 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
 def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
     """Return the gradient of x for that of x / |x|."""
     along = np.einsum("...d,...d->...", dunit, unit)[..., None]
-    return (dunit - along * unit) / length
+    dx: Array = (dunit - along * unit) / length
+    return dx
 
 
 def _sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
@@ -290,7 +313,10 @@ def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pair
             named["key_weight"] = _flat(keys).T @ _flat(dright)
             dright = project(dright, key_weight.T)
         if isinstance(p.score, scores.concat):
-            named = {"vector": named["vector"], "weight": np.concatenate([named["query_weight"], named["key_weight"]])}
+            named = {
+                "vector": named["vector"],
+                "weight": np.concatenate([named["query_weight"], named["key_weight"]]),
+            }
         return dleft, dright, named
 
     pairs = _pairs(Perceptron, p, left, right if bias is None else right + bias, finish)
