@@ -1,8 +1,8 @@
 """Step 1: how well does each key match each query?
 
-A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair depends
-on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling one is its
-definition, in a line or two of NumPy. ::
+A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair
+depends on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling
+one is its definition, in a line or two of NumPy. ::
 
     dot         q . k                            Luong 2015, eq. 8
     scaled_dot  q . k, scaled by 1 / sqrt(d)     Vaswani 2017, eq. 1
