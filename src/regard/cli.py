@@ -1,0 +1,91 @@
+"""The command `regard`: one verb a capability.
+
+A verb is a module (or, named "module:object", an object in one) with two functions, `add_arguments(parser)` and
+`run(args) -> int`. It is imported when it is called for, so that `regard --help` costs nothing.
+"""
+
+import argparse
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+__all__ = ["main"]
+
+VERBS = {
+    "explain": ("regard.show.explain", "tell the three steps of attention in numbers and words"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all errors of this command are."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb of the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        0; 2 if the input is wrong (one line on standard error says why); 130 if the user interrupts; 141 if the
+        reader of the output has gone.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that can't show a sign shows "?" instead of stopping the work.
+            stream.reconfigure(errors="replace")
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        module, args = _parse(arguments, verb)
+        status = int(module.run(args))
+        sys.stdout.flush()
+        return status
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # What is still in the buffer would be written, and fail, once more when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        print(f"regard {verb}: error: {_first_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namespace]:
+    """Parse the arguments with the one verb's module that is needed."""
+    parser = _Parser(
+        prog="regard",
+        description="Attention for NumPy: see it, train with it, translate with it.",
+        allow_abbrev=False,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    module = None
+    for name, (place, summary) in VERBS.items():
+        sentence = f"{summary[0].upper()}{summary[1:]}."
+        own = verbs.add_parser(name, help=summary, description=sentence, allow_abbrev=False)
+        if name == verb:
+            module = pkgutil.resolve_name(place)
+            module.add_arguments(own)
+    return module, parser.parse_args(arguments)
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

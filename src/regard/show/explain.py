@@ -1,0 +1,353 @@
+"""The verb `explain`: scores, weights and context of any input, in numbers and words."""
+
+import argparse
+import dataclasses
+import functools
+import inspect
+import operator
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import regard
+from regard.context import Attention
+from regard.mask import Dense, Mask
+from regard.scores import ScoreLike
+from regard.show.files import parse_matrix, read_array, read_arrays, read_named
+from regard.show.story import matrices, story
+from regard.show.terminal import wants_color
+
+__all__ = ["add_arguments", "run"]
+
+_WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
+_SEED = 42
+_WEIGHTS = ("query_weight", "key_weight", "value_weight")
+_SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
+_LEARNED_SCORES = ("general", "additive", "concat", "location")
+_NORMALIZE = ("softmax", "sparsemax", "entmax15", "hard")
+EXAMPLES = """\
+examples:
+  regard explain                                        four words, weights drawn with seed 42
+  regard explain --words "1 0; 0 1; 1 1" --seed 7       your words
+  regard explain --query-weight "2 0; 0 1" --key-weight "1 0; 0 1" --value-weight "1 1; 0 1" --words "1 0; 0 1"
+  regard explain q.npy k.npy v.npy --causal --row 3     your arrays, one query term by term
+  regard explain arrays.npz --png weights.png           the weights as a picture, too
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard explain`.
+
+    Parameters
+    ----------
+    parser
+        The verb's parser.
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    _add_input(parser)
+    _add_attention(parser)
+    _add_output(parser)
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("input: files, or words and weights")
+    group.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
+        "two: the second is keys and values; one: all three",
+    )
+    group.add_argument(
+        "--words", metavar="ROWS", help=f'word vectors: "1 0; 0 1" or a .npy or CSV file (default "{_WORDS}")'
+    )
+    group.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
+        f"randint(3, size=(d, d)) (default {_SEED})",
+    )
+    for name in _WEIGHTS:
+        kind = name.split("_")[0]
+        group.add_argument(f"--{kind}-weight", metavar="ROWS", help=f"{kind} weights instead of drawn ones")
+    group.add_argument(
+        "--at",
+        type=_places,
+        metavar="I,J",
+        help="which slice of arrays with leading dimensions, from 1 (default 1,1)",
+    )
+
+
+def _add_attention(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("attention")
+    group.add_argument(
+        "--score",
+        choices=_SIMPLE_SCORES + _LEARNED_SCORES,
+        default="scaled_dot",
+        metavar="NAME",
+        help=f"{', '.join(_SIMPLE_SCORES)} (default scaled_dot); with --score-arrays "
+        f"{', '.join(_LEARNED_SCORES)}",
+    )
+    group.add_argument(
+        "--score-arrays",
+        type=Path,
+        metavar="NPZ",
+        help="the learned arrays of the score function, by their names",
+    )
+    group.add_argument("--scale", type=float, metavar="X", help="multiply the scores by X")
+    group.add_argument("--softcap", type=float, metavar="X", help="squash the logits into -X..X with tanh")
+    group.add_argument(
+        "--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=f"{', '.join(_NORMALIZE)}"
+    )
+    group.add_argument("--causal", action="store_true", help="query i sees the keys up to its own place")
+    group.add_argument(
+        "--window",
+        type=int,
+        nargs=2,
+        metavar=("LEFT", "RIGHT"),
+        help="query i sees LEFT keys before its own place and RIGHT after it",
+    )
+    group.add_argument(
+        "--align",
+        choices=("start", "end"),
+        help="which ends of queries and keys meet, for --causal and --window where n != m",
+    )
+    group.add_argument(
+        "--mask", type=Path, metavar="FILE", help="(n, m) .npy or CSV, 1: the query may see the key"
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--row", type=int, default=1, metavar="I", help="the query told term by term (default 1)"
+    )
+    group.add_argument(
+        "--digits", type=int, default=5, metavar="N", help="digits after the point (default 5)"
+    )
+    group.add_argument("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
+    group.add_argument("--query-labels", metavar="WORDS", help="names of the queries alone")
+    group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
+    group.add_argument(
+        "--png", type=Path, metavar="FILE", help="also draw the weights as a picture (.png, .svg, .pdf)"
+    )
+
+
+def _places(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"whole numbers between commas are needed: {text!r}") from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tell the three steps on standard output, and draw the picture that was asked for.
+
+    Parameters
+    ----------
+    args
+        Parsed arguments.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        If the input can't be read or is no input for attention.
+    """
+    if not 0 <= args.digits <= 17:
+        raise ValueError(f"--digits must lie between 0 and 17: {args.digits}")
+    arrays, opening = _words_input(args) if not args.files else _files_input(args)
+    attention = _attend(args, arrays)
+    attention, arrays, place = _slice(attention, arrays, args.at)
+    n, m = attention.weights.shape
+    if opening == "":
+        opening = _matrices(arrays, args.digits)
+    if not 1 <= args.row <= n:
+        raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
+    query_words, key_words = _labels(args, n, m)
+    told = story(
+        attention,
+        *arrays,
+        score=args.score,
+        normalize=args.normalize,
+        scale=args.scale,
+        row=args.row - 1,
+        query_words=query_words,
+        key_words=key_words,
+        digits=args.digits,
+        color=wants_color(sys.stdout),
+    )
+    if args.png is not None:
+        # Imported here: the story alone needs no Matplotlib.
+        from regard.show.figure import save_heatmap
+
+        save_heatmap(args.png, attention.weights, query_words, key_words)
+    print("\n\n".join(filter(None, [place, opening, told])))
+    return 0
+
+
+def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
+    """Words times weights, given or drawn, as in a first lesson on attention."""
+    words = parse_matrix(args.words or _WORDS, "words")
+    if words.ndim != 2:
+        raise ValueError(f"words must be an (n, d) array: they are {words.shape}")
+    given = {name: getattr(args, name) for name in _WEIGHTS}
+    missing = [f"--{name.replace('_', '-')}" for name, text in given.items() if text is None]
+    if 0 < len(missing) < len(given):
+        raise ValueError(f"give all three weights or none: {' and '.join(missing)} missing")
+    if not missing and args.seed is not None:
+        raise ValueError("give the three weights or a seed that draws them, not both")
+    if missing:
+        seed = _SEED if args.seed is None else args.seed
+        # The legacy generator on purpose: its draws are the same in every release, and those of the lessons.
+        generator = np.random.RandomState(_seed(seed))
+        weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in given]
+        title = f"{_count(words)}, and weights drawn with seed {seed}"
+    else:
+        weights = [parse_matrix(text, name.replace("_", " ")) for name, text in given.items()]
+        title = f"{_count(words)}, and the weights given"
+    for name, weight in zip(given, weights, strict=True):
+        if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
+            rows = f"must have {words.shape[1]} rows, one for each number of a word"
+            raise ValueError(f"{name.replace('_', ' ')} {rows}: it is {weight.shape}")
+    arrays = [words @ weight for weight in weights]
+    inputs = [("words", words), *zip(("query weights", "key weights", "value weights"), weights, strict=True)]
+    return arrays, "\n\n".join(
+        [
+            title,
+            matrices(inputs, digits=args.digits),
+            "queries = words @ query weights, and keys and values likewise",
+            _matrices(arrays, args.digits),
+        ]
+    )
+
+
+def _count(words: NDArray[Any]) -> str:
+    return "1 word" if len(words) == 1 else f"{len(words)} words"
+
+
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"--seed must lie between 0 and 2**32 - 1: {seed}")
+    return seed
+
+
+def _matrices(arrays: list[NDArray[Any]], digits: int) -> str:
+    return matrices(list(zip(("queries", "keys", "values"), arrays, strict=True)), digits=digits)
+
+
+def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
+    """The user's own arrays."""
+    for name in ("words", "seed", *_WEIGHTS):
+        if getattr(args, name) is not None:
+            raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
+    arrays = list(read_arrays(args.files))
+    shapes = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
+    for (name, shape), array in zip(shapes.items(), arrays, strict=True):
+        if array.ndim < 2:
+            raise ValueError(f"{name} must be {shape}: they are {array.shape}")
+    return arrays, ""
+
+
+def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
+    return regard.attend(
+        *arrays,
+        score=_score(args),
+        mask=_mask(args),
+        scale=args.scale,
+        softcap=args.softcap,
+        normalize=args.normalize,
+    )
+
+
+def _score(args: argparse.Namespace) -> ScoreLike:
+    """Make the score function, with its learned arrays where it has any."""
+    if args.score_arrays is None:
+        if args.score in _LEARNED_SCORES:
+            raise ValueError(
+                f"--score {args.score} has learned arrays: name their .npz file with --score-arrays"
+            )
+        return regard.scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
+    if args.score not in _LEARNED_SCORES:
+        raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays away")
+    make = getattr(regard.scores, args.score)
+    known = inspect.signature(make).parameters
+    arrays = read_named(args.score_arrays)
+    needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
+    if not set(needed) <= set(arrays) <= set(known):
+        found = ", ".join(arrays) or "nothing"
+        raise ValueError(
+            f"{args.score_arrays} must hold {', '.join(known)} for --score {args.score}: it holds {found}"
+        )
+    return cast(ScoreLike, make(**arrays))
+
+
+def _mask(args: argparse.Namespace) -> Mask | NDArray[Any] | None:
+    """Who may see whom: all that was asked for at once."""
+    if args.align and not (args.causal or args.window):
+        raise ValueError("--align goes with --causal or --window")
+    masks: list[Mask] = []
+    if args.causal:
+        masks.append(regard.mask.causal(args.align))
+    if args.window:
+        masks.append(regard.mask.window(args.window[0], args.window[1], args.align))
+    if args.mask is not None:
+        masks.append(Dense(_zeros_and_ones(args.mask)))
+    return functools.reduce(operator.and_, masks) if masks else None
+
+
+def _zeros_and_ones(path: Path) -> NDArray[Any]:
+    array = read_array(path)
+    if not np.all((array == 0) | (array == 1)):
+        raise ValueError(f"{path} must hold 0 and 1 only (1: the query may see the key)")
+    seen: NDArray[Any] = array != 0
+    return seen
+
+
+def _slice(
+    attention: Attention, arrays: list[NDArray[Any]], at: tuple[int, ...] | None
+) -> tuple[Attention, list[NDArray[Any]], str]:
+    """Choose one attention among those of the leading dimensions, and say which."""
+    leading = attention.weights.shape[:-2]
+    chosen = (1,) * len(leading) if at is None else at
+    if len(chosen) != len(leading) or not all(
+        1 <= i <= size for i, size in zip(chosen, leading, strict=True)
+    ):
+        raise ValueError(f"--at must choose one place in the leading dimensions {leading}, from 1: {chosen}")
+    place = tuple(i - 1 for i in chosen)
+    parts = {field.name: getattr(attention, field.name)[place] for field in dataclasses.fields(attention)}
+    told = ""
+    if leading:
+        told = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"
+    return Attention(**parts), [_part(array, leading, place) for array in arrays], told
+
+
+def _part(array: NDArray[Any], leading: tuple[int, ...], place: tuple[int, ...]) -> NDArray[Any]:
+    """The slice of one input: sizes of 1 are broadcast, and a key head serves a group of query heads."""
+    own = array.shape[:-2]
+    pairs = zip(own, leading[len(leading) - len(own) :], place[len(place) - len(own) :], strict=True)
+    part: NDArray[Any] = array[tuple(index * size // whole for size, whole, index in pairs)]
+    return part
+
+
+def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
+    """Names of queries and keys: those given, or numbers from 1."""
+    kinds = ("query", "key") if args.files else ("word", "word")
+    named = []
+    for kind, own, count in zip(kinds, (args.query_labels, args.key_labels), (n, m), strict=True):
+        text = args.labels if own is None else own
+        names = [f"{kind} {i + 1}" for i in range(count)] if text is None else text.split()
+        if len(names) != count:
+            raise ValueError(f"labels must name each {kind}: {len(names)} labels for {count}")
+        named.append(names)
+    return named[0], named[1]

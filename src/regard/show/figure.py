@@ -1,0 +1,228 @@
+"""Weights as a picture, drawn by Matplotlib without touching its global state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.show.terminal import display_width
+from regard.show.text import checked_weights, words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.figure import Figure
+
+__all__ = ["heatmap", "save_heatmap"]
+
+_CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
+_LONGEST = 10.0
+_MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
+_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
+_MOST_WORDS = 60
+
+
+def heatmap(
+    weights: ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw weights as a heat map: one row for each query, one column for each key, percents in the cells.
+
+    Parameters
+    ----------
+    weights
+        (n, m), between 0 and 1; NaN is left blank.
+    rows, columns
+        n and m words; numbers from 1 by default.
+    ax
+        Where to draw; by default in a new figure, as large as the words need.
+    title
+        A line above the picture.
+
+    Returns
+    -------
+    Axes
+        Matplotlib's axes; the figure is `axes.figure`.
+
+    Raises
+    ------
+    ValueError
+        If `weights` is no (n, m) array of numbers between 0 and 1, or the words don't fit its shape.
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> axes = heatmap([[0.9, 0.1], [0.0, 1.0]], ["le", "chat"], ["the", "cat"])
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['the', 'cat']
+    """
+    _require_matplotlib()
+    cells = checked_weights(weights)
+    if cells.size == 0:
+        raise ValueError(f"a picture needs at least one query and one key: weights are {cells.shape}")
+    names = [words(rows, cells.shape[0], "rows"), words(columns, cells.shape[1], "columns")]
+    names, fonts = _drawable(names)
+    ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
+    top = float(np.fmax.reduce(cells, axis=None, initial=1e-9))
+    image = ax.imshow(cells.astype(np.float64), cmap="Blues", vmin=0.0, vmax=top)
+    points = _points(cells.shape)
+    _name_places(ax.yaxis, names[0], fonts, points)
+    _name_places(ax.xaxis, names[1], fonts, points, 72 * _cell(cells.shape))
+    ax.xaxis.tick_top()
+    ax.spines[:].set_visible(False)
+    if max(cells.shape) <= _MOST_NUMBERS:
+        _write_numbers(ax, cells, top, points)
+    else:
+        ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=30)
+    if title is not None:
+        ax.set_title(_drawable([[title]])[0][0][0], fontfamily=fonts, parse_math=False, fontsize=points + 2)
+    return ax
+
+
+def save_heatmap(
+    path: str | os.PathLike[str],
+    weights: ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+) -> None:
+    """Draw weights as a heat map into a file, which is there whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to; the ending says what it is: .png, .svg, .pdf.
+    weights
+        (n, m), between 0 and 1.
+    rows, columns
+        n and m words; numbers from 1 by default.
+    title
+        A line above the picture.
+
+    Raises
+    ------
+    ValueError
+        If the ending is unknown, or for what `heatmap` raises it.
+    ImportError
+        If Matplotlib is not installed.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_heatmap(f"{folder}/weights.png", [[0.9, 0.1]])
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['weights.png']
+    """
+    target = Path(path)
+    kind = target.suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {target}")
+    figure = heatmap(weights, rows, columns, title=title).get_figure(root=True)
+    assert figure is not None  # heatmap() has just made it
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            figure.savefig(
+                file, format=kind, dpi=150, bbox_inches="tight", pad_inches=0.15, facecolor="white"
+            )
+        partial.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError('pictures need Matplotlib: pip install "regard[cli]"') from None
+
+
+def _figure(shape: tuple[int, ...], names: list[list[str]]) -> Figure:
+    """A figure with its own canvas: no window, no back end chosen for the whole process."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    cell = _cell(shape)
+    margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
+    figure = Figure((shape[1] * cell + margins[0], shape[0] * cell + margins[1]), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _cell(shape: tuple[int, ...]) -> float:
+    return min(_CELL, _LONGEST / max(shape))
+
+
+def _points(shape: tuple[int, ...]) -> float:
+    """Letters that fill a cell, neither tiny nor huge."""
+    return min(max(72 * _cell(shape) * 0.4, 6.0), 10.0)
+
+
+def _name_places(
+    axis: XAxis | YAxis, names: list[str], fonts: list[str], points: float, room: float = 0.0
+) -> None:
+    """Write the words at their rows, or at columns of `room` points, turned where they need more; not all of many."""
+    step = next(step for step in _STEPS if len(names) <= _MOST_WORDS * step)
+    places = list(range(step - 1, len(names), step))
+    labels = [names[k] for k in places]
+    style: dict[str, Any] = {}
+    if room:
+        turned = 0.7 * points * max(map(display_width, labels)) > room * step
+        style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
+    axis.set_ticks(places)
+    axis.set_ticklabels(
+        labels, parse_math=False, fontfamily=fonts, fontsize=points, rotation_mode="anchor", **style
+    )
+    axis.set_tick_params(length=0)
+
+
+def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> None:
+    """Percents, in white where the cell is dark; nothing for an exact 0."""
+    for (i, j), weight in np.ndenumerate(cells):
+        if weight > 0:
+            text = "·" if weight < 0.005 else f"{100 * weight:.0f}"
+            ink = "white" if weight > 0.55 * top else "black"
+            ax.text(j, i, text, ha="center", va="center", color=ink, fontsize=points - 1)
+
+
+def _drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
+    """Find fonts that have every letter of the words; a letter that no font has becomes a box."""
+    from matplotlib import font_manager
+
+    fonts = ["DejaVu Sans"]
+    missing = set("".join("".join(side) for side in names)) - _letters(font_manager.findfont(fonts[0]))
+    for entry in font_manager.fontManager.ttflist if missing else ():
+        found = missing & _letters(entry.fname)
+        # The font of last resort has a box for every letter there is.
+        if found and entry.name not in fonts and "lastresort" not in entry.fname.lower():
+            fonts.append(entry.name)
+            missing -= found
+        if not missing:
+            break
+    boxes = str.maketrans(dict.fromkeys(missing, "\N{WHITE SQUARE}"))
+    return [[name.translate(boxes) for name in side] for side in names], fonts
+
+
+def _letters(path: str) -> set[str]:
+    from matplotlib import font_manager
+
+    try:
+        return set(map(chr, font_manager.get_font(path).get_charmap()))
+    except (OSError, RuntimeError):
+        return set()

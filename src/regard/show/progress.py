@@ -1,0 +1,111 @@
+"""How far long work has come: a bar on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Show progress with loss and time left: a tqdm bar on a terminal that has tqdm, else a plain line now and then.
+
+    Parameters
+    ----------
+    total
+        Number of steps.
+    name
+        What is being done, such as "training".
+    stream
+        Where to; standard error by default, so that results in a pipe stay clean.
+    every
+        Seconds between two plain lines.
+
+    Examples
+    --------
+    >>> with Progress(2, "training", stream=sys.stdout, every=0.0) as progress:
+    ...     progress.advance(loss=1.5)  # doctest: +ELLIPSIS
+    ...     progress.advance(loss=0.25)
+    training: 1 of 2 (50 %), loss 1.500, ... left
+    training: 2 of 2 (100 %), loss 0.250, done in ...
+    """
+
+    def __init__(self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0) -> None:
+        self.total, self.name, self.every = total, name, every
+        self.stream = sys.stderr if stream is None else stream
+        self.done = 0
+        self._start = time.monotonic()
+        self._told = self._start
+        self._bar = _bar(total, name, self.stream)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def advance(self, steps: int = 1, *, loss: float | None = None) -> None:
+        """Count steps as done, and show it.
+
+        Parameters
+        ----------
+        steps
+            How many.
+        loss
+            The latest loss.
+        """
+        self.done += steps
+        if self._bar is not None:
+            if loss is not None:
+                self._bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
+            self._bar.update(steps)
+            return
+        now = time.monotonic()
+        if now - self._told >= self.every or self.done >= self.total:
+            self._told = now
+            print(self._line(now - self._start, loss), file=self.stream, flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a line without tearing the bar.
+
+        Parameters
+        ----------
+        text
+            The line.
+        """
+        if self._bar is not None:
+            self._bar.write(text, file=self.stream)
+        else:
+            print(text, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self, seconds: float, loss: float | None) -> str:
+        told = f"{self.name}: {self.done} of {self.total} ({100 * self.done // max(self.total, 1)} %)"
+        if loss is not None:
+            told += f", loss {loss:.3f}"
+        if self.done >= self.total:
+            return f"{told}, done in {_clock(seconds)}"
+        return f"{told}, {_clock(seconds * (self.total - self.done) / max(self.done, 1))} left"
+
+
+def _clock(seconds: float) -> str:
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02d}"
+
+
+def _bar(total: int, name: str, stream: TextIO) -> Any:
+    """A tqdm bar, or None where there is no terminal or no tqdm."""
+    if not stream.isatty():
+        return None
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    form = "{desc} {percentage:3.0f} % |{bar}| {n_fmt}/{total_fmt}, {remaining} left{postfix}"
+    return tqdm(total=total, desc=name, file=stream, dynamic_ncols=True, bar_format=form)

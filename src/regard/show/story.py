@@ -1,0 +1,335 @@
+"""The three steps of one attention, told in numbers and words."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.context import Attention
+from regard.show.terminal import align, beside, display_width, wants_color
+from regard.show.text import speller, table, words
+
+__all__ = ["story"]
+
+_MOST_VALUES = 12  # numbers of each value in that row
+_MOST_SENTENCES = 6  # rows told in words
+_MOST_KEYS = 10  # keys of the row that is told term by term
+
+_SCORES = {
+    "dot": "the dot product of query and key",
+    "scaled_dot": "the dot product of query and key",
+    "cosine": "the cosine of the angle between query and key",
+    "general": "query @ weight @ key",
+    "additive": "vector . tanh(query @ query_weight + key @ key_weight)",
+    "concat": "vector . tanh([query; key] @ weight)",
+    "location": "what the query says about the key's place: query @ weight",
+    "gaussian": "minus half the squared distance of query and key, in widths",
+}
+_STEP_TWO = {
+    "softmax": "weight = exp(logit) / the row's sum of exp(logit), so that each row sums to 1 (softmax)",
+    "sparsemax": "sparsemax makes each row sum to 1, and the weakest weights exactly 0",
+    "entmax15": "entmax-1.5 makes each row sum to 1, and the weakest weights exactly 0",
+    "hard": "hard attention gives all the weight of a row to its best key",
+}
+
+
+def story(
+    attention: Attention,
+    queries: ArrayLike,
+    keys: ArrayLike,
+    values: ArrayLike,
+    *,
+    score: str = "scaled_dot",
+    normalize: str = "softmax",
+    scale: float | None = None,
+    row: int = 0,
+    query_words: Sequence[str] | None = None,
+    key_words: Sequence[str] | None = None,
+    digits: int = 5,
+    color: bool | None = None,
+    width: int | None = None,
+) -> str:
+    """Tell scores, weights and context of one attention, and one row of it term by term.
+
+    Parameters
+    ----------
+    attention
+        What `attend` returned for these arrays, without leading dimensions.
+    queries, keys, values
+        (n, d), (m, d), (m, e).
+    score, normalize
+        The names of the score function and of step two, for the words.
+    scale
+        What the scores were multiplied by, if it was given.
+    row
+        The query told term by term, from 0.
+    query_words, key_words
+        n and m words; by default "query 1" and "key 1" and so on.
+    digits
+        Digits after the decimal point.
+    color
+        Whether to shade the weights; by default as `terminal.wants_color` says.
+    width
+        The columns of the screen; by default the terminal's, or 80.
+
+    Returns
+    -------
+    str
+        Lines of text without a newline at the end.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have leading dimensions, the words don't fit, or there is no such row.
+
+    Examples
+    --------
+    >>> import regard
+    >>> ones = [[1, 0], [0, 1]]
+    >>> told = story(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
+    >>> told.splitlines()[0]
+    'Step 1. Scores: how well does each key match each query?'
+    """
+    arrays = [np.asarray(array) for array in (queries, keys, values)]
+    if any(array.ndim != 2 for array in arrays) or attention.weights.ndim != 2:
+        raise ValueError(f"a story tells two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}")
+    n, m = attention.weights.shape
+    if not 0 <= row < n:
+        raise ValueError(f"row must be one of the {n} queries, counted from 0: {row}")
+    page = _Page(
+        digits,
+        wants_color() if color is None else color,
+        shutil.get_terminal_size().columns if width is None else width,
+        words(query_words, n, "query words", "query "),
+        words(key_words, m, "key words", "key "),
+    )
+    paragraphs = [
+        *_scores(page, attention, arrays, score, row),
+        *_weights(page, attention, _scale_words(score, scale, arrays[0].shape[1]), normalize),
+        *_context(page, attention),
+        *_row(page, attention, arrays[2], normalize, row),
+    ]
+    return "\n\n".join(paragraphs)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What every paragraph needs to know about the page it stands on."""
+
+    digits: int
+    color: bool
+    width: int
+    queries: list[str]
+    keys: list[str]
+
+    def numbers(
+        self, values: NDArray[Any], columns: Sequence[str] | None = None, *, shades: bool = False
+    ) -> str:
+        """A table of one row for each query."""
+        return table(
+            values,
+            self.queries,
+            columns,
+            digits=self.digits,
+            shades=shades,
+            color=self.color,
+            width=self.width,
+        )
+
+
+def _scores(page: _Page, attention: Attention, arrays: list[NDArray[Any]], score: str, row: int) -> list[str]:
+    told = [
+        "Step 1. Scores: how well does each key match each query?",
+        f"score = {_SCORES.get(score, score)}",
+        page.numbers(_whole(attention.scores), page.keys),
+    ]
+    if score in ("dot", "scaled_dot") and page.keys and arrays[0].shape[1]:
+        best = int(attention.weights[row].argmax())
+        names = page.queries[row], page.keys[best]
+        told.append(
+            _products(page, names, arrays[0][row], arrays[1][best], float(attention.scores[row, best]))
+        )
+    return told
+
+
+def _products(
+    page: _Page, names: tuple[str, str], query: NDArray[Any], key: NDArray[Any], score: float
+) -> str:
+    """Write out the dot product of one query and the key it looks at most, as much of it as one line holds."""
+    spell = speller(_whole(np.append(query, key)), page.digits)
+    pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(query, key, strict=True)]
+    total = speller(_whole(np.array([score])), page.digits)(score)
+    for kept in range(len(pairs), 0, -1):
+        shown = pairs if kept == len(pairs) else [*pairs[:kept], "…"]
+        line = f"{names[0]} . {names[1]} = {' + '.join(shown)} = {total}"
+        if display_width(line) <= page.width:
+            break
+    return line
+
+
+def _term(number: str) -> str:
+    return f"({number})" if number.startswith("-") else number
+
+
+def _scale_words(score: str, scale: float | None, d: int) -> str:
+    if scale is not None:
+        return f"logit = score * {scale:g}"
+    if score == "scaled_dot" and d > 0:
+        return f"logit = score / sqrt({d}) = score * {1 / math.sqrt(d):.5f}"
+    return "logit = score"
+
+
+def _weights(page: _Page, attention: Attention, scaled: str, normalize: str) -> list[str]:
+    told = [
+        "Step 2. Weights: how much of its attention does each query give to each key?",
+        f"{scaled}\n{_STEP_TWO.get(normalize, normalize)}",
+        # Minus infinity is drawn as a dash: a weight of what is not seen.
+        page.numbers(
+            np.where(np.isneginf(attention.logits), -np.inf, attention.weights), page.keys, shades=True
+        ),
+    ]
+    sentences = [
+        _sentence(page.queries[i], page.keys, weights)
+        for i, weights in enumerate(attention.weights[:_MOST_SENTENCES])
+    ]
+    if len(attention.weights) > _MOST_SENTENCES:
+        sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
+    return [*told, "\n".join(sentences)]
+
+
+def _sentence(query: str, keys: list[str], weights: NDArray[Any]) -> str:
+    """Say in words what one query looks at: its best keys until 90 % of the weight is told, at most three."""
+    if np.isnan(weights).any():
+        return f"{query}: not a number"
+    if not weights.any():
+        return f"{query} sees nothing: its weights and its context are 0"
+    order = np.argsort(-weights, kind="stable")
+    told: list[str] = []
+    rest = float(weights.sum())
+    whole = rest
+    for j in order[:3]:
+        if rest <= 0.1 * whole or weights[j] <= 0:
+            break
+        told.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
+        rest -= float(weights[j])
+    others = order[len(told) :]
+    if len(others) == 1:
+        told.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
+    last = f"; the other {len(others)} share {100 * max(rest, 0.0):.1f} %" if len(others) > 1 else ""
+    return f"{query} looks at {', '.join(told)}{last}"
+
+
+def _context(page: _Page, attention: Attention) -> list[str]:
+    return [
+        "Step 3. Context: the sum of the values, each multiplied by its weight",
+        "context = weights @ values",
+        page.numbers(attention.context),
+    ]
+
+
+def _row(page: _Page, attention: Attention, values: NDArray[Any], normalize: str, row: int) -> list[str]:
+    """Tell one query term by term: every key's score, logit, weight, and what it adds to the context."""
+    logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)
+    columns = [_Column("score", _whole(attention.scores[row])), _Column("logit", logits)]
+    if normalize == "softmax":
+        columns.append(_Column("exp", _exponentials(logits), added=True))
+    columns.append(_Column("weight", weights, added=True))
+    heads = ["w*value[1]", *(f"[{k + 1}]" for k in range(1, values.shape[1]))]
+    terms = [
+        _Column(head, weights * column, added=True) for head, column in zip(heads, values.T, strict=False)
+    ]
+    for shown in range(min(len(terms), _MOST_VALUES), -1, -1):
+        lines = align(_term_lines(page, columns + terms[:shown], weights))
+        if display_width(lines.split("\n")[0]) <= page.width or shown == 1:
+            break
+    told = [f"{page.queries[row]}, term by term", lines]
+    if normalize == "softmax":
+        told.append("exp = exp(logit - the row's largest logit)")
+    if shown < len(terms):
+        told.append(f"{shown} of the {len(terms)} numbers of each value are shown")
+    return told
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One number of each key, and whether their sum means something."""
+
+    name: str
+    numbers: NDArray[Any]
+    added: bool = False
+
+    def spell(self, digits: int, place: int) -> str:
+        return speller(self.numbers, digits)(float(self.numbers[place]))
+
+    def sum(self, digits: int, places: NDArray[Any]) -> str:
+        return speller(self.numbers, digits)(float(self.numbers[places].sum())) if self.added else ""
+
+
+def _term_lines(page: _Page, columns: list[_Column], weights: NDArray[Any]) -> list[list[str]]:
+    shown, others = _strongest(weights)
+    lines = [["", *(column.name for column in columns)]]
+    lines += [[page.keys[j], *(column.spell(page.digits, j) for column in columns)] for j in shown]
+    if others.size:
+        lines.append([f"{others.size} others", *(column.sum(page.digits, others) for column in columns)])
+    everything = np.arange(len(weights))
+    return [*lines, ["sum", *(column.sum(page.digits, everything) for column in columns)]]
+
+
+def _strongest(weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The keys with the largest weights, in the keys' order, and all others."""
+    order = np.argsort(-weights, kind="stable")
+    if len(order) <= _MOST_KEYS + 2:
+        return np.arange(len(order)), order[:0]
+    return np.sort(order[:_MOST_KEYS]), np.sort(order[_MOST_KEYS:])
+
+
+def _exponentials(logits: NDArray[Any]) -> NDArray[Any]:
+    """exp(logit - the row's largest), as a softmax that can't overflow computes it."""
+    top = logits.max(initial=-np.inf)
+    return np.exp(logits - top) if np.isfinite(top) else np.zeros_like(logits)
+
+
+def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers without a decimal point: scores of integer queries and keys are exact."""
+    exact = numbers.size and np.all(np.isfinite(numbers)) and np.all(numbers == np.rint(numbers))
+    if exact and np.abs(numbers).max() < 2**53:
+        return numbers.astype(np.int64)
+    return numbers
+
+
+def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: int | None = None) -> str:
+    """Set named matrices side by side, each under its name and shape, large ones cut.
+
+    Parameters
+    ----------
+    named
+        Names and (rows, columns) arrays.
+    digits
+        Digits after the decimal point.
+    width
+        The columns of the screen; by default the terminal's, or 80.
+
+    Returns
+    -------
+    str
+        Lines of text without a newline at the end.
+
+    Examples
+    --------
+    >>> print(matrices([("keys", [[1, 0]]), ("values", [[5], [7]])]))
+    keys (1, 2)   values (2, 1)
+    1  0          5
+                  7
+    """
+    width = shutil.get_terminal_size().columns if width is None else width
+    share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
+    blocks = []
+    for name, matrix in named:
+        array = _whole(np.asarray(matrix))
+        numbers = table(array, digits=digits, width=share, most_rows=8, color=False)
+        blocks.append(f"{name} {array.shape}\n{numbers}")
+    return beside(blocks, width=width)

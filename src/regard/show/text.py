@@ -1,0 +1,403 @@
+"""Weights and numbers as text: a heat map and a table, aligned by display width, shaded where colour is shown."""
+
+import math
+import shutil
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.show.terminal import align, clean, display_width, fit, pad_lines, shade, wants_color
+
+__all__ = ["heatmap", "table"]
+
+_BLOCKS = " ░▒▓█"
+_LONGEST_WORD = 24
+_LONGEST_HEAD = 12
+_MOST_ROWS = 48
+_MOST_FLAGS = 24  # more columns than this get numbers and a legend
+_TICKS = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+def heatmap(
+    weights: ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    color: bool | None = None,
+    width: int | None = None,
+) -> str:
+    """Draw weights as lines of text, one for each query, under the words of the keys.
+
+    Cells hold the weight in percent: blank for an exact 0, a dot for less than one half. Where that is wider than
+    the screen, cells are shades without numbers, and at last only the first and last columns are drawn; more than
+    48 rows are cut the same way.
+
+    Parameters
+    ----------
+    weights
+        (n, m), between 0 and 1; NaN is drawn as `nan`.
+    rows, columns
+        n and m words; numbers from 1 by default.
+    color
+        Whether to shade the cells with terminal colours; by default as `terminal.wants_color` says.
+    width
+        The columns of the screen; by default the terminal's, or 80.
+
+    Returns
+    -------
+    str
+        Lines of equal display width, without a newline at the end.
+
+    Raises
+    ------
+    ValueError
+        If `weights` is no (n, m) array of numbers between 0 and 1, or the words don't fit its shape.
+
+    Examples
+    --------
+    >>> picture = heatmap([[0.9, 0.1], [0.0, 1.0]], ["le", "chat"], ["the", "cat"], color=False)
+    >>> print(picture)  # doctest: +NORMALIZE_WHITESPACE
+           the cat
+      le  90  10
+    chat     100
+    """
+    cells = checked_weights(weights)
+    n, m = cells.shape
+    row_words, column_words = words(rows, n, "rows"), words(columns, m, "columns")
+    if cells.size == 0:
+        return f"no weights: {n} rows, {m} columns"
+    color = wants_color() if color is None else color
+    width = shutil.get_terminal_size().columns if width is None else width
+    shown = _ends(n, _MOST_ROWS)
+    left = 1 + max(display_width(row_words[i]) for i in shown if i is not None)
+    grid = _grid(column_words, left, width)
+    top = float(np.fmax.reduce(cells, axis=None, initial=0.0))
+    lines = _header(grid, column_words, left)
+    for i in shown:
+        row = [] if i is None else [None if j is None else float(cells[i, j]) for j in grid.columns]
+        label = fit(_name(row_words, i), left - 1, right=True)
+        lines.append(label + " " + "".join(_cell(weight, top, grid.cell, color) for weight in row))
+    cut = None in shown or None in grid.columns
+    lines += _notes(
+        grid, column_words if columns is not None else [], top, width, cells.shape if cut else None
+    )
+    return "\n".join(pad_lines(lines))
+
+
+def checked_weights(weights: ArrayLike) -> NDArray[Any]:
+    """Return weights as an array that a heat map can show.
+
+    Parameters
+    ----------
+    weights
+        (n, m), between 0 and 1, or NaN.
+
+    Returns
+    -------
+    ndarray
+        The same numbers.
+
+    Raises
+    ------
+    ValueError
+        If they are something else.
+
+    Examples
+    --------
+    >>> checked_weights([[1, 0]]).shape
+    (1, 2)
+    """
+    cells = np.asarray(weights)
+    if cells.ndim != 2 or cells.dtype.kind not in "biuf":
+        raise ValueError(
+            f"a heat map shows an (n, m) array of real numbers: weights are {cells.shape} of type {cells.dtype}"
+            "\n  hint: choose one head with weights[..., head, :, :]"
+        )
+    bad = (cells < 0) | (cells > 1 + 1e-6)
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        raise ValueError(f"weights must lie between 0 and 1: {cells[i, j]} in row {i + 1}, column {j + 1}")
+    return cells
+
+
+def words(given: Sequence[str] | None, count: int, name: str, default: str = "") -> list[str]:
+    """Return one printable word for each row or column, cut to 24 columns: those given, or numbers from 1.
+
+    Parameters
+    ----------
+    given
+        `count` words, or None.
+    count
+        How many words are needed.
+    name
+        What they name, for the error.
+    default
+        What stands before the number where no words are given.
+
+    Returns
+    -------
+    list of str
+        `count` words.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer words than `count`.
+
+    Examples
+    --------
+    >>> words(None, 2, "rows", "query "), words(["le", "chat"], 2, "rows")
+    (['query 1', 'query 2'], ['le', 'chat'])
+    """
+    if given is None:
+        return [f"{default}{i + 1}" for i in range(count)]
+    if len(given) != count:
+        raise ValueError(f"{name} must name each of the {count} {name}: {len(given)} words given")
+    cleaned = [clean(str(word)) for word in given]
+    return [fit(word, min(display_width(word), _LONGEST_WORD) or 1) for word in cleaned]
+
+
+def _ends(count: int, most: int) -> list[int | None]:
+    """All indices, or the first and the last with None for what lies between, `most` places in all."""
+    if count <= most:
+        return list(range(count))
+    first = most // 2
+    last = most - 1 - first
+    return [*range(first), None, *range(count - last, count)]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """How the columns of one heat map are laid out."""
+
+    cell: int  # the columns of the screen that one weight takes
+    columns: list[int | None]
+    flags: bool  # words hang above their columns; else numbers, and the words in a legend
+
+
+def _grid(column_words: list[str], left: int, width: int) -> _Grid:
+    """Choose the widest cells that the screen has room for, words above them where these fit too."""
+    m = len(column_words)
+    everything = list(range(m))
+    for cell in (4, 2, 1):
+        ends = [left + cell * j + cell // 2 + display_width(word) for j, word in enumerate(column_words)]
+        if m <= _MOST_FLAGS and max(*ends, left + cell * m) <= width:
+            return _Grid(cell, [*everything], True)
+        if m > _MOST_FLAGS and left + cell * m <= width:
+            return _Grid(cell, [*everything], False)
+    return _Grid(1, _ends(m, max(3, width - left)), False)
+
+
+def _cell(weight: float | None, top: float, size: int, color: bool) -> str:
+    """One weight, `size` columns wide; None stands for what is left out."""
+    if weight is None:
+        return "…".center(size)
+    if math.isnan(weight):
+        return {4: "nan ", 2: "??", 1: "?"}[size]
+    share = weight / top if top else 0.0
+    text = " " * size if color else _BLOCKS[min(int(share * 5), 4)] * size
+    if size == 4:
+        text = f"{_percent(weight):>3} "
+    return shade(text, share) if color else text
+
+
+def _percent(weight: float) -> str:
+    if weight == 0:
+        return ""
+    return "·" if weight < 0.005 else f"{100 * weight:.0f}"
+
+
+def _header(grid: _Grid, column_words: list[str], left: int) -> list[str]:
+    """Words or numbers above the cells; in wide cells they stand above the last digit."""
+    offset = left + (2 if grid.cell == 4 else 0)
+    if grid.flags:
+        return hang(column_words, [offset + grid.cell * j for j in range(len(column_words))])
+    room = len(str(len(column_words))) + 1
+    step = next((tick for tick in _TICKS if tick * grid.cell >= room), _TICKS[-1])
+    places = [(offset + grid.cell * k, f"{j + 1}") for k, j in enumerate(grid.columns) if j is not None]
+    end = left + grid.cell * len(grid.columns)
+    ticks = [
+        (start, number) for start, number in places if int(number) % step == 0 and start + len(number) <= end
+    ]
+    return hang([number for _, number in ticks], [start for start, _ in ticks])
+
+
+def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
+    """Hang words above columns, each on the lowest line where it meets no other word and no line down from one.
+
+    Parameters
+    ----------
+    flags
+        Words from left to right.
+    starts
+        The column of the screen where each begins, ascending.
+
+    Returns
+    -------
+    list of str
+        Lines from top to bottom.
+
+    Examples
+    --------
+    >>> print("\\n".join(hang(["attention", "is", "all"], [0, 4, 8])))
+    attention
+    │   is  all
+    """
+    heights = [0] * len(flags)
+    for j in reversed(range(len(flags))):
+        end = starts[j] + display_width(flags[j]) + 1
+        crossed = [heights[k] + 1 for k in range(j + 1, len(flags)) if starts[k] < end]
+        heights[j] = max(crossed, default=0)
+    lines = []
+    for level in reversed(range(max(heights, default=-1) + 1)):
+        line = ""
+        for word, start, height in zip(flags, starts, heights, strict=True):
+            if height >= level:
+                line += " " * (start - display_width(line)) + (word if height == level else "│")
+        lines.append(line)
+    return lines
+
+
+def _notes(grid: _Grid, legend: list[str], top: float, width: int, cut: tuple[int, ...] | None) -> list[str]:
+    """Say under the picture what it can't show itself."""
+    notes = []
+    if legend and not grid.flags:
+        # No line breaks between a number and its word.
+        pairs = [
+            f"{j + 1} {legend[j]}".replace(" ", "\N{NO-BREAK SPACE}") for j in grid.columns if j is not None
+        ]
+        wrapped = textwrap.wrap("   ".join(pairs), max(width, _LONGEST_WORD + 8), break_on_hyphens=False)
+        notes += [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
+    if grid.cell < 4:
+        notes.append(f"darkest: {100 * top:.3g} %")
+    if cut:
+        notes.append(f"shown in part: {cut[0]} x {cut[1]} in all")
+    return notes
+
+
+def table(
+    values: ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    digits: int = 5,
+    shades: bool = False,
+    color: bool | None = None,
+    width: int | None = None,
+    most_rows: int = 12,
+) -> str:
+    """Set numbers in aligned rows and columns; where they are too many, the first and last of each.
+
+    Parameters
+    ----------
+    values
+        (n, m), any real numbers; minus infinity is drawn as a dash.
+    rows, columns
+        n and m words; None for none.
+    digits
+        Digits after the decimal point.
+    shades
+        Whether colours show the size of each number, as for weights.
+    color
+        Whether to use colours at all; by default as `terminal.wants_color` says.
+    width
+        The columns of the screen; by default the terminal's, or 80.
+    most_rows
+        Cut after this many rows.
+
+    Returns
+    -------
+    str
+        Lines of equal display width, without a newline at the end.
+
+    Raises
+    ------
+    ValueError
+        If `values` has not two dimensions, or the words don't fit its shape.
+
+    Examples
+    --------
+    >>> print(table([[8, 2], [4, 0]], ["q1", "q2"], ["k1", "k2"], color=False))
+        k1  k2
+    q1   8   2
+    q2   4   0
+    """
+    cells = np.asarray(values)
+    if cells.ndim != 2:
+        raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
+    n, m = cells.shape
+    left = words(rows, n, "rows") if rows is not None else []
+    heads = words(columns, m, "columns") if columns is not None else []
+    if cells.size == 0:
+        return f"no numbers: {n} rows, {m} columns"
+    width = shutil.get_terminal_size().columns if width is None else width
+    color = shades and (wants_color() if color is None else color)
+    down, across = _ends(n, most_rows), _ends(m, _room(cells, left, heads, digits, width))
+    spell = speller(cells, digits)
+    top = float(np.fmax.reduce(cells, axis=None, initial=0.0)) or 1.0
+    lines = [[""] * bool(left) + [_name(heads, j, _LONGEST_HEAD) for j in across]] if heads else []
+    shares = {}
+    for i in down:
+        for k, j in enumerate(across):
+            if color and i is not None and j is not None:
+                shares[len(lines), k + bool(left)] = float(cells[i, j]) / top
+        texts = ["…" if i is None or j is None else spell(float(cells[i, j])) for j in across]
+        lines.append(([_name(left, i)] if left else []) + texts)
+    return align(lines, shares)
+
+
+def _name(names: list[str], index: int | None, most: int = _LONGEST_WORD) -> str:
+    if index is None:
+        return "…"
+    return fit(names[index], min(most, display_width(names[index])))
+
+
+def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, width: int) -> int:
+    """Say how many columns of numbers the screen has room for, at least three."""
+    spell = speller(cells, digits)
+    ends = [spell(float(number)) for number in (cells.max(), cells.min())]
+    size = max(map(len, ends))
+    size = max(size, *(min(_LONGEST_HEAD, display_width(head)) for head in heads), 1)
+    return max(3, (width - max(map(display_width, left), default=0)) // (size + 2))
+
+
+def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
+    """Return the function that writes one of these numbers, so that all of them are written alike.
+
+    Whole numbers are written as such; others with `digits` digits after the point, unless the largest of them is
+    too large or too small for that. Minus infinity, the logit of what is not seen, is a dash.
+
+    Parameters
+    ----------
+    values
+        (...), all the numbers of one table.
+    digits
+        Digits after the decimal point.
+
+    Returns
+    -------
+    callable
+        From a number to its text.
+
+    Examples
+    --------
+    >>> [speller([0.5, 2], 3)(0.5), speller([8, 2], 3)(8), speller([3e-9], 3)(3e-9), speller([1], 3)(-np.inf)]
+    ['0.500', '8', '3.000e-09', '-']
+    """
+    numbers = np.asarray(values)
+    finite = np.abs(numbers[np.isfinite(numbers)])
+    top = float(finite.max(initial=0.0))
+    form = f"z.{digits}f"
+    if top >= 1e9 or 0 < top < 10.0**-digits:
+        form = f".{digits}e"
+    elif numbers.dtype.kind in "biu":
+        form = "z.0f"
+
+    def spell(number: float) -> str:
+        return "-" if number == -math.inf else format(number, form)
+
+    return spell

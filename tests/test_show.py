@@ -1,0 +1,410 @@
+"""What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
+
+import io
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard.show import text
+from regard.show.progress import Progress
+from regard.show.story import matrices, story
+from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color
+
+SHADED = re.compile(r"\x1b\[38;5;\d+;48;5;(\d+)m(.*?)\x1b\[0m")
+WORDS = st.text(min_size=0, max_size=30)
+
+
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
+
+
+def weights_of(seed: int, n: int, m: int) -> np.ndarray:
+    numbers = np.random.default_rng(seed).random((n, m)) ** 6
+    return numbers / numbers.sum(axis=1, keepdims=True)
+
+
+# display width
+
+
+@pytest.mark.parametrize(
+    ("word", "width"),
+    [
+        ("", 0),
+        ("chat", 4),
+        ("注意", 4),
+        ("ｱ", 1),
+        ("Ａ", 2),
+        ("e\u0301te\u0301", 3),
+        ("a\u200bb", 2),
+        ("안녕", 4),
+    ],
+)
+def test_display_width_of_words_known_by_hand(word: str, width: int) -> None:
+    assert display_width(word) == width
+
+
+@given(WORDS, st.integers(1, 20), st.booleans())
+def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None:
+    assert display_width(fit(clean(word), width, right=right)) == width
+
+
+@given(WORDS)
+def test_nothing_that_a_terminal_obeys_survives_cleaning(word: str) -> None:
+    shown = clean(word + "\x1b[2J\r\n\t\u202e")
+    assert len(shown) == len(word) + 8
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", shown)
+
+
+def test_blocks_stand_beside_each_other_until_the_screen_ends() -> None:
+    assert beside(["a\nb", "c"], width=5) == "a   c\nb"
+    assert beside(["a\nb", "c"], width=4) == "a\nb\n\nc"
+    assert pad_lines([]) == []
+    assert align([["注意", "1"], ["le", "10"]]) == "注意   1\n  le  10"
+
+
+# colour
+
+
+@pytest.mark.parametrize(
+    ("no_color", "force_color", "wanted"),
+    [
+        ("1", "1", False),
+        ("", "1", True),
+        ("", "3", True),
+        ("", "0", False),
+        ("", "", False),
+        ("1", "", False),
+    ],
+)
+def test_no_color_wins_over_force_color_over_the_pipe(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, force_color: str, wanted: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("FORCE_COLOR", force_color)
+    assert wants_color(io.StringIO()) is wanted
+
+
+def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert wants_color(Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not wants_color(Terminal())
+
+
+def test_shades_go_from_white_to_the_darkest_and_stay_there() -> None:
+    def background(share: float) -> str:
+        found = SHADED.fullmatch(shade("x", share))
+        assert found is not None
+        return found[1]
+
+    assert background(0.0) == background(-1.0) == "231"
+    assert background(1.0) == background(7.0) == "18"
+    assert len({background(k / 9) for k in range(10)}) == 10
+
+
+# heat maps
+
+
+@pytest.mark.parametrize("color", [False, True])
+@given(
+    n=st.integers(1, 60),
+    m=st.integers(1, 110),
+    width=st.integers(30, 130),
+    seed=st.integers(0, 9),
+    words=st.lists(WORDS, min_size=110, max_size=110),
+    named=st.booleans(),
+)
+def test_every_line_of_a_heatmap_has_the_same_display_width(
+    color: bool, n: int, m: int, width: int, seed: int, words: list[str], named: bool
+) -> None:
+    names = (words[:n], words[:m]) if named else (None, None)
+    shown = text.heatmap(weights_of(seed, n, m), *names, color=color, width=width)
+    assert len({display_width(line) for line in shown.split("\n")}) == 1
+
+
+@given(n=st.integers(1, 60), m=st.integers(1, 200), width=st.integers(45, 130))
+def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, width: int) -> None:
+    lines = text.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
+    assert display_width(lines[0]) <= width
+    everything = n <= 48 and m + len(str(n)) + 1 <= width
+    assert everything != lines[-1].startswith(f"shown in part: {n} x {m} in all")
+
+
+@given(n=st.integers(1, 40), m=st.integers(1, 12), seed=st.integers(0, 9))
+def test_colour_changes_no_letter_of_a_heatmap_with_numbers(n: int, m: int, seed: int) -> None:
+    weights = weights_of(seed, n, m)
+    colored = text.heatmap(weights, color=True, width=80)
+    assert plain(colored) == text.heatmap(weights, color=False, width=80)
+    assert len(SHADED.findall(colored)) == n * m
+
+
+def test_cells_are_percents_with_a_blank_for_zero_and_a_dot_for_almost_nothing() -> None:
+    shown = text.heatmap([[1.0, 0.0, 0.004, 0.25, np.nan]], ["le"], color=False, width=80)
+    assert shown.split("\n")[1].split() == ["le", "100", "·", "25", "nan"]
+    assert shown.split("\n")[1].index("·") == shown.split("\n")[0].index("3")
+
+
+def test_words_hang_above_their_columns() -> None:
+    shown = text.heatmap(np.eye(3), ["a", "b", "c"], ["first", "of", "all"], color=False, width=80)
+    assert [line.rstrip() for line in shown.split("\n")] == [
+        "    first",
+        "    │   of  all",
+        "a 100",
+        "b     100",
+        "c         100",
+    ]
+
+
+def test_the_darkest_cell_is_the_largest_weight() -> None:
+    shown = text.heatmap([[0.2, 0.1], [0.0, 0.05]], color=True, width=80)
+    assert [background for background, _ in SHADED.findall(shown)] == ["18", "75", "231", "153"]
+
+
+def test_many_columns_get_numbers_and_a_legend() -> None:
+    names = [f"word{j}" for j in range(30)]
+    shown = text.heatmap(weights_of(0, 2, 30), ["a", "b"], names, color=False, width=80)
+    assert all(f"{j + 1} word{j}" in shown for j in range(30))
+    header, row = shown.split("\n")[:2]
+    assert header.index("5") == row.index("a") + 2 + 2 * 4  # cells of two columns
+
+
+def test_an_empty_heatmap_is_a_sentence() -> None:
+    assert text.heatmap(np.zeros((0, 5))) == "no weights: 0 rows, 5 columns"
+    assert text.table(np.zeros((3, 0))) == "no numbers: 3 rows, 0 columns"
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ([1.0, 2.0], "a heat map shows an (n, m) array of real numbers: weights are (2,) of type float64"),
+        ([["a"]], "a heat map shows an (n, m) array of real numbers: weights are (1, 1) of type <U1"),
+        ([[0.5, -0.5]], "weights must lie between 0 and 1: -0.5 in row 1, column 2"),
+        ([[0.5], [2.0]], "weights must lie between 0 and 1: 2.0 in row 2, column 1"),
+    ],
+)
+def test_what_is_no_heatmap(weights: list[object], error: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        text.heatmap(weights)
+    assert str(caught.value).split("\n")[0] == error
+
+
+def test_words_must_fit_the_shape() -> None:
+    with pytest.raises(ValueError) as caught:
+        text.heatmap([[0.5, 0.5]], ["a", "b"])
+    assert str(caught.value) == "rows must name each of the 1 rows: 2 words given"
+
+
+# tables
+
+
+@given(n=st.integers(1, 30), m=st.integers(1, 30), width=st.integers(40, 130), digits=st.integers(0, 9))
+def test_every_line_of_a_table_has_the_same_display_width(n: int, m: int, width: int, digits: int) -> None:
+    numbers = np.random.default_rng(0).normal(size=(n, m))
+    names = [f"注{i}" for i in range(n)], [f"k{j}" for j in range(m)]
+    lines = text.table(numbers, *names, digits=digits, width=width, color=False).split("\n")
+    assert len({display_width(line) for line in lines}) == 1
+    assert len(lines) == 1 + min(n, 12)
+
+
+@given(digits=st.integers(0, 12), seed=st.integers(0, 99))
+def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: int) -> None:
+    numbers = np.random.default_rng(seed).normal(size=(3, 2))
+    read = [
+        [float(cell) for cell in line.split()]
+        for line in text.table(numbers, digits=digits, width=200).split("\n")
+    ]
+    np.testing.assert_allclose(read, numbers, rtol=0, atol=0.5000001 * 10.0**-digits)
+
+
+# the story
+
+
+def told(**options: object) -> str:
+    queries, keys, values = np.eye(2), np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0], [2], [4]])
+    attention = regard.attend(queries, keys, values, mask=options.pop("mask", None))
+    return story(attention, queries, keys, values, color=False, width=80, **options)
+
+
+def test_a_row_is_told_term_by_term_and_adds_up() -> None:
+    lines = told(row=1).split("query 2, term by term\n\n")[1].split("\n")
+    rows = [[float(cell) for cell in line.split()[2:]] for line in lines[1:4]]
+    total = [float(cell) for cell in lines[4].split()[1:]]
+    np.testing.assert_allclose(np.sum(rows, axis=0)[2:], total, atol=2e-5)
+    for (score, logit, _, weight, term), value in zip(rows, (1, 2, 4), strict=True):
+        assert logit == pytest.approx(score / 2**0.5, abs=1e-5)
+        assert term == pytest.approx(weight * value, abs=3e-5)
+
+
+def test_the_best_match_is_written_out() -> None:
+    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in told()
+
+
+def test_a_query_that_sees_nothing_is_told_so() -> None:
+    shown = told(mask=np.array([[False] * 3, [True] * 3]))
+    assert "query 1 sees nothing: its weights and its context are 0" in shown
+    assert "query 1        -        -        -" in shown
+
+
+def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
+    queries, keys = np.zeros((1, 1)), np.zeros((4, 1))
+    bias = np.log([[5.0, 62.0, 30.0, 3.0]])
+    attention = regard.attend(queries, keys, keys, bias=bias)
+    shown = story(
+        attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
+    )
+    assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
+
+
+def test_a_story_needs_two_dimensions_and_a_row() -> None:
+    with pytest.raises(ValueError) as caught:
+        told(row=2)
+    assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
+    cube = np.zeros((2, 3, 4))
+    with pytest.raises(ValueError) as caught:
+        story(regard.attend(cube, cube, cube), cube, cube, cube)
+    assert str(caught.value) == "a story tells two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+
+
+def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:
+    keys = np.random.default_rng(0).normal(size=(50, 4))
+    shown = story(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
+    lines = shown.split("query 1, term by term\n\n")[1].split("\n")
+    assert lines[11].startswith("40 others")
+    assert sum(float(line.split()[5]) for line in lines[1:11]) + float(lines[11].split()[3]) == pytest.approx(
+        1, abs=1e-4
+    )
+
+
+def test_matrices_name_their_shapes() -> None:
+    assert matrices([("keys", np.zeros((40, 3)))], width=80).split("\n")[0] == "keys (40, 3)"
+
+
+# pictures
+
+
+def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figure = pytest.importorskip("regard.show.figure")
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+
+    def settings() -> dict[str, object]:
+        # Reading the back end would choose one.
+        return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+
+    before = settings()
+    axes = figure.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
+    figure.save_heatmap(tmp_path / "a.png", [[1.0]])
+    assert settings() == before
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$le$", "été"]
+    assert not any(label.get_parse_math() for label in axes.get_yticklabels() + axes.get_xticklabels())
+    assert [cell.get_text() for cell in axes.texts] == ["90", "10", "100"]
+
+
+def test_a_picture_goes_where_it_is_asked_to() -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+    from regard.show.figure import heatmap
+
+    axes = figure.Figure().add_subplot()
+    assert heatmap([[1.0]], ax=axes) is axes
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
+    tmp_path: Path, kind: str, start: bytes
+) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmap
+
+    save_heatmap(tmp_path / f"weights.{kind}", weights_of(0, 30, 20), title="weights")
+    assert (tmp_path / f"weights.{kind}").read_bytes().startswith(start)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmap
+
+    path = tmp_path / "weights.png"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError):
+        save_heatmap(path, [[2.0]])
+    with pytest.raises(ValueError) as caught:
+        save_heatmap(tmp_path / "weights.doc", [[1.0]])
+    assert str(caught.value) == f"a picture's name must end in .png, .svg or .pdf: {tmp_path / 'weights.doc'}"
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.show.figure import heatmap
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError) as caught:
+        heatmap([[1.0]])
+    assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert any(need.startswith("matplotlib") for need in project["project"]["optional-dependencies"]["cli"])
+
+
+def test_letters_that_no_font_has_become_boxes_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, save_heatmap
+
+    unassigned = "\u0378"
+    axes = heatmap([[1.0]], [unassigned], ["ж"])
+    assert axes.get_yticklabels()[0].get_text() == "\N{WHITE SQUARE}"
+    assert axes.get_xticklabels()[0].get_text() == "ж"
+    save_heatmap(tmp_path / "a.png", [[1.0]], [unassigned], ["ж"])
+
+
+# progress
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(10, "training", stream=stream, every=30.0) as progress:
+        for step in range(10):
+            now[0] += 10.0
+            progress.advance(loss=1.0 / (step + 1))
+        progress.say("kept")
+    assert stream.getvalue().split("\n") == [
+        "training: 3 of 10 (30 %), loss 0.333, 1:10 left",
+        "training: 6 of 10 (60 %), loss 0.167, 0:40 left",
+        "training: 9 of 10 (90 %), loss 0.111, 0:10 left",
+        "training: 10 of 10 (100 %), loss 0.100, done in 1:40",
+        "kept",
+        "",
+    ]
+
+
+def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
+    pytest.importorskip("tqdm")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with Progress(2, "training", stream=stream) as progress:
+        progress.advance(2, loss=0.25)
+    last = stream.getvalue().split("\r")[-1]
+    assert "training 100 %" in last
+    assert "loss 0.250" in last
+    assert "left" in last
