@@ -1,0 +1,12 @@
+"""The few trainable layers: each is a function ``forward(...) -> (output, pullback)``, forward beside backward.
+
+A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
+"""
+
+from regard.nn.adam import Adam
+from regard.nn.gradients import check_gradients
+from regard.nn.gru import gru, gru_step
+from regard.nn.layers import dropout, embed, linear, tanh
+from regard.nn.loss import cross_entropy
+
+__all__ = ["Adam", "check_gradients", "cross_entropy", "dropout", "embed", "gru", "gru_step", "linear", "tanh"]

@@ -1,0 +1,97 @@
+"""Adam, with the gradient's length clipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Adam"]
+
+Array = NDArray[Any]
+
+_PIECE = 1 << 15  # numbers worked on at a time, so that all five arrays stay in the cache
+
+
+class Adam:
+    """Walk downhill with a step size of its own for every parameter.
+
+    ::
+
+        m = beta1 m + (1 - beta1) g          v = beta2 v + (1 - beta2) g^2
+        parameters -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+
+    Parameters
+    ----------
+    parameters : array (P,)
+        All parameters in one array, changed in place; a model keeps views of it.
+    beta1, beta2 : float
+        How long the two means remember.
+    epsilon : float
+        Keeps the quotient finite.
+    clip : float
+        Gradients longer than this (Euclidean length) are shortened to it.
+
+    References
+    ----------
+    Kingma and Ba 2014, "Adam", algorithm 1; Pascanu, Mikolov and Bengio 2013, algorithm 1 (clipping).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parameters = np.array([1.0])
+    >>> adam = Adam(parameters)
+    >>> adam.step(np.array([0.5]), rate=0.125)
+    0.5
+    >>> parameters.round(6)
+    array([0.875])
+    """
+
+    def __init__(
+        self, parameters: Array, *, beta1: float = 0.9, beta2: float = 0.99, epsilon: float = 1e-8, clip: float = 1.0
+    ) -> None:
+        self.parameters = parameters
+        self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip
+        self.steps = 0
+        self._mean, self._square = np.zeros_like(parameters), np.zeros_like(parameters)
+
+    def step(self, gradient: Array, rate: float) -> float:
+        """Take one step.
+
+        Parameters
+        ----------
+        gradient : array (P,)
+            The gradient; it is written over.
+        rate : float
+            How far.
+
+        Returns
+        -------
+        float
+            The gradient's length before clipping. If it is not finite, nothing has been changed.
+        """
+        length = float(np.sqrt(gradient @ gradient))
+        if not np.isfinite(length):
+            return length
+        self.steps += 1
+        factor = min(1.0, self.clip / length) if length else 1.0
+        for start in range(0, len(gradient), _PIECE):
+            self._piece(slice(start, start + _PIECE), gradient[start : start + _PIECE], factor, rate)
+        return length
+
+    def _piece(self, where: slice, g: Array, factor: float, rate: float) -> None:
+        mean, square = self._mean[where], self._square[where]
+        g *= g.dtype.type(factor)
+        mean *= self.beta1
+        mean += (1 - self.beta1) * g
+        g *= g
+        g *= 1 - self.beta2
+        square *= self.beta2
+        square += g
+        np.sqrt(square, out=g)  # g is done with: its memory takes the divisor
+        g *= (1 - self.beta2**self.steps) ** -0.5
+        g += self.epsilon
+        np.divide(mean, g, out=g)
+        g *= rate / (1 - self.beta1**self.steps)
+        self.parameters[where] -= g

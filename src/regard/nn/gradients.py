@@ -1,0 +1,100 @@
+"""Check a gradient against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["check_gradients"]
+
+Array = NDArray[Any]
+
+
+def check_gradients(
+    function: Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]],
+    arrays: Sequence[Array],
+    *,
+    seed: int = 0,
+    directions: int = 2,
+    step: float = 1e-6,
+    tolerance: float = 1e-6,
+) -> float:
+    """Compare the pullback of a function with central differences along random directions, one array at a time.
+
+    For a random u of the output's shape and a random direction h of an array's,
+    ``u . (f(x + step h) - f(x - step h)) / (2 step)`` must be ``pullback(u) . h``.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(*arrays) -> (output, pullback)``; output is an array or a number, and ``pullback(doutput)`` gives one
+        gradient for each array, or None where there is none.
+    arrays : sequence of float64 arrays
+        Where to check; they are not changed.
+    seed : int
+        Of the random directions.
+    directions : int
+        How many for each array.
+    step : float
+        The length of a difference.
+    tolerance : float
+        The largest error allowed, relative to the lengths of what is multiplied.
+
+    Returns
+    -------
+    float
+        The largest error found.
+
+    Raises
+    ------
+    AssertionError
+        If a gradient is wrong: which array, both numbers.
+    ValueError
+        If an array isn't float64 or the number or shape of gradients doesn't fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def square(x):
+    ...     return x * x, lambda dy: (2 * x * dy,)
+    >>> check_gradients(square, [np.array([1.0, 2.0])]) < 1e-6
+    True
+    >>> check_gradients(lambda x: (x * x, lambda dy: (x * dy,)), [np.array([1.0, 2.0])])
+    Traceback (most recent call last):
+    AssertionError: gradient of array 0 (2,): ...
+
+    """
+    for i, array in enumerate(arrays):
+        if array.dtype != np.float64:
+            raise ValueError(f"arrays must be float64. Array {i} is {array.dtype} instead.")
+    rng = np.random.default_rng(seed)
+    output, pullback = function(*arrays)
+    cotangent = rng.standard_normal(np.shape(output)) if np.ndim(output) else float(rng.standard_normal())
+    gradients = [None if g is None else np.asarray(g) for g in pullback(cotangent)]
+    if [np.shape(a) for a in arrays] != [np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)]:
+        raise ValueError("gradients must have the shapes of their arrays.")
+    worst = 0.0
+    for i, gradient in enumerate(gradients):
+        for _ in range(0 if gradient is None else directions):
+            direction = rng.standard_normal(arrays[i].shape)
+            slope = _slope(function, arrays, i, direction * step, cotangent) / step
+            said = float(np.sum(gradient * direction))
+            size = 1.0 + float(np.linalg.norm(np.ravel(gradient)) * np.linalg.norm(np.ravel(direction)))
+            worst = max(worst, abs(said - slope) / size)
+            if not abs(said - slope) <= tolerance * size:
+                raise AssertionError(
+                    f"gradient of array {i} {arrays[i].shape}: {said!r}, finite differences say {slope!r}"
+                )
+    return worst
+
+
+def _slope(
+    function: Callable[..., tuple[Any, Any]], arrays: Sequence[Array], i: int, move: Array, cotangent: Any
+) -> float:
+    """Return cotangent . (f(x + move) - f(x - move)) / 2."""
+    ahead, behind = ([*arrays[:i], arrays[i] + sign * move, *arrays[i + 1 :]] for sign in (1, -1))
+    difference = np.asarray(function(*ahead)[0]) - np.asarray(function(*behind)[0])
+    return float(np.sum(cotangent * difference)) / 2

@@ -1,0 +1,1 @@
+"""Translation with attention: text, encoder, decoder, training, search, files."""

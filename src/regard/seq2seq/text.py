@@ -1,0 +1,120 @@
+"""Cutting text into tokens and back, and numbering tokens."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+__all__ = ["Vocabulary", "cut", "glue"]
+
+JOIN = "\uffed"  # marks the side on which a token touches its neighbour
+STANDS_FOR_JOIN = "\u25a0"
+_NARROW = "[\u00a0\u202f]"  # no-break spaces belong to the sign beside them, as in French
+_TOKEN = re.compile(rf"\w+(?:-\w+)*(?:['’](?=\w))?|{_NARROW}?[^\w\s]{_NARROW}?|{_NARROW}")
+
+PAD, START, END, UNKNOWN = range(4)
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+
+
+def cut(text: str) -> list[str]:
+    """Cut text into words and signs; a mark on a sign remembers where it touched a word, so that `glue` can undo it.
+
+    Parameters
+    ----------
+    text : str
+        One line.
+
+    Returns
+    -------
+    list of str
+        Words (hyphens inside; an elided "l'" on its own) and single signs.
+
+    Examples
+    --------
+    >>> [token.replace(JOIN, "|") for token in cut("Cliquez sur l'icône (deux fois).")]
+    ['Cliquez', 'sur', "l'|", 'icône', '(|', 'deux', 'fois', '|)', '|.']
+    """
+    found = list(_TOKEN.finditer(text.replace(JOIN, STANDS_FOR_JOIN)))
+    tokens = [match[0] for match in found]
+    for i in range(1, len(found)):
+        if found[i - 1].end() != found[i].start():
+            continue
+        if _is_word(found[i][0]):  # the sign or elided word before it carries the mark
+            tokens[i - 1] += JOIN
+        else:
+            tokens[i] = JOIN + tokens[i]
+    return tokens
+
+
+def _is_word(token: str) -> bool:
+    return token[0].isalnum() or token[0] == "_"
+
+
+def glue(tokens: Iterable[str]) -> str:
+    """Put tokens together again: ``glue(cut(text)) == text`` where text has single spaces between words.
+
+    Parameters
+    ----------
+    tokens : iterable of str
+        As `cut` makes them, or a model.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> glue(cut("Cliquez sur l'icône (deux fois)."))
+    "Cliquez sur l'icône (deux fois)."
+    """
+    return " ".join(tokens).replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
+
+
+class Vocabulary:
+    """The tokens that a model knows, with their numbers.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        All tokens, beginning with the four special ones: padding, start, end, unknown.
+    lower : bool
+        Whether capitals are the same as small letters.
+
+    Raises
+    ------
+    ValueError
+        If the special ones are missing or a token comes twice.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary.learn([["the", "cat"], ["the", "mat"]], least=2)
+    >>> vocabulary.tokens
+    ('<pad>', '<s>', '</s>', '<unk>', 'the')
+    >>> vocabulary.encode(["the", "dog"])
+    [4, 3]
+    """
+
+    def __init__(self, tokens: Sequence[str], *, lower: bool = False) -> None:
+        self.tokens, self.lower = tuple(tokens), lower
+        self._numbers = {token: i for i, token in enumerate(self.tokens)}
+        if self.tokens[: len(SPECIAL)] != SPECIAL:
+            raise ValueError(f"a vocabulary must begin with {', '.join(SPECIAL)}")
+        if len(self._numbers) != len(self.tokens):
+            twice = next(token for token, count in Counter(self.tokens).items() if count > 1)
+            raise ValueError(f"the tokens of a vocabulary must differ: {twice!r} comes twice")
+
+    @classmethod
+    def learn(cls, sentences: Iterable[Sequence[str]], *, least: int = 1, lower: bool = False) -> Vocabulary:
+        """Number the tokens that come at least `least` times, the most frequent ones first."""
+        counts = Counter(token.lower() if lower else token for sentence in sentences for token in sentence)
+        frequent = sorted((-count, token) for token, count in counts.items() if count >= least)
+        return cls([*SPECIAL, *(token for _, token in frequent if token not in SPECIAL)], lower=lower)
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Return the numbers of tokens, UNKNOWN for those that are not known."""
+        return [self._numbers.get(token.lower() if self.lower else token, UNKNOWN) for token in tokens]
+
+    def __len__(self) -> int:
+        return len(self.tokens)

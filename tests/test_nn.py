@@ -1,0 +1,162 @@
+"""The layers: gradients against finite differences, outputs against sums done by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import nn
+
+RNG = np.random.default_rng(5)
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(shape).standard_normal(shape)
+
+
+def test_linear() -> None:
+    assert nn.check_gradients(nn.linear, [draw(2, 3, 4), draw(4, 5), draw(5)]) < 1e-6
+    assert nn.check_gradients(nn.linear, [draw(3, 4), draw(4, 5)]) < 1e-6
+
+
+def test_tanh() -> None:
+    assert nn.check_gradients(nn.tanh, [draw(3, 4)]) < 1e-6
+
+
+def test_embed() -> None:
+    ids = np.array([[0, 3, 3], [3, 1, 0]])
+    assert nn.check_gradients(lambda table: nn.embed(table, ids), [draw(5, 4)]) < 1e-6
+    _, pullback = nn.embed(draw(5, 2), ids)
+    (gradient,) = pullback(np.ones((2, 3, 2)))
+    assert gradient.tolist() == [[2, 2], [1, 1], [0, 0], [3, 3], [0, 0]]
+
+
+def test_dropout_gradient_uses_the_same_mask() -> None:
+    def with_fixed_chance(x: Any) -> Any:
+        return nn.dropout(x, 0.4, np.random.default_rng(3))
+
+    assert nn.check_gradients(with_fixed_chance, [draw(4, 5)]) < 1e-6
+
+
+def test_dropout_keeps_the_mean_and_its_rate() -> None:
+    y, _ = nn.dropout(np.ones(100_000), 0.25, np.random.default_rng(1))
+    assert abs(y.mean() - 1) < 0.01
+    assert abs((y == 0).mean() - 0.25) < 0.01
+    assert set(np.unique(y)) == {0.0, np.float64(np.float64(1) / 0.75)}
+
+
+def test_dropout_of_rate_0_and_outside_training_changes_nothing() -> None:
+    x = draw(3)
+    rng = np.random.default_rng(0)
+    assert nn.dropout(x, 0.0, rng)[0] is x
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+    assert nn.dropout(x, 0.5, None)[0] is x
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_dropout_rate_is_checked(rate: float) -> None:
+    with pytest.raises(ValueError) as caught:
+        nn.dropout(np.ones(2), rate, None)
+    assert str(caught.value) == f"rate must be at least 0 and less than 1. Got {rate!r} instead."
+
+
+def test_gru_step() -> None:
+    assert nn.check_gradients(nn.gru_step, [draw(2, 12), draw(3, 12)[:2], draw(2, 4)]) < 1e-6
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("length", [1, 4])
+def test_gru(directions: int, length: int) -> None:
+    arrays = [draw(length, 3, 2), draw(2, directions, 12), draw(directions, 12), draw(directions, 4, 12)]
+    assert nn.check_gradients(nn.gru, arrays) < 1e-6
+
+
+def test_gru_is_its_steps() -> None:
+    x, wx, b, wh = draw(3, 2, 5), draw(5, 2, 12), draw(2, 12), draw(2, 4, 12)
+    states, _ = nn.gru(x, wx, b, wh)
+    for k, order in enumerate(([0, 1, 2], [2, 1, 0])):
+        state = np.zeros((2, 4))
+        for t in order:
+            state, _ = nn.gru_step(x[t] @ wx[:, k] + b[k], state @ wh[k], state)
+            np.testing.assert_allclose(states[t, :, 4 * k : 4 * k + 4], state, rtol=1e-12)
+
+
+def test_gru_step_is_the_formula() -> None:
+    inputs, hidden, state = draw(1, 3)[0], draw(2, 3)[0], draw(1)
+    reset, update = 1 / (1 + np.exp(-(inputs[:2] + hidden[:2])))
+    candidate = np.tanh(inputs[2] + reset * hidden[2])
+    new, _ = nn.gru_step(inputs, hidden, state)
+    np.testing.assert_allclose(new, update * state + (1 - update) * candidate, rtol=1e-12)
+
+
+def test_gru_step_survives_huge_gates() -> None:
+    new, pullback = nn.gru_step(np.full(6, 1e30), np.full(6, -1e30), np.ones(2))
+    assert np.isfinite(new).all()
+    assert all(np.isfinite(g).all() for g in pullback(np.ones(2)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy(smoothing: float) -> None:
+    targets = np.arange(70) % 5  # more rows than are worked on at a time
+    loss = lambda x: nn.cross_entropy(x, targets, smoothing=smoothing)  # noqa: E731
+    assert nn.check_gradients(loss, [draw(70, 5)]) < 1e-6
+
+
+def test_cross_entropy_is_the_formula() -> None:
+    logits, targets = draw(3, 4), np.array([0, 3, 3])
+    logp = np.log(np.exp(logits) / np.exp(logits).sum(1, keepdims=True))
+    wanted = np.full((3, 4), 0.2 / 4)
+    wanted[np.arange(3), targets] += 0.8
+    loss, _ = nn.cross_entropy(logits, targets, smoothing=0.2)
+    assert loss == pytest.approx(-(wanted * logp).sum() / 3, rel=1e-12)
+
+
+def test_cross_entropy_writes_only_where_it_may() -> None:
+    logits = draw(2, 3)
+    before = logits.copy()
+    _, pullback = nn.cross_entropy(logits, np.array([1, 2]))
+    assert (logits == before).all()
+    _, over = nn.cross_entropy(logits, np.array([1, 2]), overwrite=True)
+    assert over(1.0)[0] is logits
+    assert (pullback(1.0)[0] == logits).all()
+
+
+def test_adam_is_the_formula() -> None:
+    parameters = np.array([1.0, -2.0])
+    adam = nn.Adam(parameters, beta1=0.5, beta2=0.75, epsilon=0.0, clip=10.0)
+    adam.step(np.array([2.0, 4.0]), 0.1)
+    np.testing.assert_allclose(parameters, [0.9, -2.1], rtol=1e-12)  # the first step is of length `rate` everywhere
+    adam.step(np.array([0.0, 4.0]), 0.1)
+    # m = 0.5 * 1 + 0 = 0.5, / 0.75; v = 0.75 * 1 + 0 = 0.75, / (1 - 0.75^2)
+    np.testing.assert_allclose(parameters[0], 0.9 - 0.1 * (0.5 / 0.75) / np.sqrt(0.75 / 0.4375), rtol=1e-12)
+    np.testing.assert_allclose(parameters[1], -2.2, rtol=1e-12)
+
+
+def test_adam_clips() -> None:
+    one, two = np.zeros(2), np.zeros(2)
+    long, short = nn.Adam(one, epsilon=1.0, clip=1.0), nn.Adam(two, epsilon=1.0, clip=1.0)
+    assert long.step(np.array([30.0, 40.0]), 1.0) == 50.0
+    assert short.step(np.array([0.6, 0.8]), 1.0) == pytest.approx(1.0)
+    np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+def test_adam_refuses_what_is_not_finite() -> None:
+    parameters = np.ones(2)
+    assert np.isnan(nn.Adam(parameters).step(np.array([np.nan, 0.0]), 1.0))
+    assert parameters.tolist() == [1.0, 1.0]
+
+
+def test_check_gradients_finds_a_wrong_one() -> None:
+    with pytest.raises(AssertionError, match=r"^gradient of array 1 \(2,\): .*, finite differences say .*"):
+        nn.check_gradients(lambda a, b: (a * b, lambda d: (d * b, d * a * 1.001)), [draw(2), draw(2)])
+
+
+def test_check_gradients_checks_its_arrays() -> None:
+    with pytest.raises(ValueError) as caught:
+        nn.check_gradients(nn.tanh, [np.ones(2, np.float32)])
+    assert str(caught.value) == "arrays must be float64. Array 0 is float32 instead."
+    with pytest.raises(ValueError) as caught:
+        nn.check_gradients(lambda x: (x, lambda d: (d[:1],)), [np.ones(2)])
+    assert str(caught.value) == "gradients must have the shapes of their arrays."
