@@ -38,6 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0; 2 if the input is wrong (one line on standard error says why); 130 if the user interrupts; 141 if the
         reader of the output has gone.
+
+    Examples
+    --------
+    >>> main(["explain", "--words", "1 0; 0 1", "--seed", "1"])  # doctest: +ELLIPSIS
+    2 words, and weights drawn with seed 1
+    ...
+    0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):

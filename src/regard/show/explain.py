@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-import regard
-from regard.context import Attention
+from regard import mask, scores
+from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
 from regard.show.files import parse_matrix, read_array, read_arrays, read_named
@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ----------
     parser
         The verb's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> parser.parse_args(["--seed", "7"]).seed
+    7
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -163,6 +170,15 @@ def run(args: argparse.Namespace) -> int:
     ------
     ValueError, TypeError, OSError
         If the input can't be read or is no input for attention.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> run(parser.parse_args(["--words", "1", "--seed", "2"]))  # doctest: +ELLIPSIS
+    1 word, and weights drawn with seed 2
+    ...
+    0
     """
     if not 0 <= args.digits <= 17:
         raise ValueError(f"--digits must lie between 0 and 17: {args.digits}")
@@ -260,7 +276,7 @@ def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
 
 
 def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
-    return regard.attend(
+    return attend(
         *arrays,
         score=_score(args),
         mask=_mask(args),
@@ -277,10 +293,10 @@ def _score(args: argparse.Namespace) -> ScoreLike:
             raise ValueError(
                 f"--score {args.score} has learned arrays: name their .npz file with --score-arrays"
             )
-        return regard.scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
+        return scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
     if args.score not in _LEARNED_SCORES:
         raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays away")
-    make = getattr(regard.scores, args.score)
+    make = getattr(scores, args.score)
     known = inspect.signature(make).parameters
     arrays = read_named(args.score_arrays)
     needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
@@ -298,9 +314,9 @@ def _mask(args: argparse.Namespace) -> Mask | NDArray[Any] | None:
         raise ValueError("--align goes with --causal or --window")
     masks: list[Mask] = []
     if args.causal:
-        masks.append(regard.mask.causal(args.align))
+        masks.append(mask.causal(args.align))
     if args.window:
-        masks.append(regard.mask.window(args.window[0], args.window[1], args.align))
+        masks.append(mask.window(args.window[0], args.window[1], args.align))
     if args.mask is not None:
         masks.append(Dense(_zeros_and_ones(args.mask)))
     return functools.reduce(operator.and_, masks) if masks else None

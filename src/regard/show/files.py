@@ -36,6 +36,14 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
         If a file doesn't hold what its name promises.
     OSError
         If a file can't be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/arrays.npz", q=np.eye(2), k=np.eye(2), v=np.ones((2, 1)))
+    ...     [array.shape for array in read_arrays([Path(folder, "arrays.npz")])]
+    [(2, 2), (2, 2), (2, 1)]
     """
     if not 1 <= len(paths) <= 3:
         raise ValueError(f"explain takes one, two or three files (queries, keys, values): {len(paths)} given")
@@ -73,6 +81,15 @@ def read_array(path: Path) -> NDArray[Any]:
         If the file doesn't hold such an array; for text, with the line.
     OSError
         If it can't be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "keys.csv").write_text("1,2\\n3,4.5\\n")
+    ...     read_array(Path(folder, "keys.csv"))
+    array([[1. , 2. ],
+           [3. , 4.5]])
     """
     if path.suffix == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
@@ -103,6 +120,14 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
         If it is no .npz file, or an array in it is damaged or holds no finite real numbers.
     OSError
         If it can't be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/learned.npz", weight=np.eye(1))
+    ...     read_named(Path(folder, "learned.npz"))
+    {'weight': array([[1.]])}
     """
     wanted = [name for name in _members(path) if names is None or name in names]
     arrays = {}
