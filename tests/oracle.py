@@ -235,13 +235,12 @@ def hard(logits: Row, place: Place, n: int) -> Row:
 
 
 def local_p(positions: Any, width: float) -> Normalize:
-    """Softmax over |j - p_i| <= width, times exp(-(j - p_i)^2 / (2 (width / 2)^2)), not renormalised."""
+    """Softmax times exp(-(j - p_i)^2 / (2 (width / 2)^2)), not renormalised; the window is a mask."""
 
     def weigh(logits: Row, place: Place, n: int) -> Row:
         centre = float(positions[place])
-        near = [x if abs(j - centre) <= width else -INF for j, x in enumerate(logits)]
         bell = [math.exp(-((j - centre) ** 2) / (2 * (width / 2) ** 2)) for j in range(len(logits))]
-        return [w * b for w, b in zip(softmax_row(near), bell, strict=True)]
+        return [w * b for w, b in zip(softmax_row(logits), bell, strict=True)]
 
     return weigh
 

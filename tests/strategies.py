@@ -290,7 +290,8 @@ def local_p(s: Sizes) -> Option:
     """Luong's local-p window around positions in quarters, so that its edges are exact in every dtype."""
     positions = s.rng.integers(0, 4 * max(s.m, 1), (BATCH, HEADS, s.n)).astype(s.dtype) / s.dtype(4)
     options = {"normalize": regard.weights.local_p(positions, 2.0)}
-    return Option(options, basic(s, normalize=oracle.local_p(positions, 2.0)))
+    near = np.abs(s.j - positions[..., None].astype(np.float64)) <= 2  # what lies outside isn't seen
+    return Option(options, basic(s, mask=near, normalize=oracle.local_p(positions, 2.0)))
 
 
 def everything(s: Sizes) -> Option:
@@ -488,10 +489,10 @@ def leads(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
         return tuple(shape[draw(st.integers(0, rank)) if rank else 0 :])
 
     queries, keys, values = one(), one(), one()
-    if rank and whole[-1] == 4 and draw(st.booleans()):  # group: two query heads read one key head
-        queries = (*whole[:-1], 4)
-        keys = (*keys[:-1], 2)
-        values = (*values[:-1], draw(st.sampled_from([1, 2])))
+    if rank and draw(st.booleans()):  # several query heads read one key head
+        heads, key_heads = draw(st.sampled_from([(4, 2), (6, 2), (6, 3), (3, 1)]))
+        queries, keys = (*whole[:-1], heads), (*keys[:-1], key_heads)
+        values = (*values[:-1], draw(st.sampled_from([1, key_heads])))
     return queries, keys, values
 
 

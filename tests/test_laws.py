@@ -432,6 +432,19 @@ def test_law_4_a_nan_in_an_early_block_is_not_forgotten(door: str) -> None:
     assert np.isfinite(found[2:]).all()
 
 
+@pytest.mark.parametrize("name", ["default", "softcap", "mask-array", "mask-causal-end", "score-additive"])
+def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_that_see_it(name: str) -> None:
+    c = case(name, seed=4)
+    seen = seen_by(c)
+    dcontext = np.random.default_rng(5).standard_normal((BATCH, HEADS, 7, 3)).astype(np.float32)
+    expected = gradients(c.arrays, dcontext, **c.option.regard)["queries"]
+    for j in (0, 3, 8):
+        keys = poisoned(c.keys, (..., j, slice(None)), np.nan)
+        found = gradients((c.queries, keys, c.values), dcontext, **c.option.regard)["queries"]
+        assert np.isnan(found[seen[..., j]]).all()
+        assert same(found[~seen[..., j]], expected[~seen[..., j]])
+
+
 # ---- law 5: bitwise equal -------------------------------------------------------------------------------------
 
 
@@ -504,6 +517,16 @@ def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(name: str, door: str
     whole = DOORS[door](q, k, v, **LAW_5_OPTIONS[name](slice(None)))
     for rows in SLICES:
         part = DOORS[door](q[:, rows], k, v, **LAW_5_OPTIONS[name](rows))
+        assert same(part, whole[:, rows]), rows
+
+
+@pytest.mark.parametrize("name", sorted(set(LAW_5_OPTIONS) - {"additive"}))
+def test_law_5_the_gradient_of_a_slice_of_the_queries_is_bitwise_that_slice(name: str) -> None:
+    q, k, v = large(np.float32, 300, 417)
+    g = np.random.default_rng(1).standard_normal((HEADS, 300, 5)).astype(np.float32)
+    whole = gradients((q, k, v), g, **LAW_5_OPTIONS[name](slice(None)))["queries"]
+    for rows in SLICES:
+        part = gradients((q[:, rows], k, v), g[:, rows], **LAW_5_OPTIONS[name](rows))["queries"]
         assert same(part, whole[:, rows]), rows
 
 

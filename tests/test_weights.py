@@ -24,8 +24,11 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "hard": weights.hard,
 }
 every_function = pytest.mark.parametrize("name", FUNCTIONS)
+near = st.floats(-1.5, 1.5)  # so that several keys share the weight
 rows = st.lists(
-    st.one_of(st.floats(-30, 30), st.just(-INF), st.integers(-3, 3).map(float)), min_size=1, max_size=12
+    st.one_of(near, near, st.floats(-30, 30), st.just(-INF), st.integers(-3, 3).map(float)),
+    min_size=1,
+    max_size=12,
 )
 
 

@@ -1,0 +1,572 @@
+"""Law 10 by its texts: the whole text of every error of the mechanism, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import regard
+from regard import mask, position, scores, weights
+
+
+def o(*shape: int) -> NDArray[np.float64]:
+    """Ones of this shape."""
+    return np.ones(shape)
+
+
+Q, K, V = o(2, 5, 4), o(2, 7, 4), o(2, 7, 3)
+SHAPES = """
+  queries (2, 5, 4)        is (..., n, d)
+  keys    (2, 7, 4)        is (..., m, d)
+  values  (2, 7, 3)        is (..., m, e)"""
+ALIGN_HINT = (
+    '\n  hint: "start": query 0 stands at key 0; "end": the last query stands at the last key (a cache)'
+)
+HEADS_HINT = "\n  hint: heads are the last leading dimension; query head i reads key head i // group"
+SIZES_HINT = "\n  hint: scores.general and scores.additive compare different sizes"
+QUERY_HEADS_HINT = "\n  hint: heads are the last leading dimension of queries (..., heads, n, d)"
+
+
+def with_shapes(queries: Any, keys: Any, values: Any) -> str:
+    """The shapes in the legend's letters."""
+    rows = (("queries", queries, "n, d"), ("keys", keys, "m, d"), ("values", values, "m, e"))
+    return "".join(f"\n  {name:<7} {np.shape(x)!s:<16} is (..., {letters})" for name, x, letters in rows)
+
+
+# ---- three arrays: raised by every door ------------------------------------------------------------------------
+
+Text = tuple[type[Exception], str]
+ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
+    "d": (
+        o(2, 5, 64),
+        o(2, 7, 32),
+        o(2, 7, 8),
+        ValueError,
+        "queries and keys must share their last dimension d: 64 and 32\n"
+        "  queries (2, 5, 64)       is (..., n, d)\n"
+        "  keys    (2, 7, 32)       is (..., m, d)\n"
+        "  values  (2, 7, 8)        is (..., m, e)\n"
+        "  hint: scores.general and scores.additive compare different sizes",
+    ),
+    "m": (
+        Q,
+        K,
+        o(2, 6, 3),
+        ValueError,
+        "keys and values must share their length m: 7 and 6"
+        + with_shapes(Q, K, o(2, 6, 3))
+        + "\n  hint: every key has one value",
+    ),
+    "one query": (
+        o(4),
+        K,
+        V,
+        ValueError,
+        "queries must have at least 2 dimensions: 1"
+        + with_shapes(o(4), K, V)
+        + "\n  hint: one vector is queries[None, :]",
+    ),
+    "a number as values": (
+        Q,
+        K,
+        3.0,
+        ValueError,
+        "values must have at least 2 dimensions: 0"
+        + with_shapes(Q, K, 3.0)
+        + "\n  hint: one vector is values[None, :]",
+    ),
+    "heads": (
+        o(5, 5, 4),
+        K,
+        V,
+        ValueError,
+        "the number of query heads must be a multiple of the number of key heads: 5 and 2"
+        + with_shapes(o(5, 5, 4), K, V)
+        + HEADS_HINT,
+    ),
+    "more key heads": (
+        Q,
+        o(4, 7, 4),
+        o(4, 7, 3),
+        ValueError,
+        "the number of query heads must be a multiple of the number of key heads: 2 and 4"
+        + with_shapes(Q, o(4, 7, 4), o(4, 7, 3))
+        + HEADS_HINT,
+    ),
+    "leading dimensions": (
+        o(6, 5, 4),
+        K,
+        o(3, 7, 3),
+        ValueError,
+        "leading dimensions must broadcast: (6,), (2,) and (3,)" + with_shapes(o(6, 5, 4), K, o(3, 7, 3)),
+    ),
+    "ragged": (
+        [[1, 2], [3]],
+        K,
+        V,
+        ValueError,
+        "queries must be an array of numbers; its rows have different lengths.\n  hint: pad the rows; use a mask",
+    ),
+    "text": (Q, np.array([["a"]]), V, TypeError, "keys must hold real numbers. Got dtype <U1 instead."),
+    "objects": (
+        Q,
+        K,
+        np.array([[None]]),
+        TypeError,
+        "values must hold real numbers. Got dtype object instead.",
+    ),
+    "complex": (
+        Q * 1j,
+        K,
+        V,
+        TypeError,
+        "queries must hold real numbers. Got dtype complex128 instead.\n"
+        "  hint: attention is defined here for real numbers",
+    ),
+}
+
+DOORS: dict[str, Callable[..., Any]] = {
+    "attend": regard.attend,
+    "attention": regard.attention,
+    "attention_vjp": regard.attention_vjp,
+    "partial": regard.partial,
+}
+every_door = pytest.mark.parametrize("door", DOORS)
+
+
+def assert_says(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    """The call raises exactly this kind of error with exactly this text."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    assert str(caught.value) == text
+
+
+@every_door
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays(name: str, door: str) -> None:
+    q, k, v, kind, text = ARRAYS[name]
+    assert_says(lambda: DOORS[door](q, k, v), kind, text)
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize <= 8, reason="this system has no longer floats")
+def test_long_doubles() -> None:
+    name = np.dtype(np.longdouble)
+    text = f"queries must be float64 or smaller. Got dtype {name} instead.\n  hint: use .astype(float)"
+    assert_says(lambda: regard.attend(Q.astype(np.longdouble), K, V), TypeError, text)
+
+
+# ---- options of a call: raised by every door -------------------------------------------------------------------
+
+NOT_BROADCAST = "{} must broadcast to (..., n, m) = (2, 5, 7). Got shape {} instead."
+NEEDS_ALIGN = '{} needs align="start" or align="end" where n != m: 5 and 7' + ALIGN_HINT
+OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = {
+    "score misspelt": (
+        lambda: {"score": "scaled_dott"},
+        ValueError,
+        "score must be one of 'scaled_dot', 'dot', 'cosine'. Got 'scaled_dott' instead.\n"
+        "  hint: did you mean 'scaled_dot'?",
+    ),
+    "score that needs parameters": (
+        lambda: {"score": "general"},
+        ValueError,
+        "score must be one of 'scaled_dot', 'dot', 'cosine'. Got 'general' instead.\n"
+        "  hint: scores with parameters are made by regard.scores, e.g. scores.general(weight)",
+    ),
+    "score class": (
+        lambda: {"score": scores.general},
+        TypeError,
+        "score must be made with its parameters: scores.general(...)",
+    ),
+    "score of no kind": (
+        lambda: {"score": 3},
+        TypeError,
+        "score must be a name, a regard.scores object or a function. Got int instead.",
+    ),
+    "general": (
+        lambda: {"score": scores.general(o(4, 3))},
+        ValueError,
+        "weight must have shape (d, d') = (4, 4). Got shape (4, 3) instead." + SHAPES,
+    ),
+    "additive queries": (
+        lambda: {"score": scores.additive(o(3, 5), o(4, 5), o(5))},
+        ValueError,
+        "the last dimension of queries must be 3 (query_weight: its rows). Got 4 instead." + SHAPES,
+    ),
+    "additive keys": (
+        lambda: {"score": scores.additive(o(4, 5), o(3, 5), o(5))},
+        ValueError,
+        "the last dimension of keys must be 3 (key_weight: its rows). Got 4 instead." + SHAPES,
+    ),
+    "additive projected": (
+        lambda: {"score": scores.additive(None, o(4, 5), o(5))},
+        ValueError,
+        "the last dimension of queries must be 5 (projected queries or keys: d = h). Got 4 instead." + SHAPES,
+    ),
+    "concat": (
+        lambda: {"score": scores.concat(o(7, 5), o(5))},
+        ValueError,
+        "weight must have d + d' = 4 + 4 rows. Got shape (7, 5) instead." + SHAPES,
+    ),
+    "location": (
+        lambda: {"score": scores.location(o(4, 5))},
+        ValueError,
+        "weight must have shape (d, M) = (4, at least 7). Got shape (4, 5) instead." + SHAPES,
+    ),
+    "cosine": (
+        lambda: {"score": scores.cosine(o(3))},
+        ValueError,
+        "sharpness must broadcast to (..., n) = (2, 5). Got shape (3,) instead.",
+    ),
+    "mask of numbers": (
+        lambda: {"mask": o(5, 7)},
+        TypeError,
+        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: numbers that are added to the scores go into bias=",
+    ),
+    "mask shape": (
+        lambda: {"mask": np.ones((7, 5), bool)},
+        ValueError,
+        NOT_BROADCAST.format("mask", "(7, 5)"),
+    ),
+    "mask of three": (
+        lambda: {"mask": np.ones((3, 5, 7), bool)},
+        ValueError,
+        NOT_BROADCAST.format("mask", "(3, 5, 7)"),
+    ),
+    "mask that enlarges": (
+        lambda: {"mask": np.ones((3, 2, 5, 7), bool)},
+        ValueError,
+        NOT_BROADCAST.format("mask", "(3, 2, 5, 7)"),
+    ),
+    "mask class": (lambda: {"mask": mask.causal}, TypeError, "mask must be made first: mask.causal(...)"),
+    "causal": (lambda: {"mask": mask.causal()}, ValueError, NEEDS_ALIGN.format("causal")),
+    "window": (lambda: {"mask": ~mask.window(1, 1)}, ValueError, NEEDS_ALIGN.format("window")),
+    "prefix": (lambda: {"mask": mask.prefix(1)}, ValueError, NEEDS_ALIGN.format("prefix")),
+    "prefix too long": (
+        lambda: {"mask": mask.prefix(9, align="end")},
+        ValueError,
+        "length of prefix must be at most 7. Got 9 instead.",
+    ),
+    "lengths of keys": (
+        lambda: {"mask": mask.lengths([3, 8])},
+        ValueError,
+        "keys of lengths must be at most 7. Got 8 instead.",
+    ),
+    "lengths of queries": (
+        lambda: {"mask": mask.lengths(3, [6, 6])},
+        ValueError,
+        "queries of lengths must be at most 5. Got 6 instead.",
+    ),
+    "lengths shape": (
+        lambda: {"mask": mask.lengths([1, 2, 3])},
+        ValueError,
+        "keys of lengths must broadcast to (...) = (2,). Got shape (3,) instead.",
+    ),
+    "documents of queries": (
+        lambda: {"mask": mask.documents([0, 0, 0], [0] * 7)},
+        ValueError,
+        "queries of documents must broadcast to (..., n) = (2, 5). Got shape (3,) instead.",
+    ),
+    "documents of keys": (
+        lambda: {"mask": mask.documents([0] * 5)},
+        ValueError,
+        "keys of documents must broadcast to (..., m) = (2, 7). Got shape (5,) instead.",
+    ),
+    "bias of bool": (
+        lambda: {"bias": np.ones((5, 7), bool)},
+        TypeError,
+        "bias must hold numbers that are added to the scores. Got dtype bool instead.\n"
+        "  hint: who may see whom goes into mask=",
+    ),
+    "bias shape": (lambda: {"bias": o(7, 5)}, ValueError, NOT_BROADCAST.format("bias", "(7, 5)")),
+    "bias that enlarges": (
+        lambda: {"bias": o(3, 2, 5, 7)},
+        ValueError,
+        NOT_BROADCAST.format("bias", "(3, 2, 5, 7)"),
+    ),
+    "bias by name": (
+        lambda: {"bias": "alibi"},
+        TypeError,
+        "bias must hold real numbers. Got dtype <U5 instead.",
+    ),
+    "alibi heads": (
+        lambda: {"bias": position.alibi(3, align="end")},
+        ValueError,
+        "slopes must have one entry for each of the 2 query heads. Got 3 instead." + QUERY_HEADS_HINT,
+    ),
+    "alibi align": (lambda: {"bias": position.alibi(2)}, ValueError, NEEDS_ALIGN.format("alibi")),
+    "t5 heads": (
+        lambda: {"bias": position.t5_buckets(o(8, 3), align="end")},
+        ValueError,
+        "table must have one entry for each of the 2 query heads. Got 3 instead." + QUERY_HEADS_HINT,
+    ),
+    "t5 align": (
+        lambda: {"bias": position.t5_buckets(o(8, 2))},
+        ValueError,
+        NEEDS_ALIGN.format("t5_buckets"),
+    ),
+    "scale of text": (lambda: {"scale": "x"}, TypeError, "scale must be a number. Got 'x' instead."),
+    "scale nan": (lambda: {"scale": np.nan}, ValueError, "scale must be finite. Got nan instead."),
+    "softcap 0": (lambda: {"softcap": 0}, ValueError, "softcap must be greater than 0. Got 0.0 instead."),
+    "softcap negative": (
+        lambda: {"softcap": -1.5},
+        ValueError,
+        "softcap must be greater than 0. Got -1.5 instead.",
+    ),
+    "softcap infinite": (lambda: {"softcap": np.inf}, ValueError, "softcap must be finite. Got inf instead."),
+}
+
+
+@every_door
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str, door: str) -> None:
+    build, kind, text = OPTIONS[name]
+    assert_says(lambda: DOORS[door](Q, K, V, **build()), kind, text)
+
+
+STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
+    "misspelt": (
+        lambda: "softmin",
+        "normalize must be one of 'softmax', 'sparsemax', 'entmax15', 'hard'. Got 'softmin' instead.\n"
+        "  hint: did you mean 'softmax'?",
+    ),
+    "unknown": (
+        lambda: "local",
+        "normalize must be one of 'softmax', 'sparsemax', 'entmax15', 'hard'. Got 'local' instead.\n"
+        "  hint: or regard.weights.local_m(width), regard.weights.local_p(positions, width)",
+    ),
+    "positions": (
+        lambda: weights.local_p(o(4), 1.0),
+        "positions must broadcast to (..., n) = (2, 5). Got shape (4,) instead.",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
+@pytest.mark.parametrize("name", STEP_TWO)
+def test_step_two(name: str, door: str) -> None:
+    build, text = STEP_TWO[name]
+    assert_says(lambda: DOORS[door](Q, K, V, normalize=build()), ValueError, text)
+
+
+# ---- everything else: one call, one text -------------------------------------------------------------------------
+
+CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "kernel": (
+        lambda: regard.attention(Q, K, V, kernel="blockd"),
+        ValueError,
+        "kernel must be one of 'auto', 'blocked'. Got 'blockd' instead.\n  hint: did you mean 'blocked'?",
+    ),
+    "threads 0": (
+        lambda: regard.attention(Q, K, V, threads=0),
+        ValueError,
+        "threads must be at least 1. Got 0 instead.",
+    ),
+    "threads 1.5": (
+        lambda: regard.attention_vjp(Q, K, V, threads=1.5),
+        TypeError,
+        "threads must be a whole number. Got 1.5 instead.",
+    ),
+    "out shape": (
+        lambda: regard.attention(Q, K, V, out=o(2, 5, 4)),
+        ValueError,
+        "out must have shape (2, 5, 3) and dtype float64. Got shape (2, 5, 4) and dtype float64 instead.",
+    ),
+    "out dtype": (
+        lambda: regard.attention(Q, K, V, out=np.empty((2, 5, 3), np.float32)),
+        ValueError,
+        "out must have shape (2, 5, 3) and dtype float64. Got shape (2, 5, 3) and dtype float32 instead.",
+    ),
+    "out list": (
+        lambda: regard.attention(Q, K, V, out=[0]),
+        TypeError,
+        "out must be an array. Got list instead.",
+    ),
+    "out read-only": (
+        lambda: regard.attention(Q, K, V, out=np.broadcast_to(0.0, (2, 5, 3))),
+        ValueError,
+        "out must be writeable. Got a read-only array instead.",
+    ),
+    "no vjp": (
+        lambda: regard.attention_vjp(Q, K, V, score=lambda queries, keys: queries),
+        TypeError,
+        "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.\n"
+        "  hint: see regard.scores.Differentiable",
+    ),
+    "score of a wrong shape": (
+        lambda: regard.attend(Q, K, V, score=lambda queries, keys: o(3, 3)),
+        ValueError,
+        "score(queries, keys) must broadcast to (..., n, m) = (2, 5, 7). Got shape (3, 3) instead.",
+    ),
+    "dcontext": (
+        lambda: regard.attention_vjp(Q, K, V)[1](o(2, 5, 4)),
+        ValueError,
+        "dcontext must have the shape of the context (..., n, e) = (2, 5, 3). Got (2, 5, 4) instead.",
+    ),
+    "merge nothing": (
+        lambda: regard.merge(),
+        ValueError,
+        "merge needs at least one part: 0\n  hint: a part without keys is the neutral element",
+    ),
+    "merge arrays": (
+        lambda: regard.merge(1),  # type: ignore[arg-type]
+        TypeError,
+        "merge takes Partial objects. Got int instead.\n  hint: regard.partial(...)",
+    ),
+    "merge shapes": (
+        lambda: regard.merge(regard.partial(Q, K, V), regard.partial(Q[:1], K[:1], V[:1])),
+        ValueError,
+        "parts must have one shape of context: (2, 5, 3) and (1, 5, 3)",
+    ),
+    "align": (
+        lambda: mask.causal(align="left"),  # type: ignore[arg-type]
+        ValueError,
+        "align must be one of 'start', 'end'. Got 'left' instead.",
+    ),
+    "window negative": (lambda: mask.window(-1, 2), ValueError, "left must be at least 0. Got -1 instead."),
+    "window float": (
+        lambda: mask.window(1, 2.5),  # type: ignore[arg-type]
+        TypeError,
+        "right must be a whole number. Got 2.5 instead.",
+    ),
+    "lengths float": (
+        lambda: mask.lengths(1.5),
+        TypeError,
+        "keys must hold whole numbers. Got dtype float64 instead.",
+    ),
+    "lengths negative": (
+        lambda: mask.lengths([-1, 2]),
+        ValueError,
+        "keys must be at least 0. Got -1 instead.",
+    ),
+    "documents float": (
+        lambda: mask.documents([0.5]),
+        TypeError,
+        "queries must hold whole numbers. Got dtype float64 instead.",
+    ),
+    "masks that don't broadcast": (
+        lambda: (mask.lengths([1, 2]) & mask.lengths([1, 2, 3])).dense(3, 3),
+        ValueError,
+        "composed masks must broadcast: (2,) and (3,)",
+    ),
+    "mask and numbers": (
+        lambda: mask.causal() & o(3, 3),
+        TypeError,
+        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: numbers that are added to the scores go into bias=",
+    ),
+    "dense negative": (
+        lambda: mask.causal().dense(-1, 2),
+        ValueError,
+        "n must be at least 0. Got -1 instead.",
+    ),
+    "alibi 0": (lambda: position.alibi(0), ValueError, "slopes must be at least 1. Got 0 instead."),
+    "alibi matrix": (
+        lambda: position.alibi(o(2, 2)),
+        ValueError,
+        "slopes must have shape (heads,). Got shape (2, 2) instead.",
+    ),
+    "t5 vector": (
+        lambda: position.t5_buckets(o(3)),
+        ValueError,
+        "table must have shape (buckets, heads). Got shape (3,) instead.",
+    ),
+    "t5 odd": (
+        lambda: position.t5_buckets(o(5, 1)),
+        ValueError,
+        "table must have at least 4 buckets, a multiple of 2. Got 5 instead.",
+    ),
+    "t5 distance": (
+        lambda: position.t5_buckets(o(32, 1), max_distance=8),
+        ValueError,
+        "max_distance must be at least 9. Got 8 instead.",
+    ),
+    "rotary odd": (
+        lambda: position.rotary(o(3, 5)),
+        ValueError,
+        "dims must be even and at most d = 5. Got 5 instead.\n  hint: dims= rotates the first coordinates only",
+    ),
+    "rotary too many": (
+        lambda: position.rotary(o(3, 4), dims=6),
+        ValueError,
+        "dims must be even and at most d = 4. Got 6 instead.\n  hint: dims= rotates the first coordinates only",
+    ),
+    "rotary vector": (
+        lambda: position.rotary(o(4)),
+        ValueError,
+        "x must have at least 2 dimensions (..., n, d): 1",
+    ),
+    "rotary positions": (
+        lambda: position.rotary(o(3, 4), [1, 2]),
+        ValueError,
+        "positions must broadcast to (..., n) = (3,). Got shape (2,) instead.",
+    ),
+    "rotary base": (
+        lambda: position.rotary(o(3, 4), base=0),
+        ValueError,
+        "base must be greater than 0. Got 0.0 instead.",
+    ),
+    "sinusoidal": (lambda: position.sinusoidal(-1, 4), ValueError, "n must be at least 0. Got -1 instead."),
+    "general vector": (
+        lambda: scores.general(o(3)),
+        ValueError,
+        "weight must have shape (d, d'). Got shape (3,) instead.",
+    ),
+    "additive hidden": (
+        lambda: scores.additive(o(4, 5), o(4, 6), o(5)),
+        ValueError,
+        "key_weight must end in the hidden size h = 5 of vector. Got shape (4, 6) instead.",
+    ),
+    "additive vector": (
+        lambda: scores.additive(o(4, 5), o(4, 5), o(5, 1)),
+        ValueError,
+        "vector must have shape (h,). Got shape (5, 1) instead.",
+    ),
+    "additive bias": (
+        lambda: scores.additive(o(4, 5), o(4, 5), o(5), o(4)),
+        ValueError,
+        "bias must end in the hidden size h = 5 of vector. Got shape (4,) instead.",
+    ),
+    "concat hidden": (
+        lambda: scores.concat(o(8, 5), o(4)),
+        ValueError,
+        "weight must end in the hidden size h = 4 of vector. Got shape (8, 5) instead.",
+    ),
+    "gaussian": (lambda: scores.gaussian(0.0), ValueError, "width must be greater than 0. Got 0.0 instead."),
+    "local_m": (lambda: weights.local_m(-1), ValueError, "width must be at least 0. Got -1 instead."),
+    "local_m align": (
+        lambda: weights.local_m(1, align="middle"),
+        ValueError,
+        "align must be one of 'start', 'end'. Got 'middle' instead.",
+    ),
+    "local_p": (
+        lambda: weights.local_p([1.0], 0.0),
+        ValueError,
+        "width must be greater than 0. Got 0.0 instead.",
+    ),
+    "predict_positions": (
+        lambda: weights.predict_positions(o(2, 3), o(3), o(3), 4),
+        ValueError,
+        "weight must have shape (d, h). Got shape (3,) instead.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name: str) -> None:
+    call, kind, text = CALLS[name]
+    assert_says(call, kind, text)
+
+
+def test_every_first_line_states_a_rule() -> None:
+    """A rule and what was found, in one line that the command line can print alone."""
+    texts = [text for *_, text in [*ARRAYS.values(), *OPTIONS.values(), *STEP_TWO.values(), *CALLS.values()]]
+    for text in texts:
+        first = text.splitlines()[0]
+        assert any(word in first for word in (" must ", " needs ", " takes ")), first
+        assert len(first) <= 150, first
