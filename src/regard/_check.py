@@ -6,7 +6,6 @@ letters, and a hint. Checks run before any computation, so a wrong call costs no
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Iterable
@@ -36,6 +35,8 @@ def fail(
 
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
     """Raise for an unknown name, with the nearest known one as the hint."""
+    import difflib
+
     known = list(choices)
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else hint

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -104,6 +103,8 @@ def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
     if min(threads, len(tasks)) <= 1:
         yield from map(quiet, tasks)
         return
+    from concurrent.futures import ThreadPoolExecutor  # 5 ms that `import regard` need not cost
+
     pool = ThreadPoolExecutor(min(threads, len(tasks)), "regard")
     try:
         yield from pool.map(quiet, tasks)
