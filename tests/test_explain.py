@@ -480,3 +480,41 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
         check=True,
     )
     assert b"?" in done.stdout
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "?", "u1", ">i4"])
+def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
+    np.save("eye.npy", np.eye(4).astype(dtype))
+    told = explain(capsys, "eye.npy", "--digits", "2")
+    # Each scores 1 with itself and 0 with the three others: e^0.5 / (e^0.5 + 3) = 0.35.
+    np.testing.assert_array_equal(
+        step(told, "Step 2"), [[0.35 if i == j else 0.22 for j in range(4)] for i in range(4)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        (((2, 3), (0, 3), (0, 2)), "query 2 sees nothing: its weights and its context are 0"),
+        (((2, 3), (4, 3), (4, 0)), "no numbers: 2 rows, 0 columns"),
+        (
+            ((2, 0), (4, 0), (4, 2)),
+            "query 2 looks at key 1 (25.0 %), key 2 (25.0 %), key 3 (25.0 %), key 4 (25.0 %)",
+        ),
+    ],
+)
+def test_empty_sides_are_told(
+    capsys: pytest.CaptureFixture[str], shapes: tuple[tuple[int, ...], ...], expected: str
+) -> None:
+    np.savez("empty.npz", **{name: np.zeros(shape) for name, shape in zip("qkv", shapes, strict=True)})
+    assert expected in explain(capsys, "empty.npz").split("\n")
+
+
+def test_no_query_is_no_story(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("empty.npz", q=np.zeros((0, 3)), k=np.zeros((4, 3)), v=np.zeros((4, 2)))
+    assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to tell: n is 0\n"
+
+
+def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("large.npy", np.eye(2, dtype="f4") * np.float32(1e30))
+    assert "query 1" in explain(capsys, "large.npy")

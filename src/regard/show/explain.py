@@ -188,6 +188,8 @@ def run(args: argparse.Namespace) -> int:
     n, m = attention.weights.shape
     if opening == "":
         opening = _matrices(arrays, args.digits)
+    if n == 0:
+        raise ValueError("there is no query to tell: n is 0")
     if not 1 <= args.row <= n:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     query_words, key_words = _labels(args, n, m)

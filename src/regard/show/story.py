@@ -295,9 +295,9 @@ def _exponentials(logits: NDArray[Any]) -> NDArray[Any]:
 
 def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers without a decimal point: scores of integer queries and keys are exact."""
-    exact = numbers.size and np.all(np.isfinite(numbers)) and np.all(numbers == np.rint(numbers))
-    if exact and np.abs(numbers).max() < 2**53:
-        return numbers.astype(np.int64)
+    if numbers.dtype.kind == "f" and np.all(np.isfinite(numbers)) and np.all(numbers == np.rint(numbers)):
+        # Beyond 2**53 neighbours are more than 1 apart, and float16 doesn't reach so far.
+        return numbers.astype(np.int64) if float(np.abs(numbers).max(initial=0)) < 2**53 else numbers
     return numbers
 
 
