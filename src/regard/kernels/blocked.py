@@ -34,7 +34,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TILE = 1 << 17  # numbers in the block that a thread works on
-WORTH = 1 << 22  # multiplications from which threads pay
+WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
         _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
     )
     strip = columns if p.normalize == "softmax" or isinstance(p.normalize, local_p) else p.layout.m
-    return _plan(p, pairs, columns, strip, 128)
+    return _plan(p, pairs, columns, strip, 256)
 
 
 def plan_backward(p: Problem, pairs: Pairs) -> Plan:
