@@ -15,6 +15,8 @@ __all__ = ["main"]
 
 VERBS = {
     "explain": ("regard.show.explain", "tell the three steps of attention in numbers and words"),
+    "train": ("regard.seq2seq.commands.train", "learn to translate from sentence pairs"),
+    "translate": ("regard.seq2seq.commands.translate", "translate sentences, and show where the model looked"),
 }
 
 

@@ -65,6 +65,8 @@ class Seq2Seq:
         Longer pairs are left out of training.
     least : int, optional
         How often a word must come to be known; by default 3 from 5,000 pairs on, else 1.
+    rate : float, optional
+        Adam's largest rate, other than the recipe's.
     seed : int
         Of all chance: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
@@ -89,10 +91,11 @@ class Seq2Seq:
         minutes: float | None = None,
         max_tokens: int = 15,
         least: int | None = None,
+        rate: float | None = None,
         seed: int = 1,
     ) -> None:
         self.attention, self.epochs, self.minutes = attention, epochs, minutes
-        self.max_tokens, self.least, self.seed = max_tokens, least, seed
+        self.max_tokens, self.least, self.rate, self.seed = max_tokens, least, rate, seed
         self._model: files.Model | None = None
 
     @property
@@ -153,7 +156,7 @@ class Seq2Seq:
         if valid is None:
             pairs, valid = hold_out(pairs, self.seed)
         learned, judged = self._cut(pairs, "training"), self._cut(valid, "validation")
-        recipe = Recipe.for_pairs(len(learned), epochs=self.epochs, minutes=self.minutes)
+        recipe = Recipe.for_pairs(len(learned), epochs=self.epochs, minutes=self.minutes, rate=self.rate)
         least = self.least or (3 if len(learned) >= 5000 else 1)
         source = Vocabulary.learn([pair[0] for pair in learned], least=least, lower=True)
         target = Vocabulary.learn([pair[1] for pair in learned], least=least)

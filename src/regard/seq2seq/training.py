@@ -57,7 +57,9 @@ class Recipe:
     minutes: float | None = None
 
     @classmethod
-    def for_pairs(cls, count: int, *, epochs: int | None = None, minutes: float | None = None) -> Recipe:
+    def for_pairs(
+        cls, count: int, *, epochs: int | None = None, minutes: float | None = None, rate: float | None = None
+    ) -> Recipe:
         """Return the recipe for so many pairs: few pairs need small batches and many epochs.
 
         Parameters
@@ -68,6 +70,8 @@ class Recipe:
             Other than the recipe's.
         minutes : float, optional
             A limit.
+        rate : float, optional
+            Other than the recipe's.
 
         Returns
         -------
@@ -84,7 +88,7 @@ class Recipe:
         if epochs is None:
             epochs = max(9, min(200, 1500 // steps))
         warm_up = max(min(150, steps * epochs // 10), 1)
-        return cls(epochs=epochs, batch=batch, warm_up=warm_up, minutes=minutes)
+        return cls(epochs, batch, rate or cls.rate, warm_up, minutes=minutes)
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""

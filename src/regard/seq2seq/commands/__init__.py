@@ -1,0 +1,1 @@
+"""The verbs `train` and `translate` of the command line."""
