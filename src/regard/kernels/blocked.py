@@ -554,7 +554,10 @@ class Tile:
         right = self.shared.clean.right_items.block(self.items, columns)
         dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
         self.dleft[:, self.rows] += dleft
-        self.dright[:, columns] += dright
+        if self.rows.start == 0:  # the first to come here: what it finds is still 0, and need not be read
+            self.dright[:, columns] = dright
+        else:
+            self.dright[:, columns] += dright
 
     def _collect_values(self, columns: slice, weights: Array, unseen: Array | None) -> None:
         """Add weights' dcontext to the gradient of the values."""
@@ -566,9 +569,11 @@ class Tile:
         weights = np.ascontiguousarray(weights[:, :, :t])
         if unseen is not None:
             np.copyto(weights, 0, where=unseen[:, :, :t])
-        self.dvalues[:, columns] += (
-            weights * clean if t == 1 else weights @ clean
-        )  # an outer product needs no BLAS
+        product = np.multiply if t == 1 else np.matmul  # an outer product needs no BLAS
+        if self.rows.start == 0:
+            product(weights, clean, out=self.dvalues[:, columns])
+        else:
+            self.dvalues[:, columns] += product(weights, clean)
 
     def _local_p(
         self, columns: slice, weights: Array, dweights: Array, unseen: Array | None
