@@ -116,7 +116,7 @@ def test_law_1_scores_logits_weights_and_lse_are_the_definition(name: str) -> No
     np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-14, atol=10 * size)
 
 
-@settings(max_examples=60)
+@settings(max_examples=80, deadline=None)
 @given(strategies.cases())
 def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, np.float32)
@@ -124,10 +124,19 @@ def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
         budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
 
 
-@settings(max_examples=30)
+@settings(max_examples=40, deadline=None)
 @given(strategies.cases(np.float64))
 def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, np.float64)
+    for door, function in DOORS.items():
+        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, deadline=None)
+@given(strategies.cases())
+def test_law_1_many_more_of_them(c: Case) -> None:
+    allowed = budget.of_answer(c.answer, c.values, np.float32)
     for door, function in DOORS.items():
         budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
 
@@ -149,14 +158,14 @@ LARGE_MASKS: dict[str, Callable[[int, int], Any]] = {
     "window": lambda n, m: regard.mask.window(70, 3, align="end"),
     "no-diagonal": lambda n, m: ~regard.mask.window(40, 40, align="start"),
     "lengths": lambda n, m: regard.mask.lengths(np.array([m, 0, 1, m // 2])),
-    "documents": lambda n, m: regard.mask.documents(np.arange(n) // 190, np.arange(m) // 210),
+    "documents": lambda n, m: regard.mask.documents(np.arange(n) // 90, np.arange(m) // 110),
     "prefix": lambda n, m: regard.mask.prefix(33, align="end"),
     "array": lambda n, m: np.random.default_rng(3).random((n, m)) < 0.01,
 }
 
 
 @pytest.mark.parametrize("mask", LARGE_MASKS)
-@pytest.mark.parametrize(("n", "m"), [(700, 1100), (1300, 515)])
+@pytest.mark.parametrize(("n", "m"), [(300, 560), (530, 270)])
 def test_law_1_across_many_blocks(mask: str, n: int, m: int) -> None:
     arrays = large(np.float32, n, m, size=2.0)
     options = {"mask": LARGE_MASKS[mask](n, m)}
@@ -630,7 +639,7 @@ def test_law_7_the_result_has_the_common_dtype(door: str, dtypes: tuple[Any, ...
 )
 def test_law_7_half_precision_accumulates_in_float32(name: str, dtype: Any) -> None:
     """Within the float32 budget, plus one rounding to what comes back."""
-    c = case(name, dtype, n=20, m=60, d=8, seed=7)
+    c = case(name, dtype, n=5, m=60, d=8, seed=7)
     exact = c.answer
     allowed = budget.of_answer(exact, c.values, np.float32)
     info = ml_dtypes.finfo(dtype)
@@ -699,7 +708,7 @@ def test_law_8_results_do_not_share_memory_with_inputs() -> None:
         assert not np.shares_memory(door(q, k, v), v)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.tuples(*(st.integers(0, 3) for _ in range(4))),
     st.sampled_from(list(strategies.DTYPES.values())),
@@ -844,7 +853,7 @@ def part_options(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["none", "mask", "bias", "mask, bias, softcap, scale"])
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(cuts=st.lists(st.integers(0, 40), max_size=5), order=st.randoms(use_true_random=False))
 def test_law_13_any_split_in_any_order_is_the_whole(kind: str, cuts: list[int], order: Any) -> None:
     arrays, options = large(np.float64, 5, 40), part_options(kind)
