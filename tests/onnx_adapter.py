@@ -57,7 +57,9 @@ def position_mask(n: int, m: int, inputs: dict[str, Array], attributes: dict[str
     if "past_key" not in inputs and "nonpad_kv_seqlen" not in inputs:
         window = regard.mask.window(left if left >= 0 else None, right if right >= 0 else None, align="start")
         return window & regard.mask.causal(align="start") if causal else window
-    before = np.array([inputs["past_key"].shape[2]]) if "past_key" in inputs else inputs["nonpad_kv_seqlen"] - n
+    before = (
+        np.array([inputs["past_key"].shape[2]]) if "past_key" in inputs else inputs["nonpad_kv_seqlen"] - n
+    )
     masks = visible(n, m, before, attributes)
     return np.logical_and.reduce(masks) if masks else None
 

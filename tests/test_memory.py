@@ -1,7 +1,8 @@
 """Law 6: extra memory is O((n + m)(d + e)) + 8 MiB per thread, for every option.
 
 Measured as the growth of the peak resident size of a fresh process during one call: the kernel's mark of the peak is
-set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be 256 MiB at 8,192 and 1 GiB at 16,384.
+set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be
+256 MiB at 8,192 and 1 GiB at 16,384.
 """
 
 from __future__ import annotations
