@@ -9,4 +9,14 @@ from regard.nn.gru import gru, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy
 
-__all__ = ["Adam", "check_gradients", "cross_entropy", "dropout", "embed", "gru", "gru_step", "linear", "tanh"]
+__all__ = [
+    "Adam",
+    "check_gradients",
+    "cross_entropy",
+    "dropout",
+    "embed",
+    "gru",
+    "gru_step",
+    "linear",
+    "tanh",
+]

@@ -49,7 +49,13 @@ class Adam:
     """
 
     def __init__(
-        self, parameters: Array, *, beta1: float = 0.9, beta2: float = 0.99, epsilon: float = 1e-8, clip: float = 1.0
+        self,
+        parameters: Array,
+        *,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-8,
+        clip: float = 1.0,
     ) -> None:
         self.parameters = parameters
         self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip

@@ -65,7 +65,6 @@ def check_gradients(
     >>> check_gradients(lambda x: (x * x, lambda dy: (x * dy,)), [np.array([1.0, 2.0])])
     Traceback (most recent call last):
     AssertionError: gradient of array 0 (2,): ...
-
     """
     for i, array in enumerate(arrays):
         if array.dtype != np.float64:
@@ -74,21 +73,30 @@ def check_gradients(
     output, pullback = function(*arrays)
     cotangent = rng.standard_normal(np.shape(output)) if np.ndim(output) else float(rng.standard_normal())
     gradients = [None if g is None else np.asarray(g) for g in pullback(cotangent)]
-    if [np.shape(a) for a in arrays] != [np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)]:
+    if [np.shape(a) for a in arrays] != [
+        np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)
+    ]:
         raise ValueError("gradients must have the shapes of their arrays.")
     worst = 0.0
     for i, gradient in enumerate(gradients):
-        for _ in range(0 if gradient is None else directions):
+        for _ in range(directions if gradient is not None else 0):
             direction = rng.standard_normal(arrays[i].shape)
             slope = _slope(function, arrays, i, direction * step, cotangent) / step
-            said = float(np.sum(gradient * direction))
-            size = 1.0 + float(np.linalg.norm(np.ravel(gradient)) * np.linalg.norm(np.ravel(direction)))
-            worst = max(worst, abs(said - slope) / size)
-            if not abs(said - slope) <= tolerance * size:
-                raise AssertionError(
-                    f"gradient of array {i} {arrays[i].shape}: {said!r}, finite differences say {slope!r}"
-                )
+            worst = max(worst, _compare(i, np.asarray(gradient), direction, slope, tolerance))
     return worst
+
+
+def _compare(i: int, gradient: Array, direction: Array, slope: float, tolerance: float) -> float:
+    """Return the error of one gradient along one direction, relative to their lengths, if it is small enough."""
+    said = float(np.sum(gradient * direction))
+    error = abs(said - slope) / (
+        1.0 + float(np.linalg.norm(gradient.ravel()) * np.linalg.norm(direction.ravel()))
+    )
+    if not error <= tolerance:
+        raise AssertionError(
+            f"gradient of array {i} {gradient.shape}: {said!r}, finite differences say {slope!r}"
+        )
+    return error
 
 
 def _slope(

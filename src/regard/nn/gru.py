@@ -142,7 +142,12 @@ def gru(
         dx = dgates @ input_weight.reshape(len(input_weight), -1).T  # (T B, E)
         dinput_weight = _flat(x).T @ dgates  # (E, K 3H)
         dbias = dgates.sum(axis=0)
-        return dx.reshape(x.shape), dinput_weight.reshape(input_weight.shape), dbias.reshape(bias.shape), dstate_weight
+        return (
+            dx.reshape(x.shape),
+            dinput_weight.reshape(input_weight.shape),
+            dbias.reshape(bias.shape),
+            dstate_weight,
+        )
 
     read = _in_own_time(states[1:]).swapaxes(1, 2)  # (T, B, K, H)
     return np.ascontiguousarray(read).reshape(length, batch, directions * size), pullback

@@ -46,13 +46,17 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
 
         # A product with the sparse 0/1 matrix of who reads which row: many times faster than np.add.at.
         flat = ids.reshape(-1)
-        reads = csr_array((np.ones(flat.size, drows.dtype), flat, np.arange(flat.size + 1)), (flat.size, len(table)))
+        reads = csr_array(
+            (np.ones(flat.size, drows.dtype), flat, np.arange(flat.size + 1)), (flat.size, len(table))
+        )
         return (np.asarray(reads.T @ drows.reshape(flat.size, -1)),)
 
     return table[ids], pullback
 
 
-def linear(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
+def linear(
+    x: Array, weight: Array, bias: Array | None = None
+) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
     """Multiply by a matrix: ``x @ weight + bias``.
 
     Parameters
@@ -78,7 +82,9 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, C
     >>> y, [gradient.tolist() for gradient in pullback(np.ones((1, 1)))]
     (array([[11.5]]), [[[3.0, 4.0]], [[1.0], [2.0]], [1.0]])
     """
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # (rows, d): one product for all leading dimensions
+    rows = x.reshape(
+        math.prod(x.shape[:-1]), x.shape[-1]
+    )  # (rows, d): one product for all leading dimensions
     y = rows @ weight  # (rows, e)
     if bias is not None:
         y += bias
@@ -117,7 +123,9 @@ def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     return y, lambda dy: (dy * (1 - y * y),)
 
 
-def dropout(x: Array, rate: float, rng: np.random.Generator | None) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+def dropout(
+    x: Array, rate: float, rng: np.random.Generator | None
+) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     """Set numbers to 0 with probability `rate` and multiply the others by ``1 / (1 - rate)``.
 
     Parameters

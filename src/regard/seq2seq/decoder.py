@@ -1,7 +1,7 @@
 """The decoder: a GRU that asks the attention before every word (Bahdanau, Cho and Bengio 2014, A.2.2).
 
-Letters: n words of the target, B sentences, E embedding, D decoder state, A hidden size of the attention's perceptron, C
-the size of a context, V target words. At each step::
+Letters: n words of the target, B sentences, E embedding, D decoder state, A hidden size of the attention's perceptron,
+C the size of a context, V target words. At each step::
 
     query   = state @ query_weight
     context = attention(query, keys, values, score=additive(...))        or the encoder's end, without attention
@@ -57,6 +57,15 @@ def decode(
         What each next word is predicted from, by a product with the target embedding.
     pullback : function
         ``pullback(dreadout) -> (dencoded, gradients by parameter name)``.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.network import Network, Sizes
+    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
+    >>> encoded = Encoded(*map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6))))
+    >>> readout, _ = decode(p, encoded, np.array([[1], [4]]), (0.0, 0.0), None)
+    >>> readout.shape
+    (2, 1, 4)
     """
     y, embed_back = embed(p["target_embedding"], words)  # (n, B, E)
     y, y_back = dropout(y, rates[0], rng)
@@ -120,6 +129,15 @@ def unroll(
         What each step saw of the source.
     pullback : function
         ``pullback(dstates (n, B, D), dcontexts (n, B, C)) -> (dencoded, dinputs, gradients by parameter name)``.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.network import Network, Sizes
+    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
+    >>> encoded = Encoded(*map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6))))
+    >>> states, contexts, _ = unroll(p, encoded, np.zeros((2, 1, 15)))
+    >>> states.shape, contexts.shape
+    ((3, 1, 5), (2, 1, 6))
     """
     n, batch, _ = inputs.shape
     states = np.empty((n + 1, *encoded.start.shape), inputs.dtype)
@@ -136,7 +154,9 @@ def unroll(
 
     def pullback(dstates: Array, dcontexts: Array) -> tuple[Encoded, Array, Named]:
         dinputs, dhidden = np.empty_like(inputs), np.empty_like(inputs)
-        to_state, to_context = (np.ascontiguousarray(p[name].T) for name in ("decoder_state", "decoder_context"))
+        to_state, to_context = (
+            np.ascontiguousarray(p[name].T) for name in ("decoder_state", "decoder_context")
+        )
         dstate = np.zeros_like(encoded.start)
         for t in reversed(range(n)):
             dinputs[t], dhidden[t], direct = steps[t](dstate + dstates[t])
@@ -167,8 +187,12 @@ class _Looks:
         """Return what a state (B, D) sees: (B, C)."""
         if self.score is None:
             return self.encoded.final
-        queries = state @ self.p["query_weight"]  # (B, A), projected here, so that its gradient is one product
-        context, pull = attention_vjp(queries[:, None], self.encoded.keys, self.encoded.values, score=self.score)
+        queries = (
+            state @ self.p["query_weight"]
+        )  # (B, A), projected here, so that its gradient is one product
+        context, pull = attention_vjp(
+            queries[:, None], self.encoded.keys, self.encoded.values, score=self.score
+        )
         self.pulls.append(pull)
         return context[:, 0]
 
@@ -210,7 +234,9 @@ class Steps:
 
     def __init__(self, p: Mapping[str, Array], encoded: Encoded) -> None:
         self.p, self.encoded = p, encoded
-        self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[0]  # (V, 3D), once for all
+        self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[
+            0
+        ]  # (V, 3D), once for all
         self.score = scores.additive(None, None, p["attention_vector"]) if has_attention(p) else None
 
     def __call__(self, words: NDArray[np.int64], states: Array) -> tuple[Array, Array, Array]:
@@ -245,9 +271,13 @@ class Steps:
     def _look(self, states: Array) -> tuple[Array, Array]:
         if self.score is None:
             final = self.encoded.final[:, None]
-            return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros((*states.shape[:2], 0))
+            return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros(
+                (*states.shape[:2], 0)
+            )
         # The k hypotheses of a sentence are k queries to the same keys.
-        seen = attend(states @ self.p["query_weight"], self.encoded.keys, self.encoded.values, score=self.score)
+        seen = attend(
+            states @ self.p["query_weight"], self.encoded.keys, self.encoded.values, score=self.score
+        )
         return seen.context, seen.weights
 
 

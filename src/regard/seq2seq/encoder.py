@@ -42,7 +42,10 @@ class Encoded(NamedTuple):
 
 
 def encode(
-    p: Mapping[str, Array], source: NDArray[np.int64], rates: tuple[float, float], rng: np.random.Generator | None
+    p: Mapping[str, Array],
+    source: NDArray[np.int64],
+    rates: tuple[float, float],
+    rng: np.random.Generator | None,
 ) -> tuple[Encoded, Callable[[Encoded], Named]]:
     """Annotate source sentences of one length.
 
@@ -63,6 +66,14 @@ def encode(
         For the decoder.
     pullback : function
         ``pullback(dencoded) -> gradients by parameter name``.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.network import Network, Sizes
+    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
+    >>> encoded, _ = encode(p, np.array([[4], [5], [2]]), (0.0, 0.0), None)
+    >>> [part.shape for part in encoded]
+    [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6)]
     """
     words, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
     words, words_back = dropout(words, rates[0], rng)

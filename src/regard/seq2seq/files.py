@@ -11,8 +11,9 @@
 Weights are F32, under the names of `Sizes.shapes`. `source_vocabulary` and `target_vocabulary` are U8: the tokens in
 UTF-8, a newline between them. `sizes` is a JSON object of whole numbers, `lower` is "true" or "false".
 
-Reading checks everything against everything before it allocates: nothing is unpickled, and what is read never takes more
-memory than the file (law 11). Writing goes to a new file in the same folder that replaces the old one when it is whole.
+Reading checks everything against everything before it allocates: nothing is unpickled, and what is read never takes
+more memory than the file (law 11). Writing goes to a new file in the same folder that replaces the old one when it is
+whole.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     ...     read_model(f"{folder}/model").target.tokens[4]
     'a'
     """
-    data: dict[str, NDArray[Any]] = {name: array.astype("<f4") for name, array in model.network.parameters.items()}
+    data: dict[str, NDArray[Any]] = {
+        name: array.astype("<f4") for name, array in model.network.parameters.items()
+    }
     for name, vocabulary in zip(VOCABULARIES, (model.source, model.target), strict=True):
         data[name] = np.frombuffer("\n".join(vocabulary.tokens).encode(), np.uint8)
     metadata = {
@@ -145,6 +148,17 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         One line that says what is wrong, if it is no model file.
     OSError
         If it can't be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "short").write_bytes(b"1234")
+    ...     try:
+    ...         read_model(Path(folder, "short"))
+    ...     except ValueError as error:
+    ...         print(str(error).replace(folder, "here"))
+    here/short is no model file: 4 bytes are too few
     """
     name = os.fspath(path)
     if stat.S_ISDIR(os.stat(path).st_mode):
@@ -170,8 +184,10 @@ def _read(file: BinaryIO, size: int) -> Model:
     for name, parameter in parameters.items():
         file.seek(start + tensors[name].begin)
         _fill(file, parameter, name)
-    words = [_vocabulary(file, start, tensors[name], count, lower and name == VOCABULARIES[0], name)
-             for name, count in zip(VOCABULARIES, (sizes.source_words, sizes.target_words), strict=True)]
+    words = [
+        _vocabulary(file, start, tensors[name], count, lower and name == VOCABULARIES[0], name)
+        for name, count in zip(VOCABULARIES, (sizes.source_words, sizes.target_words), strict=True)
+    ]
     return Model(Network(sizes, parameters), *words)
 
 
@@ -197,7 +213,9 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
     reached = 0
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
         if tensor.begin != reached:
-            raise _Wrong(f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {reached}")
+            raise _Wrong(
+                f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {reached}"
+            )
         reached = tensor.end
     if reached != size - 8 - length:
         raise _Wrong(f"it has {size - 8 - length} bytes of data, its header says {reached}")
@@ -228,7 +246,9 @@ def _tensor(name: str, entry: Any) -> _Tensor:
         raise _Wrong(f"the data_offsets of {name!r:.60} must be two whole numbers")
     need = math.prod(shape) * (4 if dtype == "F32" else 1)
     if offsets[1] - offsets[0] != need:
-        raise _Wrong(f"{name!r:.60} of shape {tuple(shape)} needs {need:.15g} bytes, its offsets span {offsets[1] - offsets[0]}")
+        raise _Wrong(
+            f"{name!r:.60} of shape {tuple(shape)} needs {need:.15g} bytes, its offsets span {offsets[1] - offsets[0]}"
+        )
     return _Tensor(dtype, tuple(shape), *offsets)
 
 
@@ -259,7 +279,9 @@ def _check_tensors(tensors: Mapping[str, _Tensor], sizes: Sizes) -> None:
         if tensor.dtype != dtype:
             raise _Wrong(f"{name} must be {dtype}. It is {tensor.dtype} instead.")
         if name in shapes and tensor.shape != shapes[name]:
-            raise _Wrong(f"{name} must have shape {shapes[name]}, as its sizes say. It has {tensor.shape} instead.")
+            raise _Wrong(
+                f"{name} must have shape {shapes[name]}, as its sizes say. It has {tensor.shape} instead."
+            )
 
 
 def _agreed(tensors: Mapping[str, _Tensor], sizes: Sizes) -> dict[str, tuple[int, ...]]:
@@ -277,7 +299,9 @@ def _fill(file: BinaryIO, array: NDArray[Any], name: str) -> None:
         raise _Wrong(f"{name} has numbers that are not finite")
 
 
-def _vocabulary(file: BinaryIO, start: int, tensor: _Tensor, count: int, lower: bool, name: str) -> Vocabulary:
+def _vocabulary(
+    file: BinaryIO, start: int, tensor: _Tensor, count: int, lower: bool, name: str
+) -> Vocabulary:
     file.seek(start + tensor.begin)
     data = file.read(tensor.end - tensor.begin)
     if data.count(b"\n") != count - 1:

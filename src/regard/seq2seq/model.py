@@ -173,7 +173,9 @@ class Seq2Seq:
         tokens = [(cut(source), cut(target)) for source, target in pairs]
         kept = [pair for pair in tokens if all(0 < len(side) <= self.max_tokens for side in pair)]
         if not kept:
-            raise ValueError(f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {len(pairs)} pairs given")
+            raise ValueError(
+                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {len(pairs)} pairs given"
+            )
         return kept
 
     def _sizes(self, pairs: int, source_words: int, target_words: int) -> Sizes:
@@ -182,7 +184,12 @@ class Seq2Seq:
         full = Sizes(source_words, target_words)
         attention = full.attention // part if self.attention else 0
         return Sizes(
-            source_words, target_words, full.embedding // part, full.encoder // part, full.decoder // part, attention
+            source_words,
+            target_words,
+            full.embedding // part,
+            full.encoder // part,
+            full.decoder // part,
+            attention,
         )
 
     def _number(self, source: Sequence[str], target: Sequence[str]) -> Numbered:
@@ -213,7 +220,9 @@ class Seq2Seq:
         tokens = [cut(sentence) for sentence in sentences]
         for number, words in enumerate(tokens, 1):
             if len(words) > LONGEST_SENTENCE:
-                raise ValueError(f"sentence {number} has {len(words)} tokens; at most {LONGEST_SENTENCE} are allowed")
+                raise ValueError(
+                    f"sentence {number} has {len(words)} tokens; at most {LONGEST_SENTENCE} are allowed"
+                )
         self.model  # noqa: B018 - says so if there is none
         found = [Translation("", (), (SPECIAL[END],), 0.0, None)] * len(tokens)
         for group in _of_one_length(tokens):

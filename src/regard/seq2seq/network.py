@@ -126,7 +126,17 @@ class Parameters(Mapping[str, Array]):
 
 @dataclass(frozen=True)
 class Dropout:
-    """Which share of numbers is dropped while training: of embeddings, annotations and readouts."""
+    """Which share of numbers is dropped while training.
+
+    Parameters
+    ----------
+    embedding : float
+        Of the embeddings, source and target.
+    annotations : float
+        Of the encoder's states.
+    readout : float
+        Of what the words are predicted from.
+    """
 
     embedding: float = 0.1
     annotations: float = 0.1

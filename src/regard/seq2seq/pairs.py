@@ -99,7 +99,9 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{place}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})") from None
+        raise ValueError(
+            f"{place}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})"
+        ) from None
     return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
@@ -108,7 +110,9 @@ def _pair(text: str, place: str) -> tuple[str, str]:
         raise ValueError(f"{place}: empty; expected source TAB target")
     cells = text.split("\t")
     if len(cells) != 2:
-        raise ValueError(f"{place}: expected source TAB target, found {len(cells)} column{'s' * (len(cells) > 1)}")
+        raise ValueError(
+            f"{place}: expected source TAB target, found {len(cells)} column{'s' * (len(cells) > 1)}"
+        )
     for side, cell in zip(("source", "target"), cells, strict=True):
         if not cell.strip():
             raise ValueError(f"{place}: the {side} is empty")

@@ -1,4 +1,4 @@
-"""Finding a good target sentence, word by word: greedy search and beam search, with an alignment for every hypothesis."""
+"""Finding a good target sentence, word by word: greedy or by beam, with an alignment for every hypothesis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hypothesis:
     words : tuple of int
         Target words, without START and END.
     score : float
-        Mean logarithm of their probabilities, END's with them.
+        Mean logarithm of their probabilities, END's with them (unless it was broken off before END).
     alignment : array (len(words), T)
         Where the decoder looked for each word; rows sum to 1. (len(words), 0) without attention.
     """
@@ -73,6 +73,13 @@ def greedy(p: Mapping[str, Array], source: Ids) -> list[Hypothesis]:
     -------
     list of Hypothesis
         One for each of the B sentences.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.network import Network, Sizes
+    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
+    >>> len(greedy(p, np.array([[4, 5], [2, 2]])))
+    2
     """
     return [hypotheses[0] for hypotheses in beam(p, source, width=1)]
 
@@ -98,6 +105,14 @@ def beam(p: Mapping[str, Array], source: Ids, *, width: int = 5) -> list[list[Hy
     ----------
     Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Wu et al. 2016, eq. 14 with
     alpha = 1 (length normalisation).
+
+    Examples
+    --------
+    >>> from regard.seq2seq.network import Network, Sizes
+    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
+    >>> best, *others = beam(p, np.array([[4], [2]]), width=3)[0]  # this model knows nothing: all words are alike
+    >>> len(others), best.alignment.shape == (len(best.words), 2)
+    (2, True)
     """
     length, batch = source.shape
     encoded, _ = encode(p, source, (0.0, 0.0), None)
@@ -130,7 +145,9 @@ class _Beam:
         self.words: list[Ids] = []  # (B, k) each: word and parent of the beginnings kept at each step
         self.parents: list[Ids] = []
         self.looks: list[Array] = []  # (B, k, T) each: where the beginnings before the step looked
-        self.done: list[list[tuple[float, int, int]]] = [[] for _ in range(batch)]  # (score, step of END, parent)
+        self.done: list[list[tuple[float, int, int]]] = [
+            [] for _ in range(batch)
+        ]  # (score, step of END, parent)
 
     def goes_on(self) -> bool:
         """Say whether a sentence can still get better."""
@@ -163,7 +180,9 @@ class _Beam:
     def _finish(self, scores: Array, parents: Ids, ends: NDArray[np.bool_]) -> None:
         """Keep the sentences that end among the k best."""
         step = len(self.words)
-        for sentence, rank in np.argwhere(ends[:, : self.width] & np.isfinite(scores[:, : self.width])).tolist():
+        for sentence, rank in np.argwhere(
+            ends[:, : self.width] & np.isfinite(scores[:, : self.width])
+        ).tolist():
             score = float(scores[sentence, rank]) / (step + 1)
             self.done[sentence].append((score, step, int(parents[sentence, rank])))
 

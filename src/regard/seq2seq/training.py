@@ -164,7 +164,11 @@ def _arrays(group: list[Numbered]) -> tuple[Ids, Ids]:
 
 
 def train(
-    network: Network, pairs: Sequence[Numbered], valid: Sequence[Numbered], recipe: Recipe, rng: np.random.Generator
+    network: Network,
+    pairs: Sequence[Numbered],
+    valid: Sequence[Numbered],
+    recipe: Recipe,
+    rng: np.random.Generator,
 ) -> Iterator[Step]:
     """Train a network, step by step; at the end it has the parameters of the lowest validation loss.
 

@@ -26,8 +26,8 @@ Pair = tuple[str, str]
 
 _SAMPLE = 200  # validation sentences that are translated after each epoch
 EXAMPLES = """\
-The best model so far is always on the disk: stop when you like with Ctrl-C. Pairs of other lengths are no error; those that
-are too long are left out and counted.
+The best model so far is always on the disk: stop when you like with Ctrl-C. Pairs that are too long are left out and
+counted.
 
 examples:
   regard train pairs.tsv                                learn, with a twentieth of the pairs kept aside
@@ -54,9 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("pairs", type=Path, metavar="PAIRS", help="source TAB target, one pair a line, UTF-8; may be packed with gzip")
-    add("--valid", type=Path, metavar="FILE", help="pairs to choose the best model by (default: a part of PAIRS)")
-    add("--test", type=Path, metavar="FILE", help="pairs to measure the result on (default: those of --valid)")
+    add(
+        "pairs",
+        type=Path,
+        metavar="PAIRS",
+        help="source TAB target, one pair a line, UTF-8; may be packed with gzip",
+    )
+    add(
+        "--valid",
+        type=Path,
+        metavar="FILE",
+        help="pairs to choose the best model by (default: a part of PAIRS)",
+    )
+    add(
+        "--test", type=Path, metavar="FILE", help="pairs to measure the result on (default: those of --valid)"
+    )
     add(
         "--out",
         type=Path,
@@ -64,12 +76,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
     )
+    _add_recipe(parser)
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Describe what is trained, and how."""
+    add = parser.add_argument
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--no-attention", action="store_true", help="train the same model without attention")
     which.add_argument("--compare", action="store_true", help="train the same model without attention, too")
-    add("--max-tokens", type=_whole, default=15, metavar="N", help="leave longer pairs out of training (default 15)")
-    add("--test-max-tokens", type=_whole, default=12, metavar="N", help="leave longer pairs out of the test (default 12)")
-    add("--epochs", type=_whole, metavar="N", help="how often each pair is seen (default 9; more if there are few)")
+    add(
+        "--max-tokens",
+        type=_whole,
+        default=15,
+        metavar="N",
+        help="leave longer pairs out of training (default 15)",
+    )
+    add(
+        "--test-max-tokens",
+        type=_whole,
+        default=12,
+        metavar="N",
+        help="leave longer pairs out of the test (default 12)",
+    )
+    add(
+        "--epochs",
+        type=_whole,
+        metavar="N",
+        help="how often each pair is seen (default 9; more if there are few)",
+    )
     add("--minutes", type=_positive, metavar="X", help="train no longer than this")
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate (default 0.005)")
     add("--seed", type=int, default=1, metavar="N", help="of all chance (default 1)")
@@ -117,6 +152,12 @@ def run(args: argparse.Namespace) -> int:
     ------
     ValueError
         If a file is not what it should be: before anything is written.
+
+    Examples
+    --------
+    >>> run(argparse.Namespace(pairs=Path("no-such-file")))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     data = _read(args)
     place = _place(args.out)
@@ -148,7 +189,9 @@ def _read(args: argparse.Namespace) -> _Data:
     longest = args.test_max_tokens
     test = _short(read_pairs(args.test) if args.test else valid, longest)
     if not test:
-        raise ValueError(f"{args.test or args.valid or args.pairs}: no pair to test on has at most {longest} tokens on both sides")
+        raise ValueError(
+            f"{args.test or args.valid or args.pairs}: no pair to test on has at most {longest} tokens on both sides"
+        )
     data = _Data(train, valid, test)
     print(
         f"{len(train)} pairs to learn from, {len(_short(train, args.max_tokens))} of them with at most"
@@ -235,7 +278,7 @@ def _bleu(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int) -> tuple[float, s
     """Return BLEU in percent and its signature, or None without sacrebleu."""
     if find_spec("sacrebleu") is None:
         return None
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     found = [translation.text for translation in model.translate([pair[0] for pair in pairs], beam=beam)]
@@ -260,7 +303,9 @@ def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
         zip(chosen, model.translate([source for source, _ in chosen]), strict=True), 1
     ):
         print()
-        for name, text in zip(("source", "translation", "reference"), (pair[0], translation.text, pair[1]), strict=True):
+        for name, text in zip(
+            ("source", "translation", "reference"), (pair[0], translation.text, pair[1]), strict=True
+        ):
             print(f"{name + ':':<13}{clean(text)}")
         if translation.alignment is not None and translation.tokens:
             print(pictures.draw(translation))

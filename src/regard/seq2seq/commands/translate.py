@@ -17,8 +17,8 @@ from regard.seq2seq.text import cut
 __all__ = ["add_arguments", "run"]
 
 EXAMPLES = f"""\
-One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE} tokens (words
-and signs): longer ones end the work with an error that names the line.
+One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
+tokens (words and signs): a longer one ends the work with an error that names the line.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -45,13 +45,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file from regard train")
     parser.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="one sentence a line, UTF-8; by default standard input"
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="one sentence a line, UTF-8; by default standard input",
     )
     parser.add_argument(
-        "--beam", type=_width, default=5, metavar="N", help="hypotheses followed at a time (default 5; 1 is greedy)"
+        "--beam",
+        type=_width,
+        default=5,
+        metavar="N",
+        help="hypotheses followed at a time (default 5; 1 is greedy)",
     )
     parser.add_argument(
-        "--alignment", choices=("none", "text"), default="none", help="text: where each word looked, under each line"
+        "--alignment",
+        choices=("none", "text"),
+        default="none",
+        help="text: where each word looked, under each line",
     )
     parser.add_argument("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
 

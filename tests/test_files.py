@@ -1,0 +1,276 @@
+"""Model files: the format byte by byte, and files from strangers (law 11)."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.seq2seq.files import Model, read_model, write_model
+from regard.seq2seq.network import Network, Sizes
+from regard.seq2seq.text import SPECIAL, Vocabulary
+
+SIZES = Sizes(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
+
+
+def small_model() -> Model:
+    network = Network(SIZES)
+    network.parameters.flat[:] = np.arange(len(network.parameters.flat)) / 8
+    return Model(network, Vocabulary([*SPECIAL, "é", "cat"], lower=True), Vocabulary([*SPECIAL, "chat"]))
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    write_model(path, small_model())
+    return path.read_bytes()
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
+    (length,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def joined(header: Any, body: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    model = small_model()
+    write_model(tmp_path / "m", model)
+    again = read_model(tmp_path / "m")
+    assert again.network.sizes == SIZES
+    assert (again.network.parameters.flat == model.network.parameters.flat).all()
+    assert again.source.tokens == model.source.tokens
+    assert again.source.lower
+    assert again.target.tokens == model.target.tokens
+    assert not again.target.lower
+
+
+def test_the_format_is_that_of_safetensors(good: bytes) -> None:
+    (length,) = struct.unpack("<Q", good[:8])
+    assert length % 8 == 0
+    header, body = parts(good)
+    assert header["__metadata__"] == {
+        "format": "regard.seq2seq",
+        "version": "1",
+        "sizes": '{"source_words": 6, "target_words": 5, "embedding": 2, "encoder": 1, "decoder": 2, "attention": 3}',
+        "lower": "true",
+    }
+    first = header["source_embedding"]
+    assert first == {"dtype": "F32", "shape": [6, 2], "data_offsets": [0, 48]}
+    assert struct.unpack("<12f", body[:48]) == tuple(i / 8 for i in range(12))
+    begin, end = header["source_vocabulary"]["data_offsets"]
+    assert body[begin:end] == "<pad>\n<s>\n</s>\n<unk>\né\ncat".encode()
+
+
+def test_the_same_model_gives_the_same_bytes(good: bytes, tmp_path: Path) -> None:
+    write_model(tmp_path / "m", small_model())
+    assert (tmp_path / "m").read_bytes() == good
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_write_leaves_the_old_file(
+    good: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_model(path, small_model())
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def refused(data: bytes, path: Path) -> str:
+    path.write_bytes(data)
+    with pytest.raises(ValueError) as caught:
+        read_model(path)
+    text = str(caught.value)
+    assert text.startswith(f"{path} is no model file: ")
+    assert "\n" not in text
+    return text.removeprefix(f"{path} is no model file: ")
+
+
+def changed(good: bytes, name: str, **entry: Any) -> bytes:
+    header, body = parts(good)
+    header[name] |= entry
+    return joined(header, body)
+
+
+def metadata(good: bytes, **entry: Any) -> bytes:
+    return changed(good, "__metadata__", **entry)
+
+
+CASES = {
+    "0 bytes are too few": lambda good: b"",
+    "its header would be 18446744073709551615 bytes long, the file has 9": lambda good: b"\xff" * 8 + b"x",
+    "its header is 1048577 bytes long; at most 1048576 are allowed": lambda good: joined(b" " * 1048577, b""),
+    "its header is not JSON": lambda good: joined(b"{", b""),
+    "its header is not a JSON object": lambda good: joined([], b""),
+    "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
+    "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
+    "its version is '2', this program reads '1'": lambda good: metadata(good, version="2"),
+    "its configuration is incomplete or damaged": lambda good: metadata(good, sizes='{"embedding": 2}'),
+    "the entry 'start_bias' must have dtype, shape and data_offsets": lambda good: changed(
+        good, "start_bias", x=1
+    ),
+    "the dtype of 'start_bias' must be F32 or U8": lambda good: changed(good, "start_bias", dtype="I64"),
+    "the shape of 'start_bias' must be a list of at most 8 whole numbers": lambda good: changed(
+        good, "start_bias", shape=[-2]
+    ),
+    "the data_offsets of 'start_bias' must be two whole numbers": lambda good: changed(
+        good, "start_bias", data_offsets=[0.5, 8]
+    ),
+    "'start_bias' of shape (3,) needs 12 bytes, its offsets span 8": lambda good: changed(
+        good, "start_bias", shape=[3]
+    ),
+    "start_bias must have shape (2,), as its sizes say. It has (2, 1) instead.": lambda good: changed(
+        good, "start_bias", shape=[2, 1]
+    ),
+    "start_bias must be F32. It is U8 instead.": lambda good: changed(
+        good, "start_bias", dtype="U8", shape=[8]
+    ),
+}
+
+
+@pytest.mark.parametrize("said", CASES)
+def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
+    assert refused(CASES[said](good), tmp_path / "m") == said
+
+
+def test_data_must_lie_side_by_side(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    first, second = header["source_embedding"]["data_offsets"], header["encoder_input"]["data_offsets"]
+    header["encoder_input"]["data_offsets"] = [second[0] - 4, second[1] - 4]
+    said = f"the data of 'encoder_input' begins at {second[0] - 4}, the data before it ends at {first[1]}"
+    assert refused(joined(header, body), tmp_path / "m") == said
+    assert "bytes of data, its header says" in refused(good + b"more", tmp_path / "m")
+
+
+def test_names_must_be_those_of_the_model(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    header["another"] = header.pop("start_bias")
+    assert refused(joined(header, body), tmp_path / "m") == "start_bias is missing"
+    header["start_bias"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    assert refused(joined(header, body), tmp_path / "m") == "'another' is unknown"
+    twice = json.dumps(header)[:-1] + ', "another": 1}'
+    assert refused(joined(twice.encode(), body), tmp_path / "m") == "its header is not JSON"
+
+
+def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    bad = joined(header, struct.pack("<f", float("nan")) + body[4:])
+    assert refused(bad, tmp_path / "m") == "source_embedding has numbers that are not finite"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"\ncat", b"_cat", "source_vocabulary must have 6 words. It has 5 instead."),
+        ("é".encode(), b"\xff\xff", "source_vocabulary is not UTF-8"),
+        (b"<pad>\n<s>", b"<pad>\n<x>", "source_vocabulary is no list of different words"),
+        (b"<unk>\nchat", b"chat\n<unk>", "target_vocabulary is no list of different words"),
+    ],
+)
+def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes, tmp_path: Path) -> None:
+    assert old in good
+    assert refused(good.replace(old, new, 1), tmp_path / "m") == said
+
+
+def test_deep_json_is_refused(tmp_path: Path) -> None:
+    assert refused(joined(b"[" * 200_000, b""), tmp_path / "m") == "its header is not JSON"
+
+
+def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_model(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is no model file: it is a folder"
+    with pytest.raises(ValueError) as caught:
+        read_model(os.devnull)
+    assert str(caught.value) == f"{os.devnull} is no model file: it is no regular file"
+
+
+def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    sizes = {
+        "source_words": 10**9,
+        "target_words": 10**9,
+        "embedding": 10**4,
+        "encoder": 10**6,
+        "decoder": 10**6,
+    }
+    header["__metadata__"]["sizes"] = json.dumps(sizes | {"attention": 10**6})
+    tracemalloc.start()
+    refused(joined(header, body), tmp_path / "m")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def never_worse_than_an_error(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    try:
+        model = read_model(path)
+    except ValueError as error:
+        assert str(error).startswith(f"{path} is no model file: ")
+        assert "\n" not in str(error)
+    else:
+        assert model.network.sizes == SIZES
+        assert np.isfinite(model.network.parameters.flat).all()
+
+
+LOOSE = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@LOOSE
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
+def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(good)
+    for place, value in changes:
+        data[place % len(data)] = value
+    never_worse_than_an_error(bytes(data), tmp_path / "m")
+
+
+@LOOSE
+@given(length=st.integers(0, 10**6))
+def test_cut_off_files(good: bytes, tmp_path: Path, length: int) -> None:
+    refused(good[: length % len(good)], tmp_path / "m")
+
+
+@LOOSE
+@given(data=st.binary(max_size=200))
+def test_any_bytes(tmp_path: Path, data: bytes) -> None:
+    refused(data, tmp_path / "m")
+
+
+@LOOSE
+@given(
+    name=st.sampled_from([*SIZES.shapes(), "source_vocabulary", "__metadata__"]),
+    key=st.sampled_from(["dtype", "shape", "data_offsets", "sizes", "lower"]),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    ),
+)
+def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any) -> None:
+    never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
