@@ -226,9 +226,8 @@ def never_worse_than_an_error(data: bytes, path: Path) -> None:
     path.write_bytes(data)
     try:
         model = read_model(path)
-    except ValueError as error:
-        assert str(error).startswith(f"{path} is no model file: ")
-        assert "\n" not in str(error)
+    except ValueError:
+        refused(data, path)
     else:
         assert model.network.sizes == SIZES
         assert np.isfinite(model.network.parameters.flat).all()

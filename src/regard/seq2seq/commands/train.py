@@ -107,13 +107,17 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
     )
     add("--minutes", type=_positive, metavar="X", help="train no longer than this")
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate (default 0.005)")
-    add("--seed", type=int, default=1, metavar="N", help="of all chance (default 1)")
+    add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
 
 
-def _whole(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1. Got {text!r} instead.")
+def _whole(text: str, least: int = 1) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}. Got {text!r} instead.")
     return int(text)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, least=0)
 
 
 def _positive(text: str) -> float:
@@ -133,6 +137,14 @@ class _Data:
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
+    usable: int  # of the pairs to learn from: those that are not too long
+
+    def told(self, args: argparse.Namespace) -> str:
+        """Say how many pairs there are."""
+        return (
+            f"{len(self.train)} pairs to learn from, {self.usable} of them with at most {args.max_tokens} tokens on"
+            f" both sides; {len(self.valid)} to choose the best model by, {len(self.test)} to test on"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,6 +174,7 @@ def run(args: argparse.Namespace) -> int:
     data = _read(args)
     place = _place(args.out)
     place.parent.mkdir(parents=True, exist_ok=True)
+    print(data.told(args), file=sys.stderr)
     if line := pictures.missing():
         print(line, file=sys.stderr)
     runs = [(not args.no_attention, place)]
@@ -186,19 +199,18 @@ def _read(args: argparse.Namespace) -> _Data:
         valid = read_pairs(args.valid)
     else:
         train, valid = hold_out(train, args.seed)
-    longest = args.test_max_tokens
-    test = _short(read_pairs(args.test) if args.test else valid, longest)
-    if not test:
-        raise ValueError(
-            f"{args.test or args.valid or args.pairs}: no pair to test on has at most {longest} tokens on both sides"
-        )
-    data = _Data(train, valid, test)
-    print(
-        f"{len(train)} pairs to learn from, {len(_short(train, args.max_tokens))} of them with at most"
-        f" {args.max_tokens} tokens on both sides; {len(valid)} to choose the best model by",
-        file=sys.stderr,
-    )
-    return data
+    test = read_pairs(args.test) if args.test else valid
+    usable = _usable(train, args.max_tokens, args.pairs)
+    _usable(valid, args.max_tokens, args.valid or args.pairs)
+    test = _usable(test, args.test_max_tokens, args.test or args.valid or args.pairs)
+    return _Data(train, valid, test, len(usable))
+
+
+def _usable(pairs: Sequence[Pair], longest: int, path: Path) -> list[Pair]:
+    """Return the pairs that are short enough, if there are any."""
+    if not (short := _short(pairs, longest)):
+        raise ValueError(f"{path}: no pair has at most {longest} tokens on both sides")
+    return short
 
 
 def _short(pairs: Sequence[Pair], longest: int) -> list[Pair]:

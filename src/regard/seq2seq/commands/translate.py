@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _width(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 100:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 100. Got {text!r} instead.")
     return int(text)
 

@@ -1,0 +1,355 @@
+"""The verbs `train` and `translate`: what they print, what they write, what they refuse."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq.commands import pictures, train
+from regard.seq2seq.commands.translate import read_blocks
+
+SRC = Path(__file__).parents[1] / "src"
+
+
+def write_pairs(path: Path, count: int = 60, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    words = [[f"w{i}" for i in rng.integers(0, 6, rng.integers(1, 5))] for _ in range(count)]
+    lines = [" ".join(w) + "\t" + " ".join(reversed(w)) + "\n" for w in words]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.tsv")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    path = folder / "m.safetensors"
+    Seq2Seq(epochs=2).fit([("a b", "b a"), ("b", "b")]).save(path)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------- train
+
+
+def test_a_run_from_pairs_to_pictures(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "out"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
+    said, told = capsys.readouterr()
+    assert "epoch 1: validation loss " in told
+    assert "BLEU" in told
+    assert ", saved" in told
+    assert (
+        "with attention, on 2 held-out sentences, beam 5 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"
+        in said
+    )
+    assert said.count("source:") == said.count("translation:") == said.count("reference:") == 2
+    assert said.endswith(f"the model is in {out / 'model.safetensors'}\n")
+    assert "\r" not in said + told
+    assert "\x1b" not in said + told
+    assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
+    assert Seq2Seq.load(out / "model.safetensors").translate(["w1"])[0].alignment is not None
+
+
+def test_compare_trains_the_same_without_attention(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m.safetensors"
+    assert main(["train", str(pairs), "--epochs", "1", "--compare", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert " with attention, on " in said
+    assert " without attention, on " in said
+    without = Seq2Seq.load(tmp_path / "m-without-attention.safetensors")
+    assert not without.attention
+    assert Seq2Seq.load(out).attention
+    sizes = (model.model.network.sizes for model in (without, Seq2Seq.load(out)))
+    assert len({(size.embedding, size.encoder, size.decoder) for size in sizes}) == 1
+
+
+def test_valid_and_test_are_files_of_their_own(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2)
+    arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
+    assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert "without attention, on 9 held-out sentences" in said
+    assert "60 pairs to learn from, 60 of them with at most 15 tokens on both sides; 7 to choose" in told
+    assert not list((tmp_path / "m").glob("*.png"))
+
+
+def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / name)]) == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_without_the_extras_it_still_trains(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pictures, train):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    line = "not installed: sacrebleu (for BLEU), matplotlib (for pictures), tqdm (for the progress bar);"
+    assert f'{line} pip install "regard[cli]"\n' in told
+    assert "BLEU" not in said
+    assert not list((tmp_path / "m").glob("*.png"))
+    assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+def test_a_loss_that_is_no_number_stops(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(pairs), "--rate", "1e30", "--epochs", "9", "--out", str(tmp_path / "m")]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("stopped: the loss is not finite any more: ")
+    kept = (tmp_path / "m" / "model.safetensors").exists()
+    assert ("is kept in" in last) == kept
+    assert ("no model has been written" in last) != kept
+
+
+INTERRUPTED = """
+    import sys
+    from regard.cli import main
+    from regard.seq2seq.commands.train import _Training
+    told = _Training._told
+    def pause(self, step):
+        line = told(self, step)
+        print("SAVED", flush=True)
+        import time
+        time.sleep(30)
+        return line
+    if sys.argv[1] == "pause":
+        _Training._told = pause
+    sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_an_interruption_keeps_the_best_model(pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.safetensors"
+    code = "\n".join(line[4:] for line in INTERRUPTED.splitlines())
+    command = [sys.executable, "-c", code, "pause", "train", str(pairs), "--epochs", "50", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(SRC)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"SAVED\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.decode().endswith(f"interrupted; the best model, that of epoch 1, is kept in {out}\n")
+    assert b"Traceback" not in told
+    assert Seq2Seq.load(out).translate(["w1"])
+    assert not list(tmp_path.glob(".*"))
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error, after which nothing has been printed."""
+    assert main(arguments) == 2
+    said, told = capsys.readouterr()
+    assert said == ""
+    assert told.count("\n") == 1
+    prefix = f"regard {arguments[0]}: error: "
+    assert told.startswith(prefix)
+    return told.removeprefix(prefix).removesuffix("\n")
+
+
+BAD_LINES = {
+    b"": "{} holds no sentence pairs: it is empty",
+    b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
+    b"a\tb\nc\n": "{}, line 2: expected source TAB target, found 1 column",
+    b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns",
+    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
+}
+
+
+@pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
+@pytest.mark.parametrize("data", BAD_LINES)
+def test_bad_pairs_end_with_one_line_and_write_nothing(
+    option: str, data: bytes, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, out = tmp_path / "bad.tsv", tmp_path / "out"
+    bad.write_bytes(data)
+    files = [str(bad)] if option == "pairs" else [str(pairs), option, str(bad)]
+    assert refused(["train", *files, "--out", str(out)], capsys) == BAD_LINES[data].format(bad)
+    assert not out.exists()
+
+
+def test_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none = str(tmp_path / "none")
+    assert refused(["train", none], capsys) == f"{none}: No such file or directory"
+    assert refused(["translate", none], capsys) == f"{none}: No such file or directory"
+
+
+def test_what_is_no_model_is_not_overwritten(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("thesis.safetensors", "model/model.safetensors"):
+        other = tmp_path / name
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("years of work")
+        out = other if name.startswith("thesis") else other.parent
+        said = refused(["train", str(pairs), "--out", str(out)], capsys)
+        assert said == f"--out: {other} exists and is no model file; nothing is overwritten"
+        assert other.read_text() == "years of work"
+    said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
+    assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
+def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("option", ["--minutes", "--rate"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf"])
+def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert said == f"argument {option}: must be a number greater than 0. Got {value!r} instead."
+
+
+def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
+    assert said == "argument --seed: must be a whole number of at least 0. Got '-1' instead."
+
+
+def test_pairs_that_are_too_long_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / "long"
+    long.write_text("w " * 20 + "\tw\n", encoding="utf-8")
+    said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
+    assert said == f"{long}: no pair has at most 12 tokens on both sides"
+    said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
+    assert said == f"{long}: no pair has at most 15 tokens on both sides"
+    assert not (tmp_path / "m").exists()
+
+
+# --------------------------------------------------------------------------------------------------- translate
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def test_one_line_in_one_line_out(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["b", "", "a b", "  ", "a b"]
+    expected = [t.text for t in Seq2Seq.load(model).translate(lines)]
+    assert expected[1] == expected[3] == ""
+    typed(monkeypatch, "\n".join(lines).encode())
+    assert main(["translate", str(model)]) == 0
+    assert capsys.readouterr().out.split("\n") == [*expected, ""]
+    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
+    assert main(["translate", str(model), str(tmp_path / "f")]) == 0
+    assert capsys.readouterr().out.split("\n") == [*expected, ""]
+
+
+def test_alignments_on_request(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f").write_text("a b\n\nb\n")
+    assert (
+        main(
+            [
+                "translate",
+                str(model),
+                str(tmp_path / "f"),
+                "--alignment",
+                "text",
+                "--png",
+                str(tmp_path / "p"),
+            ]
+        )
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert "</s>" in said
+    drawn = [p.name for p in sorted((tmp_path / "p").iterdir())]
+    written = [i + 1 for i, t in enumerate(Seq2Seq.load(model).translate(["a b", "", "b"])) if t.tokens]
+    assert drawn == [f"line-{i}.png" for i in written]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
+        (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
+        (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
+    ],
+)
+def test_a_bad_line_comes_after_the_translations_before_it(
+    data: bytes, said: str, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, data)
+    assert main(["translate", str(model)]) == 2
+    out, told = capsys.readouterr()
+    assert out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
+    assert told == f"regard translate: error: {said}\n"
+
+
+def test_lines_are_translated_as_they_come() -> None:
+    class Typist:
+        lines = iter([b"on", b"e\ntwo\nth", b"ree", b""])
+
+        def read1(self, _: int) -> bytes:
+            return next(self.lines)
+
+    blocks = read_blocks(Typist(), "it")  # type: ignore[arg-type]
+    assert next(blocks) == ["one", "two"]
+    assert list(blocks) == [["three"]]
+
+
+@pytest.mark.parametrize("value", ["0", "101", "x"])
+def test_the_beam_is_checked(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["translate", "m", f"--beam={value}"], capsys)
+    assert said == f"argument --beam: must be a whole number from 1 to 100. Got {value!r} instead."
+
+
+def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
+    assert refused(["translate", str(path)], capsys).startswith(
+        f"{path} is no model file: its header would be "
+    )
+    Seq2Seq(attention=False, epochs=1).fit([("a", "a")]).save(path)
+    said = refused(["translate", str(path), "--alignment", "text"], capsys)
+    assert said == f"{path} was trained without attention: there is no alignment to show"
+
+
+def test_pictures_need_matplotlib(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands.translate, "find_spec", lambda name: None)
+    said = refused(["translate", str(model), "--png", str(tmp_path / "p")], capsys)
+    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("verb", ["train", "translate"])
+def test_help(verb: str, capsys: pytest.CaptureFixture[Any]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert "examples:" in capsys.readouterr().out
