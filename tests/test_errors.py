@@ -322,11 +322,26 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
 }
 
 
+# Options whose shape has to fit those of the arrays: after the rule, their errors say all shapes.
+MUST_FIT = {
+    "cosine", "mask shape", "mask of three", "mask that enlarges", "causal", "window", "prefix", "prefix too long",
+    "lengths of keys", "lengths of queries", "lengths shape", "documents of queries", "documents of keys",
+    "bias of bool", "bias shape", "bias that enlarges", "bias by name", "alibi heads", "alibi align", "t5 heads",
+    "t5 align", "positions",
+}  # fmt: skip
+
+
+def beside_shapes(name: str, text: str) -> str:
+    """The expected text, with all shapes between rule and hint where the option must fit them."""
+    rule, *hint = text.split("\n", 1)
+    return "\n".join([rule + SHAPES, *hint]) if name in MUST_FIT else text
+
+
 @every_door
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name: str, door: str) -> None:
     build, kind, text = OPTIONS[name]
-    assert_says(lambda: DOORS[door](Q, K, V, **build()), kind, text)
+    assert_says(lambda: DOORS[door](Q, K, V, **build()), kind, beside_shapes(name, text))
 
 
 STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
@@ -351,7 +366,7 @@ STEP_TWO: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", STEP_TWO)
 def test_step_two(name: str, door: str) -> None:
     build, text = STEP_TWO[name]
-    assert_says(lambda: DOORS[door](Q, K, V, normalize=build()), ValueError, text)
+    assert_says(lambda: DOORS[door](Q, K, V, normalize=build()), ValueError, beside_shapes(name, text))
 
 
 # ---- everything else: one call, one text -------------------------------------------------------------------------
@@ -437,17 +452,17 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "lengths float": (
         lambda: mask.lengths(1.5),
         TypeError,
-        "keys must hold whole numbers. Got dtype float64 instead.",
+        "keys of lengths must hold whole numbers. Got dtype float64 instead.",
     ),
     "lengths negative": (
         lambda: mask.lengths([-1, 2]),
         ValueError,
-        "keys must be at least 0. Got -1 instead.",
+        "keys of lengths must be at least 0. Got -1 instead.",
     ),
     "documents float": (
         lambda: mask.documents([0.5]),
         TypeError,
-        "queries must hold whole numbers. Got dtype float64 instead.",
+        "queries of documents must hold whole numbers. Got dtype float64 instead.",
     ),
     "masks that don't broadcast": (
         lambda: (mask.lengths([1, 2]) & mask.lengths([1, 2, 3])).dense(3, 3),

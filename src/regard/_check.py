@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,12 +26,24 @@ def fail(
     rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError
 ) -> NoReturn:
     """Raise the one form of error this package has."""
-    lines = [rule]
-    for name, array in (shapes or {}).items():
-        lines.append(f"  {name:<7} {array.shape!s:<16} is {LETTERS[name]}")
+    lines = [rule, *_shape_lines(shapes or {})]
     if hint:
         lines.append(f"  hint: {hint}")
     raise kind("\n".join(lines))
+
+
+def _shape_lines(shapes: dict[str, Array]) -> list[str]:
+    return [f"  {name:<7} {array.shape!s:<16} is {LETTERS[name]}" for name, array in shapes.items()]
+
+
+@contextmanager
+def beside(shapes: dict[str, Array]) -> Iterator[None]:
+    """Add the shapes of queries, keys and values to an error about an option that has to fit them."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        rule, *rest = str(error).split("\n")
+        raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
@@ -172,6 +185,12 @@ def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
     if array.ndim != ndim:
         fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
     return array if array.dtype.kind == "f" or is_half(array.dtype) else array.astype(np.float64)
+
+
+def hidden(name: str, array: Array, size: int) -> None:
+    """Check that a parameter of a perceptron ends in its hidden size."""
+    if array.shape[-1] != size:
+        fail(f"{name} must end in the hidden size h = {size} of vector. Got shape {array.shape} instead.")
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

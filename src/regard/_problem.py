@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Ask, Mask, MaskLike, as_mask, window
+from regard.mask import Ask, MaskLike, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, as_normalize, local_m, local_p
@@ -52,31 +52,24 @@ def prepare(
 ) -> Problem:
     """Check all arguments, before anything is computed."""
     q, k, v = _check.three(queries, keys, values)
+    arrays = {"queries": q, "keys": k, "values": v}
     scorer = as_score(score)
     if isinstance(scorer, Score):
-        scorer.check({"queries": q, "keys": k, "values": v})
+        scorer.check(arrays)
     shape = layout(q, k, v)
     compute, result = _check.dtypes(q, k, v)
     if scale is None:
         scale = scorer.scale(q.shape[-1]) if isinstance(scorer, Score) else 1.0
-    who: Mask | None = None if mask is None else as_mask(mask)
+    scale = _check.number("scale", scale)
+    softcap = None if softcap is None else _check.number("softcap", softcap, positive=True)
+    who = None if mask is None else as_mask(mask)
     normalize = as_normalize(normalize)
-    if isinstance(normalize, local_m):
-        near = window(normalize.width, normalize.width, normalize.align)  # type: ignore[arg-type]
+    if isinstance(normalize, local_m):  # a softmax behind a window
+        near = window(normalize.width, normalize.width, normalize.align)
         who, normalize = (near if who is None else who & near), "softmax"
-    if isinstance(normalize, local_p):
-        _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
-    return Problem(
-        q,
-        k,
-        v,
-        shape,
-        scorer,
-        None if who is None else who.bind(shape),
-        bind_bias(bias, shape, compute),
-        _check.number("scale", scale),
-        None if softcap is None else _check.number("softcap", softcap, positive=True),
-        normalize,
-        compute,
-        result,
-    )
+    with _check.beside(arrays):
+        if isinstance(normalize, local_p):
+            _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
+        ask = None if who is None else who.bind(shape)
+        bound = bind_bias(bias, shape, compute)
+    return Problem(q, k, v, shape, scorer, ask, bound, scale, softcap, normalize, compute, result)

@@ -243,7 +243,8 @@ def _gradients(
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
     """Return a gradient in the dtype of what it belongs to, if that can hold one."""
     dtype = of.dtype if of.dtype.kind == "f" or _check.is_half(of.dtype) else p.compute
-    return gradient.astype(dtype.newbyteorder("="), copy=False)
+    with np.errstate(over="ignore"):  # what float16 cannot hold is inf
+        return gradient.astype(dtype.newbyteorder("="), copy=False)
 
 
 def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]:

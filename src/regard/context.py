@@ -198,7 +198,7 @@ def define(p: Problem) -> Attention:
 
 def _scores(p: Problem, queries: Array, keys: Array) -> Array:
     """Step 1."""
-    scores = np.asarray(p.score(queries, keys))
+    scores = _check.numeric("score(queries, keys)", p.score(queries, keys))
     shape = (*p.layout.inner, p.layout.n, p.layout.m)
     _check.broadcast("score(queries, keys)", scores.shape, shape, "(..., n, m)")
     return np.broadcast_to(scores, shape).astype(p.compute, copy=False)

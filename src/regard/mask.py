@@ -312,7 +312,8 @@ class lengths(Mask):
     def __post_init__(self) -> None:
         for name in ("keys", "queries"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _check.whole_array(name, getattr(self, name), least=0))
+                counts = _check.whole_array(f"{name} of lengths", getattr(self, name), least=0)
+                object.__setattr__(self, name, counts)
 
     def lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.keys.shape, () if self.queries is None else self.queries.shape)
@@ -381,8 +382,10 @@ class documents(Mask):
 
     def __post_init__(self) -> None:
         keys = self.queries if self.keys is None else self.keys
-        object.__setattr__(self, "queries", np.atleast_1d(_check.whole_array("queries", self.queries)))
-        object.__setattr__(self, "keys", np.atleast_1d(_check.whole_array("keys", keys)))
+        object.__setattr__(
+            self, "queries", np.atleast_1d(_check.whole_array("queries of documents", self.queries))
+        )
+        object.__setattr__(self, "keys", np.atleast_1d(_check.whole_array("keys of documents", keys)))
 
     def lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.queries.shape[:-1], self.keys.shape[:-1])
@@ -443,7 +446,7 @@ class prefix(Mask):
     align: Align | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", _check.whole_array("length", self.length, least=0))
+        object.__setattr__(self, "length", _check.whole_array("length of prefix", self.length, least=0))
         _check_align(self.align)
 
     def lead(self) -> tuple[int, ...]:
@@ -452,6 +455,7 @@ class prefix(Mask):
 
     def bind(self, layout: Layout) -> Ask:
         _offset("prefix", self.align, layout)
+        _per_item("length of prefix", self.length, layout, layout.m)
         return (causal(self.align) | lengths(self.length)).bind(layout)
 
 

@@ -205,7 +205,8 @@ class cosine(Score):
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness fits the queries."""
         super().check(arrays)
-        _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
+        with _check.beside(arrays):
+            _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
 
 
 def _unit(x: Array) -> Array:
@@ -301,26 +302,14 @@ class additive(Score):
     learned: ClassVar[tuple[str, ...]] = ("query_weight", "key_weight", "vector", "bias")
 
     def __post_init__(self) -> None:
-        for name, ndim, letters in (
-            ("query_weight", 2, "(d, h)"),
-            ("key_weight", 2, "(d', h)"),
-            ("vector", 1, "(h,)"),
-            ("bias", 1, "(h,)"),
-        ):
+        shapes = {"vector": "(h,)", "query_weight": "(d, h)", "key_weight": "(d', h)", "bias": "(h,)"}
+        for name, letters in shapes.items():
             value = getattr(self, name)
             if value is None and name != "vector":
                 continue
-            array = _check.parameter(name, value, ndim, letters)
+            array = _check.parameter(name, value, len(letters.split()), letters)
             object.__setattr__(self, name, array)
-            if array.shape[-1] != self._hidden(array):
-                _check.fail(
-                    f"{name} must end in the hidden size h = {self._hidden(array)} of vector. "
-                    f"Got shape {array.shape} instead."
-                )
-
-    def _hidden(self, array: Array) -> int:
-        vector = np.shape(self.vector)
-        return vector[-1] if vector else int(array.shape[-1])
+            _check.hidden(name, array, len(self.vector))
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
@@ -353,7 +342,11 @@ class additive(Score):
         >>> bool((score([[1.0]], [[0.0], [0.5]]) == score_projected([[1.0]], projected)).all())
         True
         """
-        projected = np.asarray(keys) if self.key_weight is None else np.asarray(keys) @ self.key_weight
+        array = _check.numeric("keys", keys)
+        wanted = len(self.vector) if self.key_weight is None else len(self.key_weight)
+        if array.ndim < 2 or array.shape[-1] != wanted:
+            _check.fail(f"keys must have shape (..., m, {wanted}). Got shape {array.shape} instead.")
+        projected = array if self.key_weight is None else array @ self.key_weight
         projected = projected if self.bias is None else projected + self.bias
         return projected, additive(self.query_weight, None, self.vector)
 
@@ -406,10 +399,7 @@ class concat(additive):
     def __init__(self, weight: ArrayLike, vector: ArrayLike) -> None:
         super().__init__(None, None, vector)
         array = _check.parameter("weight", weight, 2, "(d + d', h)")
-        if array.shape[1] != len(self.vector):
-            _check.fail(
-                f"weight must end in the hidden size h = {len(self.vector)} of vector. Got shape {array.shape} instead."
-            )
+        _check.hidden("weight", array, len(self.vector))
         object.__setattr__(self, "weight", array)
 
     weight: Any

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,10 +25,13 @@ from regard import _check
 __all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
 
 Array = NDArray[Any]
+Align = Literal["start", "end"]
 
 
 def _logits(logits: ArrayLike) -> Array:
-    array = np.asarray(logits)
+    array = _check.numeric("logits", logits)
+    if not array.ndim:
+        _check.fail("logits must have at least 1 dimension (..., m): 0")
     return array if array.dtype.kind == "f" else array.astype(float)
 
 
@@ -220,7 +223,7 @@ class local_m:
     """
 
     width: int
-    align: str = "start"
+    align: Align = "start"
 
     def __post_init__(self) -> None:
         _check.whole("width", self.width)
@@ -308,8 +311,12 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     """
     from scipy import special
 
-    hidden = np.tanh(np.asarray(queries) @ _check.parameter("weight", weight, 2, "(d, h)"))
-    places: Array = m * special.expit(hidden @ _check.parameter("vector", vector, 1, "(h,)"))
+    array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
+    if not array.ndim or array.shape[-1] != len(projection):
+        _check.fail(f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead.")
+    output = _check.parameter("vector", vector, 1, "(h,)")
+    _check.hidden("weight", projection, len(output))
+    places: Array = _check.whole("m", m) * special.expit(np.tanh(array @ projection) @ output)
     return places
 
 

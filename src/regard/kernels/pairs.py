@@ -181,7 +181,7 @@ class Function(Pairs):
         )
 
     def _checked(self, result: Any, left: Array, right: Array) -> Array:
-        scored = np.asarray(result)
+        scored = _check.numeric("score(queries, keys)", result)
         shape = (len(left), left.shape[1], right.shape[1])
         _check.broadcast("score(queries, keys)", scored.shape, shape, "(..., n, m)")
         return np.broadcast_to(scored, shape).astype(left.dtype, copy=False)
