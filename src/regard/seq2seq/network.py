@@ -19,6 +19,8 @@ __all__ = ["Dropout", "Network", "Parameters", "Sizes"]
 
 Array = NDArray[Any]
 
+_FREQUENT, _OTHERS = 640, 512  # words of a large vocabulary that compete in each step of training
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -206,7 +208,7 @@ class Network:
         dropout : Dropout, optional
             While training.
         rng : numpy.random.Generator, optional
-            Chance for dropout.
+            Chance for dropout and for the short list of a large vocabulary; without it, all words are compared.
         smoothing : float
             Label smoothing.
 
@@ -224,20 +226,86 @@ class Network:
         real = np.flatnonzero(following != PAD)  # only words are predicted
         rows = readout.reshape(following.size, -1)
         picked = rows if len(real) == following.size else rows[real]  # (words, E)
-        logits = picked @ p["target_embedding"].T  # (words, V)
-        logits += p["output_bias"]
-        loss, loss_back = cross_entropy(logits, following[real], smoothing=smoothing, overwrite=True)
+        loss, predict_back = _predict(p, picked, following[real], smoothing, rng)
 
         def pullback() -> dict[str, Array]:
-            (dlogits,) = loss_back(1.0)
             dreadout = np.zeros_like(rows)
-            dreadout[real] = dlogits @ p["target_embedding"]
+            dreadout[real], ids, dembedding, dbias = predict_back()
             dencoded, g = decode_back(dreadout.reshape(readout.shape))
-            g["target_embedding"] += dlogits.T @ picked
-            g["output_bias"] = dlogits.sum(axis=0)
+            g["target_embedding"][ids] += dembedding  # no word is in ids twice
+            g["output_bias"] = np.zeros_like(p["output_bias"])
+            g["output_bias"][ids] = dbias
             return g | encode_back(dencoded)
 
         return loss, pullback
+
+
+def _predict(
+    p: Mapping[str, Array],
+    readout: Array,
+    following: NDArray[np.int64],
+    smoothing: float,
+    rng: np.random.Generator | None,
+) -> tuple[float, Callable[[], tuple[Array, NDArray[np.int64], Array, Array]]]:
+    """Compare readouts (words, E) with the words that came; the pullback gives (dreadout, ids, dembedding, dbias)."""
+    ids, log_weights = short_list(following, len(p["output_bias"]), rng)
+    embedding = p["target_embedding"][ids]  # (C, E), of the words that compete
+    logits = readout @ embedding.T  # (words, C)
+    logits += p["output_bias"][ids] + log_weights.astype(logits.dtype)
+    places = np.empty(len(p["output_bias"]), np.int64)
+    places[ids] = np.arange(len(ids))
+    loss, loss_back = cross_entropy(logits, places[following], smoothing=smoothing, overwrite=True)
+
+    def pullback() -> tuple[Array, NDArray[np.int64], Array, Array]:
+        (dlogits,) = loss_back(1.0)
+        return dlogits @ embedding, ids, dlogits.T @ readout, dlogits.sum(axis=0)
+
+    return loss, pullback
+
+
+def short_list(
+    following: NDArray[np.int64], words: int, rng: np.random.Generator | None
+) -> tuple[NDArray[np.int64], Array]:
+    """Choose the words that compete in a softmax: all; of a large vocabulary the frequent, the right and some others.
+
+    Each of the others stands for as many as were not drawn, so that the softmax's sum is right on average.
+
+    Parameters
+    ----------
+    following : integer array (N,)
+        The words that came.
+    words : int
+        All words, the frequent ones first.
+    rng : numpy.random.Generator or None
+        Chance; None for all words.
+
+    Returns
+    -------
+    ids : integer array (C,)
+        Different words.
+    log_weights : array (C,)
+        Logarithm of how many words each stands for.
+
+    References
+    ----------
+    Jean, Cho, Memisevic and Bengio 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation", 3.
+
+    Examples
+    --------
+    >>> ids, log_weights = short_list(np.array([3000]), 4000, np.random.default_rng(0))
+    >>> len(ids), bool(np.isin(3000, ids)), float(np.exp(log_weights).sum().round(6))
+    (1153, True, 4000.0)
+    """
+    if rng is None or words <= 2 * (_FREQUENT + _OTHERS):
+        return np.arange(words), np.zeros(words)
+    missing = np.ones(words, bool)
+    missing[:_FREQUENT] = missing[following] = False
+    rest = np.flatnonzero(missing)
+    drawn = rng.choice(rest, min(_OTHERS, len(rest)), replace=False)
+    sure = np.flatnonzero(~missing)
+    log_weights = np.zeros(len(sure) + len(drawn))
+    log_weights[len(sure) :] = np.log(len(rest) / max(len(drawn), 1))
+    return np.concatenate([sure, drawn]), log_weights
 
 
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
