@@ -172,14 +172,12 @@ def run(args: argparse.Namespace) -> int:
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     data = _read(args)
-    place = _place(args.out)
+    runs = _runs(args)
+    place = runs[0][1]
     place.parent.mkdir(parents=True, exist_ok=True)
     print(data.told(args), file=sys.stderr)
     if line := pictures.missing():
         print(line, file=sys.stderr)
-    runs = [(not args.no_attention, place)]
-    if args.compare:
-        runs.append((False, place.with_name(f"{place.stem}-without-attention{place.suffix}")))
     results = []
     for attention, path in runs:
         training = _Training(args, data, path, attention=attention)
@@ -187,8 +185,12 @@ def run(args: argparse.Namespace) -> int:
         if status:
             return status
         results.append((attention, training.model))
-    _measure(results, data.test)
-    _show(results[0][1], data.test, place)
+    try:
+        _measure(results, data.test)
+        _show(results[0][1], data.test, place)
+    except KeyboardInterrupt:
+        print(f"interrupted; the model is in {place}", file=sys.stderr)
+        return 130
     print(f"the model is in {place}")
     return 0
 
@@ -217,9 +219,19 @@ def _short(pairs: Sequence[Pair], longest: int) -> list[Pair]:
     return [pair for pair in pairs if all(0 < len(cut(side)) <= longest for side in pair)]
 
 
-def _place(out: Path) -> Path:
-    """Return where the model goes, unless there is something else."""
-    place = out if out.suffix == ".safetensors" else out / "model.safetensors"
+def _runs(args: argparse.Namespace) -> list[tuple[bool, Path]]:
+    """Return what is trained (with attention or without) and where it goes, unless there is something else."""
+    place = args.out if args.out.suffix == ".safetensors" else args.out / "model.safetensors"
+    runs = [(not args.no_attention, place)]
+    if args.compare:
+        runs.append((False, place.with_name(f"{place.stem}-without-attention{place.suffix}")))
+    for _, path in runs:
+        _check_free(path)
+    return runs
+
+
+def _check_free(place: Path) -> None:
+    """Refuse to write over what is no model."""
     for folder in place.parents:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"--out: {folder} is a file, not a folder; nothing is overwritten")
@@ -228,7 +240,6 @@ def _place(out: Path) -> Path:
             read_model(place)
         except ValueError:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
-    return place
 
 
 class _Training:
