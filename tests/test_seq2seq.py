@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from regard import nn, scores
 from regard.context import attend
 from regard.seq2seq import Seq2Seq, read_pairs
+from regard.seq2seq import network as network_module
 from regard.seq2seq.decoder import Steps, decode
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.model import hold_out
-from regard.seq2seq.network import Dropout, Network, Parameters, Sizes
+from regard.seq2seq.network import Dropout, Network, Parameters, Sizes, short_list
 from regard.seq2seq.search import beam, greedy
 from regard.seq2seq.text import END, JOIN, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
 from regard.seq2seq.training import Diverged, Recipe, batches
@@ -133,22 +134,56 @@ def drawn(sizes: Sizes, dtype: Any = np.float64) -> Parameters:
     return Parameters(sizes.shapes(), flat.astype(dtype))
 
 
-@pytest.mark.parametrize("sizes", [SIZES, WITHOUT], ids=["attention", "without"])
-def test_the_gradient_of_the_whole_network(sizes: Sizes) -> None:
-    names = list(sizes.shapes())
+def loss_of(sizes: Sizes) -> Any:
+    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
 
     def loss(*arrays: Any) -> Any:
-        network = Network(sizes, Parameters(sizes.shapes(), np.concatenate([a.ravel() for a in arrays])))
-        value, pullback = network.loss(
-            SOURCE,
-            TARGET,
-            dropout=Dropout(0.2, 0.2, 0.2),
-            rng=np.random.default_rng(1),
-            smoothing=0.1,
-        )
-        return value, lambda d: [d * g for g in (lambda found: [found[name] for name in names])(pullback())]
+        whole = Network(sizes, Parameters(sizes.shapes(), np.concatenate([a.ravel() for a in arrays])))
+        rates, rng = Dropout(0.2, 0.2, 0.2), np.random.default_rng(1)
+        value, pullback = whole.loss(SOURCE, TARGET, dropout=rates, rng=rng, smoothing=0.1)
 
-    assert nn.check_gradients(loss, [drawn(sizes)[name].copy() for name in names]) < 1e-7
+        def back(d: float) -> list[Any]:
+            found = pullback()
+            return [d * found[name] for name in sizes.shapes()]
+
+        return value, back
+
+    return loss
+
+
+@pytest.mark.parametrize("sizes", [SIZES, WITHOUT], ids=["attention", "without"])
+def test_the_gradient_of_the_whole_network(sizes: Sizes) -> None:
+    assert nn.check_gradients(loss_of(sizes), [array.copy() for array in drawn(sizes).values()]) < 1e-7
+
+
+def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_module, "_FREQUENT", 4)
+    monkeypatch.setattr(network_module, "_OTHERS", 1)
+    sizes = Sizes(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
+    ids, _ = short_list(TARGET[TARGET > 0], 40, np.random.default_rng(1))
+    assert len(ids) < 15
+    assert nn.check_gradients(loss_of(sizes), [array.copy() for array in drawn(sizes).values()]) < 1e-7
+
+
+def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None:
+    words, rng = 5000, np.random.default_rng(0)
+    following = np.array([4999, 3, 3, 2500])
+    terms = rng.exponential(size=words)
+    sums = []
+    for _ in range(300):
+        ids, log_weights = short_list(following, words, rng)
+        assert len(set(ids.tolist())) == len(ids) < words / 3
+        assert np.isin(following, ids).all()
+        assert (log_weights[np.isin(ids, following)] == 0).all()
+        assert np.exp(log_weights).sum() == pytest.approx(words)
+        sums.append(float(terms[ids] @ np.exp(log_weights)))
+    assert np.mean(sums) == pytest.approx(terms.sum(), rel=0.01)
+
+
+def test_outside_training_all_words_compete() -> None:
+    ids, log_weights = short_list(np.array([4999]), 5000, None)
+    assert (ids == np.arange(5000)).all()
+    assert not log_weights.any()
 
 
 def test_padding_changes_nothing() -> None:

@@ -15,7 +15,7 @@ from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.text import PAD
 
-__all__ = ["Dropout", "Network", "Parameters", "Sizes"]
+__all__ = ["Dropout", "Network", "Parameters", "Sizes", "short_list"]
 
 Array = NDArray[Any]
 
