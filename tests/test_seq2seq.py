@@ -396,6 +396,23 @@ def test_minutes_end_the_training() -> None:
     assert steps[0].best
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),
+        ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
+        ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
+        ({"least": 0}, "least must be at least 1. Got 0 instead."),
+        ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
+        ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
+    ],
+)
+def test_options_are_checked(options: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(**options)
+    assert str(caught.value) == said
+
+
 def test_nothing_to_learn_from_is_told() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(max_tokens=2).fit([("a b c", "a")])

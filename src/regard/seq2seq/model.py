@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq import files
 from regard.seq2seq.network import Network, Sizes
 from regard.seq2seq.search import Hypothesis, beam
@@ -70,6 +71,11 @@ class Seq2Seq:
     seed : int
         Of all chance: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If a number is not what it should be.
+
     References
     ----------
     Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
@@ -94,8 +100,13 @@ class Seq2Seq:
         rate: float | None = None,
         seed: int = 1,
     ) -> None:
-        self.attention, self.epochs, self.minutes = attention, epochs, minutes
-        self.max_tokens, self.least, self.rate, self.seed = max_tokens, least, rate, seed
+        self.attention = attention
+        self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
+        self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
+        self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
+        self.least = None if least is None else _check.whole("least", least, least=1)
+        self.rate = None if rate is None else _check.number("rate", rate, positive=True)
+        self.seed = _check.whole("seed", seed)
         self._model: files.Model | None = None
 
     @property
@@ -215,8 +226,7 @@ class Seq2Seq:
         ValueError
             If a sentence has more than 1,000 tokens, or the model knows nothing yet.
         """
-        if beam < 1:
-            raise ValueError(f"beam must be at least 1. Got {beam} instead.")
+        beam = _check.whole("beam", beam, least=1)
         tokens = [cut(sentence) for sentence in sentences]
         for number, words in enumerate(tokens, 1):
             if len(words) > LONGEST_SENTENCE:
