@@ -88,16 +88,15 @@ class Adam:
 
     def _piece(self, where: slice, g: Array, factor: float, rate: float) -> None:
         mean, square = self._mean[where], self._square[where]
-        g *= g.dtype.type(factor)
         mean *= self.beta1
-        mean += (1 - self.beta1) * g
+        mean += ((1 - self.beta1) * factor) * g
         g *= g
-        g *= 1 - self.beta2
+        g *= (1 - self.beta2) * factor**2
         square *= self.beta2
         square += g
         np.sqrt(square, out=g)  # g is done with: its memory takes the divisor
-        g *= (1 - self.beta2**self.steps) ** -0.5
-        g += self.epsilon
+        unbiased = (1 - self.beta2**self.steps) ** 0.5  # in the step's length, not in each number
+        g += self.epsilon * unbiased
         np.divide(mean, g, out=g)
-        g *= rate / (1 - self.beta1**self.steps)
+        g *= rate * unbiased / (1 - self.beta1**self.steps)
         self.parameters[where] -= g

@@ -48,7 +48,7 @@ class Recipe:
         Stop after this time; the rate reaches 0 then.
     """
 
-    epochs: int = 9
+    epochs: int = 7
     batch: int = 64
     rate: float = 5e-3
     warm_up: int = 150
@@ -81,12 +81,12 @@ class Recipe:
         Examples
         --------
         >>> Recipe.for_pairs(20_000).epochs, Recipe.for_pairs(500).batch
-        (9, 16)
+        (7, 16)
         """
         batch = 64 if count >= 5000 else 32 if count >= 1000 else 16
         steps = max(count // batch, 1)
         if epochs is None:
-            epochs = max(9, min(200, 1500 // steps))
+            epochs = max(cls.epochs, min(200, 1500 // steps))
         warm_up = max(min(150, steps * epochs // 10), 1)
         return cls(epochs, batch, rate or cls.rate, warm_up, minutes=minutes)
 
