@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from regard._layout import Items
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
-from regard.kernels.pairs import LANES, PRODUCT, Named, Pairs, contiguous, grouped, lanes_of, rows_of
+from regard.kernels.pairs import LANES, PRODUCT, Named, Pairs, contiguous, grouped, rows_of, to_lanes
 from regard.mask import Answer
 from regard.weights import local_p
 
@@ -75,7 +75,7 @@ def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) ->
     )
     real = min(rows, p.layout.n)
     widest = max(p.values.shape[-1], pairs.left.shape[-1])
-    held = max(rows * strip, real * columns * pairs.depth, rows * widest, 1)
+    held = max(rows * strip, real * columns * pairs.depth, rows * widest // 2, 1)
     return Plan(columns, rows, max(min(TILE // held, p.layout.items), 1))
 
 
@@ -161,7 +161,7 @@ class Kernel:
         factor = np.exp(
             -2 * (self._distance(items, rows, columns) / self.p.compute.type(self.p.normalize.width)) ** 2
         )
-        return _to_lanes(factor, lanes)
+        return to_lanes(factor, lanes)
 
     def logits(
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
@@ -204,13 +204,6 @@ def _finite(x: Array) -> bool:
     """Whether all numbers are finite; the sum is a quick witness for it."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
-
-
-def _to_lanes(rows: Array, lanes: int) -> Array:
-    """Copy (items, t, keys) to (items, keys, lanes)."""
-    out = np.zeros((len(rows), rows.shape[2], lanes), rows.dtype)
-    out[:, :, : rows.shape[1]] = rows.swapaxes(1, 2)
-    return out
 
 
 def _times_values(values: Array, weights: Array) -> Array:
@@ -488,14 +481,13 @@ class Tile:
         left = shared.clean.left_items.block(items, rows)
         self.left_clean = np.ascontiguousarray(np.broadcast_to(left, (count, *left.shape[1:])))
         self.dcontext = shared.dcontext[items, rows]
-        self.dlanes = lanes_of(self.dcontext)
-        self.lanes = self.dlanes.shape[1] * LANES
+        self.lanes = -(-self.left.shape[1] // LANES) * LANES
         self.statistic = self._lane_row(shared.statistic[items, rows])
         self.mean: Any = self._mean()
 
     def _lane_row(self, rows: Array) -> Array:
         """Copy (items, t) to (items, 1, lanes)."""
-        return _to_lanes(rows[:, :, None], self.lanes)
+        return to_lanes(rows[:, :, None], self.lanes)
 
     def _mean(self) -> Array:
         """Return the mean of dweights under g (items, 1, lanes)."""
@@ -519,10 +511,7 @@ class Tile:
 
     def _dweights(self, columns: slice) -> Array:
         """Return values . dcontext (items, keys, lanes)."""
-        values = self.kernel.values_items.block(self.items, columns)
-        dweights = np.empty((len(self.left), values.shape[1], self.lanes), values.dtype)
-        np.matmul(contiguous(values)[:, None], self.dlanes, out=grouped(dweights))
-        return dweights
+        return self.kernel.pairs.dot(self.dcontext, self.kernel.values_items.block(self.items, columns))
 
     def run(self) -> None:
         """Walk over the blocks of keys."""

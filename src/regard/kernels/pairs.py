@@ -44,6 +44,14 @@ def lanes_of(x: Array) -> Array:
     return lanes
 
 
+def to_lanes(rows: Array, lanes: int = 0) -> Array:
+    """Copy (items, t, keys) to (items, keys, lanes), the last lanes filled up with zeros."""
+    items, t, keys = rows.shape
+    block = np.zeros((items, keys, lanes or -(-t // LANES) * LANES), rows.dtype)
+    block[:, :, :t] = rows.swapaxes(1, 2)
+    return block
+
+
 def rows_of(lanes: Array, t: int) -> Array:
     """Return groups of lanes (items, groups, c, 16) as rows (items, t, c)."""
     items, groups, c, _ = lanes.shape
@@ -93,11 +101,14 @@ class Pairs:
 
     def block(self, left: Array, right: Array) -> Array:
         """Score rows left (items, t, c) against right (items or 1, keys, c): (items, keys, lanes)."""
-        scored = self.score(left, right)
-        items, t, keys = scored.shape
-        block = np.zeros((items, keys, -(-t // LANES) * LANES), scored.dtype)
-        block[:, :, :t] = scored.swapaxes(1, 2)
-        return block
+        return to_lanes(self.score(left, right))
+
+    def dot(self, rows: Array, right: Array) -> Array:
+        """Return the products of rows (items, t, c) with right (items or 1, keys, c): (items, keys, lanes).
+
+        Where a pair costs a hyperbolic tangent or more, single products are cheap, and need no lanes to be filled up.
+        """
+        return to_lanes(np.einsum("gtc,gjc->gtj", np.ascontiguousarray(rows), contiguous(right)))
 
     def score(self, left: Array, right: Array) -> Array:
         """Score rows left (items, t, c) against right (items or 1, keys, c): (items, t, keys)."""
@@ -117,9 +128,12 @@ class Products(Pairs):
     """left . right: every score that is a dot product after each side was transformed."""
 
     def block(self, left: Array, right: Array) -> Array:
-        lanes = lanes_of(left)
+        return self.dot(left, right)
+
+    def dot(self, rows: Array, right: Array) -> Array:
+        lanes = lanes_of(rows)
         items, groups, _, _ = lanes.shape
-        block = np.empty((items, right.shape[1], groups * LANES), left.dtype)
+        block = np.empty((items, right.shape[1], groups * LANES), rows.dtype)
         np.matmul(contiguous(right)[:, None], lanes, out=grouped(block))
         return block
 
@@ -144,10 +158,9 @@ class Perceptron(Pairs):
         total["vector"] += dscored.reshape(-1) @ _flat(hidden)
         hidden *= hidden
         np.subtract(1, hidden, out=hidden)  # the derivative of tanh
-        vector = self.learned["vector"]
-        dleft = np.einsum("gtjh,gtj->gth", hidden, dscored) * vector
-        dright = np.einsum("gtjh,gtj->gjh", hidden, dscored) * vector
-        return dleft, dright
+        hidden *= dscored[..., None]
+        hidden *= self.learned["vector"]
+        return hidden.sum(2), hidden[:, 0] if left.shape[1] == 1 else hidden.sum(1)
 
 
 class Distances(Pairs):
