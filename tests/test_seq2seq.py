@@ -143,7 +143,7 @@ def loss_of(sizes: Sizes) -> Any:
         value, pullback = whole.loss(SOURCE, TARGET, dropout=rates, rng=rng, smoothing=0.1)
 
         def back(d: float) -> list[Any]:
-            found = pullback()
+            found = pullback(1.0)
             return [d * found[name] for name in sizes.shapes()]
 
         return value, back

@@ -9,15 +9,19 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
+
+from regard._threads import one_blas_thread
 
 __all__ = ["main"]
 
 VERBS = {
     "explain": ("regard.show.explain", "tell the three steps of attention in numbers and words"),
     "train": ("regard.seq2seq.commands.train", "learn to translate from sentence pairs"),
-    "translate": ("regard.seq2seq.commands.translate", "translate sentences, and show where the model looked"),
+    "translate": (
+        "regard.seq2seq.commands.translate",
+        "translate sentences, and show where the model looked",
+    ),
 }
 
 
@@ -57,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = next((word for word in arguments if not word.startswith("-")), None)
     try:
         module, args = _parse(arguments, verb)
-        with _one_blas_thread():
+        with one_blas_thread():
             status = int(module.run(args))
         sys.stdout.flush()
         return status
@@ -90,22 +94,6 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
             module = pkgutil.resolve_name(place)
             module.add_arguments(own)
     return module, parser.parse_args(arguments)
-
-
-def _one_blas_thread() -> AbstractContextManager[object]:
-    """Keep BLAS on one thread, unless the environment says how many.
-
-    The products of a small translator gain little from more. On a machine that does anything else beside, OpenBLAS's
-    threads wait for each other in busy loops, and a step takes ten times as long.
-    """
-    if any(name in os.environ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")):
-        return nullcontext()
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # it comes with regard[cli]
-        return nullcontext()
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limits
 
 
 def _first_line(error: BaseException) -> str:

@@ -196,7 +196,7 @@ class Network:
         dropout: Dropout | None = None,
         rng: np.random.Generator | None = None,
         smoothing: float = 0.0,
-    ) -> tuple[float, Callable[[], dict[str, Array]]]:
+    ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each word of the targets from the words before it.
 
         Parameters
@@ -217,7 +217,7 @@ class Network:
         loss : float
             The mean over all words that are not PAD.
         pullback : function
-            ``pullback() -> gradients by parameter name``; to be called at most once.
+            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
         """
         p, rates = self.parameters, dropout or Dropout(0, 0, 0)
         encoded, encode_back = encode(p, source, (rates.embedding, rates.annotations), rng)
@@ -228,9 +228,9 @@ class Network:
         picked = rows if len(real) == following.size else rows[real]  # (words, E)
         loss, predict_back = _predict(p, picked, following[real], smoothing, rng)
 
-        def pullback() -> dict[str, Array]:
+        def pullback(dloss: float) -> dict[str, Array]:
             dreadout = np.zeros_like(rows)
-            dreadout[real], ids, dembedding, dbias = predict_back()
+            dreadout[real], ids, dembedding, dbias = predict_back(dloss)
             dencoded, g = decode_back(dreadout.reshape(readout.shape))
             g["target_embedding"][ids] += dembedding  # no word is in ids twice
             g["output_bias"] = np.zeros_like(p["output_bias"])
@@ -246,7 +246,7 @@ def _predict(
     following: NDArray[np.int64],
     smoothing: float,
     rng: np.random.Generator | None,
-) -> tuple[float, Callable[[], tuple[Array, NDArray[np.int64], Array, Array]]]:
+) -> tuple[float, Callable[[float], tuple[Array, NDArray[np.int64], Array, Array]]]:
     """Compare readouts (words, E) with the words that came; the pullback gives (dreadout, ids, dembedding, dbias)."""
     ids, log_weights = short_list(following, len(p["output_bias"]), rng)
     embedding = p["target_embedding"][ids]  # (C, E), of the words that compete
@@ -256,8 +256,8 @@ def _predict(
     places[ids] = np.arange(len(ids))
     loss, loss_back = cross_entropy(logits, places[following], smoothing=smoothing, overwrite=True)
 
-    def pullback() -> tuple[Array, NDArray[np.int64], Array, Array]:
-        (dlogits,) = loss_back(1.0)
+    def pullback(dloss: float) -> tuple[Array, NDArray[np.int64], Array, Array]:
+        (dlogits,) = loss_back(dloss)
         return dlogits @ embedding, ids, dlogits.T @ readout, dlogits.sum(axis=0)
 
     return loss, pullback

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._threads import one_blas_thread
 from regard.nn import Adam
 from regard.seq2seq.network import Dropout, Network, Parameters
 from regard.seq2seq.text import PAD
@@ -204,10 +206,23 @@ def train(
     >>> [step.best for step in train(network, pairs, pairs, Recipe(epochs=2, warm_up=1), rng)]
     [True, True]
     """
+    with one_blas_thread() as alone, ThreadPoolExecutor(1, "regard") as other:
+        yield from _train(
+            network, pairs, valid, recipe, rng, _Halves(network, recipe, other if alone else None)
+        )
+
+
+def _train(
+    network: Network,
+    pairs: Sequence[Numbered],
+    valid: Sequence[Numbered],
+    recipe: Recipe,
+    rng: np.random.Generator,
+    halves: _Halves,
+) -> Iterator[Step]:
     flat = network.parameters.flat
     best = _Best(flat)
     adam = Adam(flat)
-    gradient = Parameters(network.sizes.shapes(), np.zeros_like(flat))
     per_epoch = len(batches(pairs, recipe.batch, np.random.default_rng(0)))
     total, start = recipe.epochs * per_epoch, time.monotonic()
     number, passed = 0, 0.0
@@ -216,8 +231,8 @@ def train(
             number += 1
             if recipe.minutes is not None:
                 passed = min((time.monotonic() - start) / (60 * recipe.minutes), 1.0)
-            loss = _step(network, batch, recipe, rng, gradient)
-            length = adam.step(gradient.flat, recipe.rate_at(number, total, passed))
+            loss, gradient = halves(batch, rng)
+            length = adam.step(gradient, recipe.rate_at(number, total, passed))
             if not np.isfinite(loss + length):
                 best.restore()
                 raise Diverged(f"the loss is not finite any more: {loss} at step {number}")
@@ -233,15 +248,46 @@ def train(
     best.restore()
 
 
-def _step(
-    network: Network, batch: tuple[Ids, Ids], recipe: Recipe, rng: np.random.Generator, gradient: Parameters
-) -> float:
-    """Write the gradient of a batch's loss into `gradient`, and return the loss."""
-    with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
-        loss, pullback = network.loss(*batch, dropout=recipe.dropout, rng=rng, smoothing=recipe.smoothing)
-        for name, part in pullback().items():
-            gradient[name][...] = part
-    return loss
+class _Halves:
+    """The gradient of a batch, as the sum over its two halves: each has a thread where BLAS keeps to one.
+
+    The halves are the same with one thread or two, so the result is, to the bit.
+    """
+
+    def __init__(self, network: Network, recipe: Recipe, other: Executor | None) -> None:
+        self.network, self.recipe, self.other = network, recipe, other
+        shapes, flat = network.sizes.shapes(), network.parameters.flat
+        self.gradients = [Parameters(shapes, np.zeros_like(flat)) for _ in range(2)]
+
+    def __call__(self, batch: tuple[Ids, Ids], rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
+        """Return the loss for each word and its gradient, which the next call writes over."""
+        source, target = batch
+        words = int((target[1:] != PAD).sum())
+        parts = [
+            (source[:, half::2], target[:, half::2], np.random.default_rng(rng.integers(2**63)), words)
+            for half in range(2)
+        ]
+        if source.shape[1] == 1:
+            return self._half(0, *parts[0]), self.gradients[0].flat
+        if self.other is None:
+            losses = [self._half(half, *part) for half, part in enumerate(parts)]
+        else:
+            waiting = self.other.submit(self._half, 1, *parts[1])
+            losses = [self._half(0, *parts[0]), waiting.result()]
+        total = self.gradients[0].flat
+        total += self.gradients[1].flat
+        return sum(losses), total
+
+    def _half(self, half: int, source: Ids, target: Ids, rng: np.random.Generator, words: int) -> float:
+        """Write a half's gradient, and return its share of the loss."""
+        share = int((target[1:] != PAD).sum()) / words
+        with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
+            loss, pullback = self.network.loss(
+                source, target, dropout=self.recipe.dropout, rng=rng, smoothing=self.recipe.smoothing
+            )
+            for name, part in pullback(share).items():
+                self.gradients[half][name][...] = part
+        return loss * share
 
 
 def mean_loss(network: Network, pairs: Sequence[Numbered]) -> float:
