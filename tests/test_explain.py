@@ -210,6 +210,7 @@ def test_the_row_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     assert "word 3, term by term" in explain(capsys, "--row", "3")
 
 
+@pytest.mark.slow
 def test_the_picture_is_written(arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     explain(capsys, "long.npz", "--png", "weights.png")

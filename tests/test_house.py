@@ -22,7 +22,18 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "regard"
 
 FLOORS = [
-    *("_check", "_threads", "_layout", "scores", "weights", "mask", "position", "_problem", "context", "kernels"),
+    *(
+        "_check",
+        "_threads",
+        "_layout",
+        "scores",
+        "weights",
+        "mask",
+        "position",
+        "_problem",
+        "context",
+        "kernels",
+    ),
     *("attention", "cache", "nn", "seq2seq", "models", "estimators", "scale", "show", "cli"),
 ]
 # Tighter than the order: the kernels don't borrow from the definition; what shows doesn't know the models.
@@ -525,6 +536,7 @@ def test_law_12_nor_does_any_module(name: str) -> None:
     assert changed_by(f"import {name}") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "seen"),
     [

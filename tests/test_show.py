@@ -295,6 +295,7 @@ def test_matrices_name_their_shapes() -> None:
 # pictures
 
 
+@pytest.mark.slow
 def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -323,6 +324,7 @@ def test_a_picture_goes_where_it_is_asked_to() -> None:
     assert heatmap([[1.0]], ax=axes) is axes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
     tmp_path: Path, kind: str, start: bytes
@@ -361,6 +363,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
     assert any(need.startswith("matplotlib") for need in project["project"]["optional-dependencies"]["cli"])
 
 
+@pytest.mark.slow
 def test_letters_that_no_font_has_become_boxes_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figure import heatmap, save_heatmap

@@ -59,7 +59,7 @@ class Seq2Seq:
     attention : bool
         False for the same model without attention: its decoder sees only where the encoder ended.
     epochs : int, optional
-        How often each pair is seen; by default 7, or more if there are few pairs.
+        How often each pair is seen; by default 8, or more if there are few pairs.
     minutes : float, optional
         The longest time to train.
     max_tokens : int

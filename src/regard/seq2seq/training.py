@@ -21,6 +21,7 @@ __all__ = ["Diverged", "Numbered", "Recipe", "Step", "batches", "train"]
 Ids = NDArray[np.int64]
 Numbered = tuple[list[int], list[int]]  # source with END; target from START to END
 
+_WORTH_HALVING = 32  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
 
 
@@ -50,7 +51,7 @@ class Recipe:
         Stop after this time; the rate reaches 0 then.
     """
 
-    epochs: int = 7
+    epochs: int = 8
     batch: int = 64
     rate: float = 5e-3
     warm_up: int = 150
@@ -83,7 +84,7 @@ class Recipe:
         Examples
         --------
         >>> Recipe.for_pairs(20_000).epochs, Recipe.for_pairs(500).batch
-        (7, 16)
+        (8, 16)
         """
         batch = 64 if count >= 5000 else 32 if count >= 1000 else 16
         steps = max(count // batch, 1)
@@ -263,19 +264,24 @@ class _Halves:
         """Return the loss for each word and its gradient, which the next call writes over."""
         source, target = batch
         words = int((target[1:] != PAD).sum())
+        count = 2 if source.shape[1] >= _WORTH_HALVING else 1
         parts = [
-            (source[:, half::2], target[:, half::2], np.random.default_rng(rng.integers(2**63)), words)
-            for half in range(2)
+            (
+                source[:, half::count],
+                target[:, half::count],
+                np.random.default_rng(rng.integers(2**63)),
+                words,
+            )
+            for half in range(count)
         ]
-        if source.shape[1] == 1:
-            return self._half(0, *parts[0]), self.gradients[0].flat
-        if self.other is None:
+        if count == 1 or self.other is None:
             losses = [self._half(half, *part) for half, part in enumerate(parts)]
         else:
             waiting = self.other.submit(self._half, 1, *parts[1])
             losses = [self._half(0, *parts[0]), waiting.result()]
         total = self.gradients[0].flat
-        total += self.gradients[1].flat
+        if count == 2:
+            total += self.gradients[1].flat
         return sum(losses), total
 
     def _half(self, half: int, source: Ids, target: Ids, rng: np.random.Generator, words: int) -> float:

@@ -103,7 +103,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
         "--epochs",
         type=_whole,
         metavar="N",
-        help="how often each pair is seen (default 7; more if there are few)",
+        help="how often each pair is seen (default 8; more if there are few)",
     )
     add("--minutes", type=_positive, metavar="X", help="train no longer than this")
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate (default 0.005)")
