@@ -127,9 +127,8 @@ def test_adam_is_the_formula() -> None:
     parameters = np.array([1.0, -2.0])
     adam = nn.Adam(parameters, beta1=0.5, beta2=0.75, epsilon=0.0, clip=10.0)
     adam.step(np.array([2.0, 4.0]), 0.1)
-    np.testing.assert_allclose(
-        parameters, [0.9, -2.1], rtol=1e-12
-    )  # the first step is of length `rate` everywhere
+    # the first step is of length `rate` everywhere
+    np.testing.assert_allclose(parameters, [0.9, -2.1], rtol=1e-12)
     adam.step(np.array([0.0, 4.0]), 0.1)
     # m = 0.5 * 1 + 0 = 0.5, / 0.75; v = 0.75 * 1 + 0 = 0.75, / (1 - 0.75^2)
     np.testing.assert_allclose(parameters[0], 0.9 - 0.1 * (0.5 / 0.75) / np.sqrt(0.75 / 0.4375), rtol=1e-12)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 if the input is wrong (one line on standard error says why); 130 if the user interrupts; 141 if the
+        0; 2 if the input is wrong (one line on standard error says why) or there is none (it shows the help); 130 if the user interrupts; 141 if the
         reader of the output has gone.
 
     Examples
@@ -85,6 +85,9 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         description="Attention for NumPy: see it, train with it, translate with it.",
         allow_abbrev=False,
     )
+    # The package is there already: no import, and no word of the floor above.
+    version = pkgutil.resolve_name("regard:__version__")
+    parser.add_argument("--version", action="version", version=f"regard {version}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     module = None
     for name, (place, summary) in VERBS.items():
@@ -93,6 +96,9 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         if name == verb:
             module = pkgutil.resolve_name(place)
             module.add_arguments(own)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        raise SystemExit(2)
     return module, parser.parse_args(arguments)
 
 

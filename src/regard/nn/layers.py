@@ -82,9 +82,8 @@ def linear(
     >>> y, [gradient.tolist() for gradient in pullback(np.ones((1, 1)))]
     (array([[11.5]]), [[[3.0, 4.0]], [[1.0], [2.0]], [1.0]])
     """
-    rows = x.reshape(
-        math.prod(x.shape[:-1]), x.shape[-1]
-    )  # (rows, d): one product for all leading dimensions
+    # (rows, d): one product for all leading dimensions
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     y = rows @ weight  # (rows, e)
     if bias is not None:
         y += bias

@@ -187,9 +187,8 @@ class _Looks:
         """Return what a state (B, D) sees: (B, C)."""
         if self.score is None:
             return self.encoded.final
-        queries = (
-            state @ self.p["query_weight"]
-        )  # (B, A), projected here, so that its gradient is one product
+        # (B, A), projected here, so that its gradient is one product
+        queries = state @ self.p["query_weight"]
         context, pull = attention_vjp(
             queries[:, None], self.encoded.keys, self.encoded.values, score=self.score
         )
@@ -234,9 +233,8 @@ class Steps:
 
     def __init__(self, p: Mapping[str, Array], encoded: Encoded) -> None:
         self.p, self.encoded = p, encoded
-        self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[
-            0
-        ]  # (V, 3D), once for all
+        # (V, 3D), once for all
+        self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[0]
         self.score = scores.additive(None, None, p["attention_vector"]) if has_attention(p) else None
 
     def __call__(self, words: NDArray[np.int64], states: Array) -> tuple[Array, Array, Array]:

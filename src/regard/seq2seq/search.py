@@ -145,9 +145,8 @@ class _Beam:
         self.words: list[Ids] = []  # (B, k) each: word and parent of the beginnings kept at each step
         self.parents: list[Ids] = []
         self.looks: list[Array] = []  # (B, k, T) each: where the beginnings before the step looked
-        self.done: list[list[tuple[float, int, int]]] = [
-            [] for _ in range(batch)
-        ]  # (score, step of END, parent)
+        # (score, step of END, parent) each
+        self.done: list[list[tuple[float, int, int]]] = [[] for _ in range(batch)]
 
     def goes_on(self) -> bool:
         """Say whether a sentence can still get better."""

@@ -199,6 +199,7 @@ def run(args: argparse.Namespace) -> int:
         score=args.score,
         normalize=args.normalize,
         scale=args.scale,
+        softcap=args.softcap,
         row=args.row - 1,
         query_words=query_words,
         key_words=key_words,
@@ -216,7 +217,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
     """Words times weights, given or drawn, as in a first lesson on attention."""
-    words = parse_matrix(args.words or _WORDS, "words")
+    words = parse_matrix(_WORDS if args.words is None else args.words, "words")
     if words.ndim != 2:
         raise ValueError(f"words must be an (n, d) array: they are {words.shape}")
     given = {name: getattr(args, name) for name in _WEIGHTS}
@@ -281,7 +282,7 @@ def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
     return attend(
         *arrays,
         score=_score(args),
-        mask=_mask(args),
+        mask=_mask(args, arrays[0].shape[-2], arrays[1].shape[-2]),
         scale=args.scale,
         softcap=args.softcap,
         normalize=args.normalize,
@@ -302,18 +303,24 @@ def _score(args: argparse.Namespace) -> ScoreLike:
     known = inspect.signature(make).parameters
     arrays = read_named(args.score_arrays)
     needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
-    if not set(needed) <= set(arrays) <= set(known):
-        found = ", ".join(arrays) or "nothing"
-        raise ValueError(
-            f"{args.score_arrays} must hold {', '.join(known)} for --score {args.score}: it holds {found}"
-        )
+    found = ", ".join(arrays)
+    told = ""
+    if not set(needed) <= set(arrays):
+        told = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {found}' if found else 'nothing'}"
+    elif not set(arrays) <= set(known):
+        told = f"hold only {', '.join(known)} for --score {args.score}: it holds {found}"
+    if told:
+        raise ValueError(f"{args.score_arrays} must {told}")
     return cast(ScoreLike, make(**arrays))
 
 
-def _mask(args: argparse.Namespace) -> Mask | NDArray[Any] | None:
+def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | NDArray[Any] | None:
     """Who may see whom: all that was asked for at once."""
     if args.align and not (args.causal or args.window):
         raise ValueError("--align goes with --causal or --window")
+    if (args.causal or args.window) and args.align is None and n != m:
+        which = "--causal" if args.causal else "--window"
+        raise ValueError(f"{which} needs --align start or --align end where n != m: {n} and {m}")
     masks: list[Mask] = []
     if args.causal:
         masks.append(mask.causal(args.align))
@@ -366,6 +373,7 @@ def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[s
         text = args.labels if own is None else own
         names = [f"{kind} {i + 1}" for i in range(count)] if text is None else text.split()
         if len(names) != count:
-            raise ValueError(f"labels must name each {kind}: {len(names)} labels for {count}")
+            given = "1 label" if len(names) == 1 else f"{len(names)} labels"
+            raise ValueError(f"labels must name each {kind}: {given} for {count}")
         named.append(names)
     return named[0], named[1]

@@ -58,7 +58,8 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     for queries, keys, values in _TRIPLES:
         if {queries, keys, values} <= named.keys():
             return named[queries], named[keys], named[values]
-    found = ", ".join(_members(path)) or "nothing"
+    members = ", ".join(_members(path))
+    found = f"only {members}" if members else "nothing"
     raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {found}")
 
 
@@ -236,7 +237,7 @@ def _matrix(lines: Sequence[str], name: str, unit: str = "line") -> NDArray[Any]
             raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {found}")
         rows.append(row)
     if not rows:
-        raise ValueError(f"{name} holds no numbers")
+        raise ValueError(f"there are no numbers in {name}")
     matrix = np.array(rows, dtype=np.float64)
     whole = np.all(np.isfinite(matrix)) and np.all(matrix == np.rint(matrix)) and np.abs(matrix).max() < 2**53
     return matrix.astype(np.int64) if whole else matrix

@@ -46,6 +46,7 @@ def story(
     score: str = "scaled_dot",
     normalize: str = "softmax",
     scale: float | None = None,
+    softcap: float | None = None,
     row: int = 0,
     query_words: Sequence[str] | None = None,
     key_words: Sequence[str] | None = None,
@@ -65,6 +66,8 @@ def story(
         The names of the score function and of step two, for the words.
     scale
         What the scores were multiplied by, if it was given.
+    softcap
+        What the logits were squashed to with tanh, if anything.
     row
         The query told term by term, from 0.
     query_words, key_words
@@ -109,7 +112,7 @@ def story(
     )
     paragraphs = [
         *_scores(page, attention, arrays, score, row),
-        *_weights(page, attention, _scale_words(score, scale, arrays[0].shape[1]), normalize),
+        *_weights(page, attention, _logit_words(score, scale, softcap, arrays[0].shape[1]), normalize),
         *_context(page, attention),
         *_row(page, attention, arrays[2], normalize, row),
     ]
@@ -175,33 +178,38 @@ def _term(number: str) -> str:
     return f"({number})" if number.startswith("-") else number
 
 
-def _scale_words(score: str, scale: float | None, d: int) -> str:
+def _logit_words(score: str, scale: float | None, softcap: float | None, d: int) -> str:
+    scaled, equal = "score", ""
     if scale is not None:
-        return f"logit = score * {scale:g}"
-    if score == "scaled_dot" and d > 0:
-        return f"logit = score / sqrt({d}) = score * {1 / math.sqrt(d):.5f}"
-    return "logit = score"
+        scaled = f"score * {scale:g}"
+    elif score == "scaled_dot" and d > 0:
+        scaled, equal = f"score / sqrt({d})", f" = score * {1 / math.sqrt(d):.5f}"
+    if softcap is None:
+        return f"logit = {scaled}{equal}"
+    return (
+        f"logit = {softcap:g} * tanh({scaled} / {softcap:g}), which caps it at -{softcap:g} and {softcap:g}"
+    )
 
 
-def _weights(page: _Page, attention: Attention, scaled: str, normalize: str) -> list[str]:
+def _weights(page: _Page, attention: Attention, logit: str, normalize: str) -> list[str]:
+    seen = ~np.isneginf(attention.logits)
+    if not seen.all():
+        logit += '; minus infinity where the mask lets the query not see the key, drawn as "-"'
     told = [
         "Step 2. Weights: how much of its attention does each query give to each key?",
-        f"{scaled}\n{_STEP_TWO.get(normalize, normalize)}",
-        # Minus infinity is drawn as a dash: a weight of what is not seen.
-        page.numbers(
-            np.where(np.isneginf(attention.logits), -np.inf, attention.weights), page.keys, shades=True
-        ),
+        f"{logit}\n{_STEP_TWO.get(normalize, normalize)}",
+        page.numbers(np.where(seen, attention.weights, -np.inf), page.keys, shades=True),
     ]
     sentences = [
-        _sentence(page.queries[i], page.keys, weights)
-        for i, weights in enumerate(attention.weights[:_MOST_SENTENCES])
+        _sentence(page.queries[i], page.keys, attention.weights[i], seen[i])
+        for i in range(min(len(attention.weights), _MOST_SENTENCES))
     ]
     if len(attention.weights) > _MOST_SENTENCES:
         sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
     return [*told, "\n".join(sentences)]
 
 
-def _sentence(query: str, keys: list[str], weights: NDArray[Any]) -> str:
+def _sentence(query: str, keys: list[str], weights: NDArray[Any], seen: NDArray[np.bool_]) -> str:
     """Say in words what one query looks at: its best keys until 90 % of the weight is told, at most three."""
     if np.isnan(weights).any():
         return f"{query}: not a number"
@@ -216,10 +224,15 @@ def _sentence(query: str, keys: list[str], weights: NDArray[Any]) -> str:
             break
         told.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
         rest -= float(weights[j])
-    others = order[len(told) :]
+    others = [j for j in order[len(told) :] if seen[j]]
     if len(others) == 1:
         told.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
-    last = f"; the other {len(others)} share {100 * max(rest, 0.0):.1f} %" if len(others) > 1 else ""
+    last = ""
+    if len(others) > 1:
+        which = f"other {len(others)}" if seen.all() else f"other {len(others)} that it sees"
+        last = f"; the {which} share {100 * max(rest, 0.0):.1f} %"
+    elif not seen.all():
+        last = "; it sees no other"
     return f"{query} looks at {', '.join(told)}{last}"
 
 
@@ -250,7 +263,8 @@ def _row(page: _Page, attention: Attention, values: NDArray[Any], normalize: str
     if normalize == "softmax":
         told.append("exp = exp(logit - the row's largest logit)")
     if shown < len(terms):
-        told.append(f"{shown} of the {len(terms)} numbers of each value are shown")
+        verb = "is" if shown == 1 else "are"
+        told.append(f"{shown} of the {len(terms)} numbers of each value {verb} shown")
     return told
 
 
