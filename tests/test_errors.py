@@ -265,7 +265,8 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "lengths shape": (
         lambda: {"mask": mask.lengths([1, 2, 3])},
         ValueError,
-        "keys of lengths must broadcast to (...) = (2,). Got shape (3,) instead.",
+        "keys of lengths must broadcast to (...) = (2,). Got shape (3,) instead.\n"
+        "  hint: one for each sentence of (batch, heads, ...) has shape (batch, 1)",
     ),
     "documents of queries": (
         lambda: {"mask": mask.documents([0, 0, 0], [0] * 7)},
@@ -372,6 +373,59 @@ def test_step_two(name: str, door: str) -> None:
 # ---- everything else: one call, one text -------------------------------------------------------------------------
 
 CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "masked array": (
+        lambda: regard.attend(np.ma.masked_equal(Q, 1.0), K, V),
+        TypeError,
+        "queries must be a plain array. Got a masked array instead.\n"
+        "  hint: fill it, and say with mask= who may see whom",
+    ),
+    "no queries": (
+        lambda: regard.attend(None, K, V),  # type: ignore[arg-type]
+        TypeError,
+        "queries must hold real numbers. Got NoneType instead.",
+    ),
+    "a number in quotes": (
+        lambda: regard.attend(Q, K, V, scale="2"),  # type: ignore[arg-type]
+        TypeError,
+        "scale must be a number. Got '2' instead.",
+    ),
+    "scale beyond float32": (
+        lambda: regard.attend(*(x.astype(np.float32) for x in (Q, K, V)), scale=1e39),
+        ValueError,
+        "scale must be a number that float32 can hold. Got 1e+39 instead.",
+    ),
+    "softcap below float32": (
+        lambda: regard.attend(*(x.astype(np.float32) for x in (Q, K, V)), softcap=1e-46),
+        ValueError,
+        "softcap must be a number that float32 can hold. Got 1e-46 instead.",
+    ),
+    "masks joined by and": (
+        lambda: mask.causal() and mask.window(1, 1),
+        TypeError,
+        "masks must be composed with & | ~.\n  hint: not with and, or, not: a mask is neither true nor false",
+    ),
+    "mask by name": (
+        lambda: regard.attend(Q, K, V, mask="causal"),  # type: ignore[arg-type]
+        TypeError,
+        "mask must be bool or a regard.mask object. Got 'causal' instead.\n  hint: mask.causal()",
+    ),
+    "ragged mask": (
+        lambda: regard.attend(Q, K, V, mask=[[True], [True, False]]),
+        ValueError,
+        "mask must be an array of numbers; its rows have different lengths.\n  hint: pad the rows; use a mask",
+    ),
+    "bias that is a mask": (
+        lambda: regard.attend(Q, Q, Q, bias=mask.causal()),  # type: ignore[arg-type]
+        TypeError,
+        "bias must hold numbers or be made by position.alibi or position.t5_buckets."
+        + with_shapes(Q, Q, Q)
+        + "\n  hint: a bias object is made first: position.alibi(heads); a mask goes into mask=",
+    ),
+    "merge of what does not fit itself": (
+        lambda: regard.merge(regard.Partial(o(4, 2), o(3))),
+        ValueError,
+        "context and lse of a part must be (..., n, e) and (..., n): (4, 2) and (3,)",
+    ),
     "kernel": (
         lambda: regard.attention(Q, K, V, kernel="blockd"),
         ValueError,
@@ -431,7 +485,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "merge arrays": (
         lambda: regard.merge(1),  # type: ignore[arg-type]
         TypeError,
-        "merge takes Partial objects. Got int instead.\n  hint: regard.partial(...)",
+        "merge takes Partial objects. Got int instead.\n  hint: merge(*parts)",
     ),
     "merge shapes": (
         lambda: regard.merge(regard.partial(Q, K, V), regard.partial(Q[:1], K[:1], V[:1])),

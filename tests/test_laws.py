@@ -920,3 +920,146 @@ def test_law_13_a_nan_in_a_part_of_no_weight_reaches_the_whole_as_it_does_withou
     assert np.isnan(regard.attention(q, k, v, score="dot")).all()
     parts = [regard.partial(q, k[j : j + 1], v[j : j + 1], score="dot") for j in range(2)]
     assert np.isnan(regard.merge(*parts).context).all()
+
+
+# ---- what once was wrong -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", ["sparsemax", "entmax15"])
+@pytest.mark.parametrize("large", [1e3, 1e5, 1e9])
+def test_law_1_large_logits_leave_the_threshold_its_digits(normalize: str, large: float) -> None:
+    """All keys score the same, so each of 400 gets 1/400 of the weight, however large the score is."""
+    q, k = np.full((1, 1), large, np.float32), np.ones((400, 1), np.float32)
+    v = np.arange(400, dtype=np.float32)[:, None]
+    found = regard.attention(q, k, v, score="dot", normalize=normalize)
+    np.testing.assert_allclose(found, [[199.5]], rtol=1e-5)
+
+
+def test_large_logits_leave_softmax_gradients_their_digits() -> None:
+    """The same for the weights that the backward pass computes again from the saved sum."""
+    q, k, v = np.full((1, 1), 1e4, np.float32), np.ones((3, 1), np.float32), np.eye(3, dtype=np.float32)
+    _, pullback = regard.attention_vjp(q, k, v, score="dot")
+    np.testing.assert_allclose(pullback(np.ones((1, 3))).values, np.full((3, 3), 1 / 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", ["sparsemax", "entmax15"])
+def test_many_hidden_small_logits_do_not_drown_the_sum(normalize: str) -> None:
+    logits = np.r_[0, np.full(100_000, -10_000.3)].astype(np.float32)
+    np.testing.assert_array_equal(regard.weights.NAMED[normalize](logits), np.eye(1, 100_001)[0])
+
+
+def test_law_1_a_class_derived_from_a_score_is_a_function_of_its_own() -> None:
+    class Double(regard.scores.dot):
+        def __call__(self, queries: Any, keys: Any) -> Any:
+            return 2 * super().__call__(queries, keys)
+
+    q, k, v = (np.random.default_rng(i).standard_normal((5, 4)) for i in range(3))
+    expected = regard.attend(q, k, v, score="dot", scale=2.0).context
+    np.testing.assert_allclose(regard.attend(q, k, v, score=Double()).context, expected, rtol=1e-12)
+    np.testing.assert_allclose(regard.attention(q, k, v, score=Double()), expected, rtol=1e-12)
+    with pytest.raises(TypeError, match="score must have a method vjp"):
+        regard.attention_vjp(q, k, v, score=Double())
+
+
+class HidesTheLast:
+    """A score that hides a key by itself."""
+
+    def __call__(self, queries: Any, keys: Any) -> Any:
+        scores = queries @ keys.swapaxes(-1, -2)
+        return np.where(np.arange(scores.shape[-1]) == scores.shape[-1] - 1, -np.inf, scores)
+
+    def vjp(self, queries: Any, keys: Any) -> Any:
+        return self(queries, keys), lambda d: (d @ keys, d.swapaxes(-1, -2) @ queries)
+
+
+@pytest.mark.parametrize("n", [15, 16, 32])
+def test_law_2_a_score_of_minus_infinity_hides_in_gradients_too(n: int) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((n, 3)), rng.standard_normal((5, 3)), rng.standard_normal((5, 2))
+    v[-1] = np.nan
+    context, pullback = regard.attention_vjp(q, k, v, score=HidesTheLast())
+    expected, clean = regard.attention_vjp(q, k[:-1], v[:-1], score="dot")
+    np.testing.assert_allclose(context, expected, rtol=1e-12)
+    found, wanted = pullback(np.ones_like(context)), clean(np.ones_like(context))
+    np.testing.assert_allclose(found.queries, wanted.queries, atol=1e-12)
+    np.testing.assert_allclose(found.keys, np.r_[wanted.keys, np.zeros((1, 3))], atol=1e-12)
+
+
+def test_law_2_a_masked_key_infinitely_far_leaves_the_width_its_gradient() -> None:
+    q, k, v = (
+        np.zeros((1, 1), np.float32),
+        np.array([[1], [2], [1e20]], np.float32),
+        np.eye(3, dtype=np.float32),
+    )
+    options = {"score": regard.scores.gaussian(2.0), "mask": [[True, True, False]]}
+    _, pullback = regard.attention_vjp(q, k, v, **options)
+    _, without = regard.attention_vjp(q, k[:2], v[:2], score=regard.scores.gaussian(2.0))
+    found = pullback([[1.0, 0.0, 0.0]]).score["width"]
+    np.testing.assert_allclose(found, without([[1.0, 0.0, 0.0]]).score["width"], rtol=1e-6)
+
+
+def test_law_1_the_cosine_of_huge_vectors() -> None:
+    q, k = np.full((1, 4), 1.5e308), np.array([[1.0] * 4, [1.0, -1.0, 1.0, -1.0]])
+    expected = [[math.e / (math.e + 1), 1 / (math.e + 1)]]
+    np.testing.assert_allclose(regard.attention(q, k, np.eye(2), score="cosine"), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (4, 3)])
+def test_law_1_a_sharpness_for_each_query_head_of_grouped_heads(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((4, 3, 5)), rng.standard_normal((2, 6, 5)), rng.standard_normal((2, 6, 2))
+    score = regard.scores.cosine(rng.uniform(0.5, 2, shape))
+    expected = regard.attend(q, np.repeat(k, 2, 0), np.repeat(v, 2, 0), score=score).context
+    np.testing.assert_allclose(regard.attend(q, k, v, score=score).context, expected, rtol=1e-12)
+    np.testing.assert_allclose(regard.attention(q, k, v, score=score), expected, rtol=1e-12)
+
+
+def test_law_7_the_widest_of_three_dtypes_decides() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    q, k, v = np.ones((1, 2), np.float16), np.ones((3, 2), ml_dtypes.bfloat16), np.ones((3, 1), np.float64)
+    assert regard.attention(q, k, v).dtype == np.float64
+    assert regard.attention(q, k, k).dtype == np.float32
+
+
+def test_law_8_a_score_function_cannot_write_to_the_inputs() -> None:
+    def vandal(queries: Any, keys: Any) -> Any:
+        queries *= 2
+        return queries @ keys.swapaxes(-1, -2)
+
+    x = np.eye(3)
+    for door in (regard.attend, regard.attention):
+        with pytest.raises(ValueError, match="read-only"):
+            door(x, x, x, score=vandal)
+    np.testing.assert_array_equal(x, np.eye(3))
+
+
+@pytest.mark.parametrize(
+    "score",
+    [regard.scores.gaussian(), regard.scores.additive(None, None, np.zeros(0))],
+    ids=["gaussian", "additive"],
+)
+def test_law_8_nothing_to_compare_is_fine(score: Any) -> None:
+    q, k, v = np.zeros((2, 0)), np.zeros((3, 0)), np.arange(3.0)[:, None]
+    context, pullback = regard.attention_vjp(q, k, v, score=score)
+    np.testing.assert_allclose(context, [[1.0], [1.0]])
+    assert pullback(context).keys.shape == (3, 0)
+
+
+def test_law_10_a_wrong_pullback_of_the_user_is_told() -> None:
+    class Wrong(HidesTheLast):
+        def vjp(self, queries: Any, keys: Any) -> Any:
+            return self(queries, keys), lambda d: (d.sum(-1, keepdims=True), d.swapaxes(-1, -2) @ queries)
+
+    context, pullback = regard.attention_vjp(np.eye(4, 2), np.eye(3, 2), np.eye(3), score=Wrong())
+    with pytest.raises(ValueError, match="dqueries must have shape") as error:
+        pullback(context)
+    assert str(error.value) == "dqueries must have shape (1, 4, 2). Got shape (1, 4, 1) instead."
+
+
+def test_records_may_be_nested() -> None:
+    x = np.eye(2)
+    with regard.record() as outer:
+        with regard.record() as inner:
+            regard.attention(x, x, x)
+        regard.attend(x, x, x)
+    assert (len(outer), len(inner)) == (2, 1)

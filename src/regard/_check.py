@@ -61,15 +61,24 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.name in ("float16", "bfloat16")
 
 
+def as_array(name: str, value: ArrayLike) -> Array:
+    """Return the argument as an array; a masked one would lose its mask without a word."""
+    if isinstance(value, np.ma.MaskedArray):
+        hint = "fill it, and say with mask= who may see whom"
+        fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
+    try:
+        return np.asarray(value)
+    except ValueError:
+        hint = "pad the rows; use a mask"
+        fail(f"{name} must be an array of numbers; its rows have different lengths.", hint=hint)
+
+
 def numeric(name: str, value: ArrayLike) -> Array:
     """Return the argument as an array of real numbers that regard computes with."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        fail(
-            f"{name} must be an array of numbers; its rows have different lengths.",
-            hint="pad the rows; use a mask",
-        )
+    array = as_array(name, value)
+    if array.dtype == object:
+        got = type(value).__name__ if not array.ndim else "dtype object"
+        fail(f"{name} must hold real numbers. Got {got} instead.", kind=TypeError)
     if array.dtype.kind not in "biuf" and not is_half(array.dtype):
         hint = "attention is defined here for real numbers" if array.dtype.kind == "c" else ""
         fail(f"{name} must hold real numbers. Got dtype {array.dtype} instead.", hint=hint, kind=TypeError)
@@ -114,9 +123,12 @@ def same_size(arrays: dict[str, Array], left: int, right: int, hint: str) -> Non
 
 def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """Return (dtype to compute in, dtype to give back): law 7."""
+    kinds = [np.dtype(np.float32) if is_half(a.dtype) else a.dtype for a in arrays]
+    if len({a.dtype.name for a in arrays if is_half(a.dtype)}) < 2:
+        kinds = [a.dtype for a in arrays]
     try:
-        result = np.result_type(*(a.dtype for a in arrays))
-    except TypeError:  # two half types that have no common half type
+        result = np.result_type(*kinds)
+    except TypeError:  # bfloat16 beside integers that have no common type with it
         result = np.dtype(np.float32)
     if is_half(result):
         return np.dtype(np.float32), result
@@ -129,14 +141,24 @@ def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
 def number(name: str, value: Any, *, positive: bool = False) -> float:
     """Return a finite Python float."""
     try:
-        result = float(value)
+        result = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError):
+        result = math.nan
+    if math.isnan(result) and not isinstance(value, float | np.floating):
         fail(f"{name} must be a number. Got {value!r} instead.", kind=TypeError)
     if not math.isfinite(result):
         fail(f"{name} must be finite. Got {result!r} instead.")
     if positive and result <= 0:
         fail(f"{name} must be greater than 0. Got {result!r} instead.")
     return result
+
+
+def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bool = False) -> float:
+    """Return a number if the dtype that is computed in can hold it."""
+    limits = np.finfo(dtype)
+    if abs(value) > float(limits.max) or (positive and value < float(limits.tiny)):
+        fail(f"{name} must be a number that {dtype} can hold. Got {value!r} instead.")
+    return value
 
 
 def whole(name: str, value: Any, least: int = 0) -> int:
@@ -152,7 +174,7 @@ def whole(name: str, value: Any, least: int = 0) -> int:
 
 def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
     """Return an int64 array from whole numbers."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
         fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
     if least is not None and array.size and int(array.min()) < least:

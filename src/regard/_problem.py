@@ -60,8 +60,10 @@ def prepare(
     compute, result = _check.dtypes(q, k, v)
     if scale is None:
         scale = scorer.scale(q.shape[-1]) if isinstance(scorer, Score) else 1.0
-    scale = _check.number("scale", scale)
-    softcap = None if softcap is None else _check.number("softcap", softcap, positive=True)
+    scale = _check.representable("scale", _check.number("scale", scale), compute)
+    if softcap is not None:
+        softcap = _check.number("softcap", softcap, positive=True)
+        softcap = _check.representable("softcap", softcap, compute, positive=True)
     who = None if mask is None else as_mask(mask)
     normalize = as_normalize(normalize)
     if isinstance(normalize, local_m):  # a softmax behind a window

@@ -18,7 +18,7 @@ from regard.context import remember
 from regard.kernels import blocked
 from regard.mask import MaskLike
 from regard.position import BiasLike, bind_bias
-from regard.scores import Differentiable, Score, ScoreLike
+from regard.scores import Differentiable, ScoreLike, is_builtin
 from regard.weights import NormalizeLike, local_p
 
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
@@ -197,7 +197,7 @@ def attention_vjp(
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
     _check_kernel(kernel, threads)
-    if not isinstance(problem.score, (Score, Differentiable)):
+    if not (is_builtin(problem.score) or isinstance(problem.score, Differentiable)):
         _check.fail(
             "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
             hint="see regard.scores.Differentiable",
@@ -258,7 +258,7 @@ def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]
     return {"positions": np.asarray(full.sum(axis=stretched, keepdims=True)).reshape(shape)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partial:
     """The attention over some of the keys, in the form that can be merged with the others'.
 
@@ -333,7 +333,8 @@ def partial(
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax")
     _check_kernel(kernel, threads)
     remember(problem)
-    context, lse = blocked.forward(problem, threads)
+    context, statistic = blocked.forward(problem, threads)
+    lse = statistic.sum(1)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
 
 
@@ -376,10 +377,13 @@ def merge(*parts: Partial) -> Partial:
         if not isinstance(part, Partial):
             _check.fail(
                 f"merge takes Partial objects. Got {type(part).__name__} instead.",
-                hint="regard.partial(...)",
+                hint="merge(*parts)",
                 kind=TypeError,
             )
-        if part.context.shape != parts[0].context.shape or part.lse.shape != parts[0].lse.shape:
+        if np.shape(part.lse) != np.shape(part.context)[:-1]:
+            shapes = f"{np.shape(part.context)} and {np.shape(part.lse)}"
+            _check.fail(f"context and lse of a part must be (..., n, e) and (..., n): {shapes}")
+        if np.shape(part.context) != np.shape(parts[0].context):
             _check.fail(
                 f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}"
             )

@@ -26,7 +26,7 @@ __all__ = ["Attention", "attend", "record"]
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attention:
     """All that one attention computed.
 
@@ -61,7 +61,7 @@ class Attention:
         return f"Attention(weights {self.weights.shape}, context {self.context.shape}, {self.context.dtype})"
 
 
-_recording: ContextVar[list[Attention] | None] = ContextVar("regard_recording", default=None)
+_recording: ContextVar[tuple[list[Attention], ...]] = ContextVar("regard_recording", default=())
 
 
 @contextmanager
@@ -71,7 +71,8 @@ def record() -> Iterator[list[Attention]]:
     Returns
     -------
     context manager giving a list of Attention
-        It grows as attentions are computed; each holds its n x m arrays, computed by the definition.
+        It grows as attentions are computed; each holds its n x m arrays, computed by the definition. Blocks may be
+        nested; a thread started inside one records only what is given to it with ``contextvars.copy_context().run``.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def record() -> Iterator[list[Attention]]:
            [0.33, 0.67]])
     """
     seen: list[Attention] = []
-    token = _recording.set(seen)
+    token = _recording.set((*_recording.get(), seen))
     try:
         yield seen
     finally:
@@ -92,9 +93,14 @@ def record() -> Iterator[list[Attention]]:
 
 def remember(problem: Problem) -> None:
     """Compute and keep the whole attention if a `record` block is open."""
-    seen = _recording.get()
-    if seen is not None:
-        seen.append(define(problem))
+    if _recording.get():
+        keep(define(problem))
+
+
+def keep(attention: Attention) -> None:
+    """Give an attention to all `record` blocks that are open."""
+    for seen in _recording.get():
+        seen.append(attention)
 
 
 def attend(
@@ -169,19 +175,15 @@ def attend(
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
     attention = define(problem)
-    seen = _recording.get()
-    if seen is not None:
-        seen.append(attention)
+    keep(attention)
     return attention
 
 
 def define(p: Problem) -> Attention:
     """The three steps."""
-    queries = p.layout.per_query_head(p.queries.astype(p.compute, copy=False), 2)
-    keys = p.layout.per_key_head(p.keys.astype(p.compute, copy=False))
     values = p.layout.per_key_head(p.values.astype(p.compute, copy=False))
     with np.errstate(all="ignore"):  # a NaN or inf in the input is in the output: that is the message
-        scores = _scores(p, queries, keys)
+        scores = _scores(p)
         logits = _logits(p, scores)
         weight = _weights(p, logits)
         context = _context(weight, values, ~np.isneginf(logits))
@@ -196,12 +198,23 @@ def define(p: Problem) -> Attention:
     )
 
 
-def _scores(p: Problem, queries: Array, keys: Array) -> Array:
+def _scores(p: Problem) -> Array:
     """Step 1."""
-    scores = _check.numeric("score(queries, keys)", p.score(queries, keys))
-    shape = (*p.layout.inner, p.layout.n, p.layout.m)
+    queries, keys = p.queries.astype(p.compute, copy=False), p.keys.astype(p.compute, copy=False)
+    if p.layout.split is not None and keys.ndim > 2 and keys.shape[-3] > 1:
+        keys = np.repeat(keys, p.layout.split[1], axis=-3)  # a score may hold something for each query head
+    scores = _check.numeric("score(queries, keys)", p.score(_read_only(queries), _read_only(keys)))
+    shape = (*p.layout.lead, p.layout.n, p.layout.m)
     _check.broadcast("score(queries, keys)", scores.shape, shape, "(..., n, m)")
-    return np.broadcast_to(scores, shape).astype(p.compute, copy=False)
+    scores = np.broadcast_to(scores, shape).astype(p.compute, copy=False)
+    return scores.reshape(*p.layout.inner, p.layout.n, p.layout.m)
+
+
+def _read_only(x: Array) -> Array:
+    """View an array so that a score function of the user's cannot write to it: law 8."""
+    x = x.view()
+    x.flags.writeable = False
+    return x
 
 
 def _logits(p: Problem, scores: Array) -> Array:

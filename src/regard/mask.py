@@ -21,9 +21,8 @@ __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
 Bools = NDArray[np.bool_]
 Answer: TypeAlias = bool | Bools
-Ask = Callable[
-    [slice, slice, slice], Answer
-]  # (items, queries, keys) -> True, False or (items or 1, queries, keys)
+# (items, queries, keys) -> True, False or (items or 1, queries, keys)
+Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
 
 
@@ -79,6 +78,10 @@ class Mask:
 
     __rand__, __ror__ = __and__, __or__
     __array_ufunc__ = None  # array & mask asks the mask
+
+    def __bool__(self) -> bool:
+        hint = "not with and, or, not: a mask is neither true nor false"
+        _check.fail("masks must be composed with & | ~.", hint=hint, kind=TypeError)
 
     def __invert__(self) -> Mask:
         return Not(self)
@@ -229,10 +232,8 @@ def _band(low: int | None, high: int | None) -> Ask:
     """Answer for i + low <= j <= i + high."""
 
     def ask(items: slice, rows: slice, columns: slice) -> Answer:
-        first, last = (
-            columns.start - rows.stop + 1,
-            columns.stop - 1 - rows.start,
-        )  # smallest and largest j - i
+        # The smallest and the largest j - i of the block.
+        first, last = columns.start - rows.stop + 1, columns.stop - 1 - rows.start
         if (low is None or first >= low) and (high is None or last <= high):
             return True
         if (low is not None and last < low) or (high is not None and first > high):
@@ -286,7 +287,8 @@ class lengths(Mask):
     keys : int or int array broadcasting to (...)
         Number of keys that are real, 0 to m, for each of the leading dimensions.
     queries : int or int array broadcasting to (...), optional
-        Number of queries that are real; the others see nothing.
+        Number of queries that are real; the others see nothing. Both broadcast from the right: one length for each
+        sentence of queries (batch, heads, n, d) has shape (batch, 1).
 
     Returns
     -------
@@ -341,7 +343,8 @@ class lengths(Mask):
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
     """Return one count for every item, checked against the length it counts along."""
-    layout.check(name, counts, (), "(...)")
+    hint = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
+    _check.broadcast(name, counts.shape, layout.lead, "(...)", hint if counts.ndim else "")
     if counts.size and int(counts.max()) > most:
         _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
     return np.broadcast_to(layout.per_query_head(counts, 0), layout.inner).reshape(-1)
@@ -468,7 +471,13 @@ def as_mask(mask: Any) -> Mask:
         return mask
     if isinstance(mask, type) and issubclass(mask, Mask):
         _check.fail(f"mask must be made first: mask.{mask.__name__}(...)", kind=TypeError)
-    array = np.asarray(mask)
+    if isinstance(mask, str):
+        _check.fail(
+            f"mask must be bool or a regard.mask object. Got {mask!r} instead.",
+            hint="mask.causal()",
+            kind=TypeError,
+        )
+    array = _check.as_array("mask", mask)
     if array.dtype != np.bool_:
         _check.fail(
             f"mask must be bool (True = may see) or a regard.mask object. Got dtype {array.dtype} instead.",

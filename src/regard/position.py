@@ -300,7 +300,14 @@ def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> Bo
         return None
     if isinstance(bias, (alibi, t5_buckets)):
         return bias.bind(layout, dtype)
-    array = np.asarray(bias)
+    if isinstance(bias, type) or hasattr(bias, "dense"):
+        hint = "a bias object is made first: position.alibi(heads); a mask goes into mask="
+        _check.fail(
+            "bias must hold numbers or be made by position.alibi or position.t5_buckets.",
+            hint=hint,
+            kind=TypeError,
+        )
+    array = _check.as_array("bias", bias)
     if array.dtype == np.bool_:
         _check.fail(
             "bias must hold numbers that are added to the scores. Got dtype bool instead.",

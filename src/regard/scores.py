@@ -515,6 +515,11 @@ class gaussian(Score):
 NAMED: dict[str, type[Score]] = {"scaled_dot": scaled_dot, "dot": dot, "cosine": cosine}
 
 
+def is_builtin(score: object) -> bool:
+    """Whether this is exactly one of the scores above; a class derived from one is a function of the user's."""
+    return isinstance(score, Score) and type(score).__module__ == __name__
+
+
 def as_score(score: ScoreLike) -> Score | Callable[[Any, Any], Any]:
     """Return the score object for a name, or the function itself."""
     if isinstance(score, str):

@@ -107,7 +107,7 @@ def sparsemax(logits: ArrayLike) -> Array:
     z = _logits(logits)
     falling, rank, blind = _sorted(z)
     with np.errstate(invalid="ignore"):
-        total = np.cumsum(np.where(np.isneginf(falling), 0, falling), axis=-1)
+        total = np.cumsum(np.where(np.isneginf(falling), 0, falling), axis=-1, dtype=np.float64)
         inside = 1 + rank * falling > total
         return _spread(z, _last(inside, (total - 1) / rank), blind, 1)
 
@@ -139,8 +139,8 @@ def entmax15(logits: ArrayLike) -> Array:
     falling, rank, blind = _sorted(z)
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isneginf(falling), 0, falling)
-        mean = np.cumsum(finite, axis=-1) / rank
-        spread = np.cumsum(finite**2, axis=-1) - rank * mean**2
+        mean = np.cumsum(finite, axis=-1, dtype=np.float64) / rank
+        spread = np.cumsum(finite**2, axis=-1, dtype=np.float64) - rank * mean**2
         threshold = mean - np.sqrt(np.maximum((1 - spread) / rank, 0))
         return _spread(z, _last((threshold <= falling) & ~np.isneginf(falling), threshold), blind, 2)
 
@@ -268,7 +268,7 @@ class local_p:
         object.__setattr__(
             self, "positions", positions if positions.dtype.kind == "f" else positions.astype(float)
         )
-        _check.number("width", self.width, positive=True)
+        object.__setattr__(self, "width", _check.number("width", self.width, positive=True))
 
     def distance(self, positions: Array, m: int) -> Array:
         """Return j - p for places p (...) and keys j: (..., m)."""

@@ -136,9 +136,8 @@ class Kernel:
             return None
         places = p.normalize.positions.astype(p.compute)
         places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
-        return np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n)).reshape(
-            -1, p.layout.n
-        )
+        places = np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n))
+        return places.reshape(p.layout.items, p.layout.n)
 
     def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
         """Answer who sees whom in a block."""
@@ -193,7 +192,8 @@ class Kernel:
     def hides(self, rows: slice, lanes: int) -> bool:
         """Whether blocks of these rows can hold pairs that are not seen."""
         return (
-            self.p.ask is not None
+            isinstance(self.pairs, (pairing.Function, pairing.Distances))  # these give -inf of their own
+            or self.p.ask is not None
             or self.near is not None
             or self.p.bias is not None
             or rows.stop - rows.start < lanes
@@ -235,9 +235,12 @@ class Taint:
 
 
 def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
-    """Compute context (items, n, e) and a statistic (items, n): log-sum-exp, threshold or index of the largest."""
+    """Compute context (items, n, e) and two numbers for each row (items, 2, n): what its logits are counted from, and
+    the logarithm of the sum, the threshold or the index of the largest. Kept apart: their sum would round away what
+    the second one says where logits are large.
+    """
     context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
-    statistic = np.full((p.layout.items, p.layout.n), -np.inf, p.compute)
+    statistic = np.full((p.layout.items, 2, p.layout.n), -np.inf, p.compute)
     if not statistic.size or not p.layout.m:
         return context, statistic
     kernel = Kernel(p)
@@ -247,7 +250,7 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     def work(task: tuple[slice, slice]) -> None:
         items, rows = task
         context[items, rows], row = tile(kernel, plan, items, rows)
-        statistic[items, rows] = row[:, 0, : rows.stop - rows.start]
+        statistic[items, :, rows] = row[:, :, : rows.stop - rows.start]
 
     tasks = [
         (items, rows)
@@ -260,7 +263,7 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
 
 
 def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile, block by block: context (items, t, e) and log-sum-exp (items, 1, lanes)."""
+    """Attend for a tile, block by block: context (items, t, e) and statistic (items, 2, lanes)."""
     p = kernel.p
     left = kernel.pairs.left_items.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
@@ -290,18 +293,16 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
             context *= grouped(faded)
             context += _times_values(values, block)
         top = higher
-    lse = np.where(total == 0, -np.inf, np.where(np.isneginf(top), 0, top) + np.log(total))
+    statistic = np.concatenate([np.where(np.isneginf(top), 0, top), np.log(total)], axis=1)
     if context is None:
-        return np.zeros((*left.shape[:2], p.values.shape[-1]), p.compute), lse
+        return np.zeros((*left.shape[:2], p.values.shape[-1]), p.compute), statistic
     context = rows_of(context if taint is None else taint.put(context), left.shape[1])
-    divisor = np.where(total == 0, 1, total)[
-        :, 0, : left.shape[1], None
-    ]  # a row that sees nothing has context 0
-    return context / divisor, lse
+    divisor = np.where(total == 0, 1, total)  # a row that sees nothing has context 0
+    return context / divisor[:, 0, : left.shape[1], None], statistic
 
 
 def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile whose step two needs whole rows: context (items, t, e) and statistic (items, 1, lanes)."""
+    """Attend for a tile whose step two needs whole rows: context (items, t, e) and statistic (items, 2, lanes)."""
     p = kernel.p
     left = kernel.pairs.left_items.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
@@ -341,38 +342,38 @@ def _threshold(strip: Array, power: int) -> Array:
     blind = np.isneginf(largest)
     z = strip / power - np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
-    tolerance = 4 * np.finfo(strip.dtype).eps
     for _ in range(60):
         above = np.maximum(z - t, 0)
-        slope = np.maximum(
-            (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=strip.dtype), 1e-30
-        )
-        step = ((above**power).sum(1, keepdims=True) - 1) / (power * slope)
-        moving = (step > tolerance) & ~blind
+        slope = (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
+        excess = (above**power).sum(1, keepdims=True, dtype=np.float64) - 1
+        step = excess / (power * np.maximum(slope, 1e-30))
+        moving = (step > np.finfo(strip.dtype).eps * np.abs(t)) & ~blind
         if not moving.any():
             break
-        t = np.where(moving, t + step, t)
-    return np.where(blind, 0, largest + t)
+        t = np.where(moving, t + step, t).astype(strip.dtype)
+    return np.concatenate([np.where(blind, 0, largest), t], axis=1)
 
 
 def _first_largest(strip: Array) -> Array:
     """Return the index of each row's first largest logit, as a number; NaN where the row is lost."""
     index = strip.argmax(1)[:, None].astype(strip.dtype)
-    return np.where(np.isnan(_largest(strip)), np.nan, index)
+    return np.concatenate([np.zeros_like(index), np.where(np.isnan(_largest(strip)), np.nan, index)], axis=1)
 
 
 def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> tuple[Array, Array]:
     """Return weights of a block and g: the gradient of the logits is g * (dweights - their mean under g)."""
+    base, statistic = statistic[:, :1], statistic[:, 1:]
     if kernel.power == 1:
-        weights = np.maximum(block - statistic, 0)
+        weights = np.maximum((block - base) - statistic, 0)
         return weights, (weights > 0).astype(block.dtype)
     if kernel.power == 2:
-        root = np.maximum(block / 2 - statistic, 0)
+        root = np.maximum((block / 2 - base) - statistic, 0)
         return root * root, root
     if kernel.p.normalize == "hard":
         places = np.arange(columns.start, columns.stop)[:, None]
         weights = np.where(np.isnan(statistic), np.nan, places == statistic).astype(block.dtype)
         return weights, np.zeros_like(weights)
+    np.subtract(block, base, out=block)
     np.subtract(block, np.where(np.isneginf(statistic), 0, statistic), out=block)
     np.exp(block, out=block)
     return block, block
@@ -396,16 +397,16 @@ def backward(
     queries, keys, dcontext_clean = (_clean(x) for x in (kernel.queries, kernel.keys, dcontext))
     clean = kernel.pairs
     if queries is not kernel.queries or keys is not kernel.keys:
-        clean = pairing.make(p, queries, keys)
+        with np.errstate(all="ignore"):
+            clean = pairing.make(p, queries, keys)
     of = (clean.left_items, clean.right_items, kernel.values_items)
     totals = [np.zeros((where.stored, *where.array.shape[-2:]), p.compute) for where in of]
     learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
     dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
         state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
-        serial = p.bias is not None or isinstance(
-            clean, pairing.Function
-        )  # these collect in the order of the tiles
+        # A bias and a function of the user's collect in the order of the tiles.
+        serial = p.bias is not None or isinstance(clean, pairing.Function)
         tasks = _slices(p.layout.items, state.chunk)
         for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
             for total, where, piece in zip(totals, of, part.arrays, strict=True):
@@ -482,7 +483,7 @@ class Tile:
         self.left_clean = np.ascontiguousarray(np.broadcast_to(left, (count, *left.shape[1:])))
         self.dcontext = shared.dcontext[items, rows]
         self.lanes = -(-self.left.shape[1] // LANES) * LANES
-        self.statistic = self._lane_row(shared.statistic[items, rows])
+        self.statistic = to_lanes(shared.statistic[items, :, rows].swapaxes(1, 2), self.lanes)
         self.mean: Any = self._mean()
 
     def _lane_row(self, rows: Array) -> Array:

@@ -176,7 +176,9 @@ class Distances(Pairs):
         width = self.learned["width"]
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= width
-        total["width"] += np.sum(np.einsum("gtjd,gtjd->gtj", apart, apart) * dscored) / width
+        squares = np.einsum("gtjd,gtjd->gtj", apart, apart)
+        np.copyto(squares, 0, where=dscored == 0)  # infinitely far, not seen: no influence
+        total["width"] += np.sum(squares * dscored) / width
         dleft = np.einsum("gtjd,gtj->gtd", apart, dscored) / -width
         dright = np.einsum("gtjd,gtj->gjd", apart, dscored) / width
         return dleft, dright
@@ -188,35 +190,42 @@ class Function(Pairs):
     function: Callable[[Any, Any], Any]
 
     def score(self, left: Array, right: Array) -> Array:
-        right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-        return self._checked(
-            self.function(np.ascontiguousarray(left), np.ascontiguousarray(right)), left, right
-        )
-
-    def _checked(self, result: Any, left: Array, right: Array) -> Array:
-        scored = _check.numeric("score(queries, keys)", result)
+        scored = _check.numeric("score(queries, keys)", self.function(*_read_only(left, right)))
         shape = (len(left), left.shape[1], right.shape[1])
         _check.broadcast("score(queries, keys)", scored.shape, shape, "(..., n, m)")
         return np.broadcast_to(scored, shape).astype(left.dtype, copy=False)
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         assert isinstance(self.function, scores.Differentiable)
-        right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-        _, pullback = self.function.vjp(left, right)
-        dleft, dright, *named = pullback(dscored)
-        for name, gradient in (named[0] if named else {}).items():
+        given = _read_only(left, right)
+        found = self.function.vjp(*given)[1](dscored)
+        if not isinstance(found, tuple) or len(found) not in (2, 3):
+            rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
+            _check.fail(rule, kind=TypeError)
+        for name, gradient, of in zip(("dqueries", "dkeys"), found, given, strict=False):
+            if np.shape(gradient) != of.shape:
+                _check.fail(f"{name} must have shape {of.shape}. Got shape {np.shape(gradient)} instead.")
+        for name, gradient in (found[2] if len(found) == 3 else {}).items():
             total[name] = total[name] + gradient if name in total else np.array(gradient)
-        return np.asarray(dleft), np.asarray(dright)
+        return np.asarray(found[0]), np.asarray(found[1])
+
+
+def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
+    """Return blocks as a user's function gets them: in C order, of as many items, not to be written to (law 8)."""
+    right = np.broadcast_to(right, (len(left), *right.shape[1:]))
+    views = np.ascontiguousarray(left).view(), np.ascontiguousarray(right).view()
+    for view in views:
+        view.flags.writeable = False
+    return views
 
 
 def make(p: Problem, queries: Array, keys: Array) -> Pairs:
     """Choose how the problem's score is computed by blocks; queries and keys are in the compute dtype."""
+    if not scores.is_builtin(p.score):
+        return _function(p, queries, keys)
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
-    learned = (
-        {k: v.astype(p.compute) for k, v in score.parameters().items()}
-        if isinstance(score, scores.Score)
-        else {}
-    )
+    assert isinstance(score, scores.Score)
+    learned = {name: value.astype(p.compute) for name, value in score.parameters().items()}
     if isinstance(score, scores.general):
         return _products(
             p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"])
@@ -230,13 +239,15 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
         return _perceptron(p, queries, keys, learned)
     if isinstance(score, scores.gaussian):
         pairs = _pairs(Distances, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
-        pairs.depth, pairs.learned = queries.shape[-1], learned
+        pairs.depth, pairs.learned = max(queries.shape[-1], 1), learned
         return pairs
-    if isinstance(score, scores.dot):
-        return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
-    function = _pairs(Function, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
-    function.function, function.depth = score, max(queries.shape[-1], keys.shape[-1], 1)
-    return function
+    return _products(p, queries, keys, lambda dleft, dright, total: (dleft, dright, {}))
+
+
+def _function(p: Problem, queries: Array, keys: Array) -> Function:
+    pairs = _pairs(Function, p, queries, keys, lambda dleft, dright, total: (dleft, dright, total))
+    pairs.function, pairs.depth = p.score, max(queries.shape[-1], keys.shape[-1], 1)
+    return pairs
 
 
 def _pairs(kind: type[P], p: Problem, left: Array, right: Array, finish: Any) -> P:
@@ -275,9 +286,10 @@ def _unit(x: Array) -> tuple[Array, Array]:
     x = np.ascontiguousarray(x)  # sums must not depend on the strides
     largest = np.abs(x).max(-1, keepdims=True, initial=0)
     largest[largest == 0] = 1
-    length = np.sqrt(np.einsum("...d,...d->...", x / largest, x / largest))[..., None] * largest
+    x = x / largest  # no square over- or underflows
+    length = np.sqrt(np.einsum("...d,...d->...", x, x))[..., None]
     length[length == 0] = 1
-    return x / length, length
+    return x / length, length * largest
 
 
 def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
@@ -334,5 +346,5 @@ def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pair
 
     pairs = _pairs(Perceptron, p, left, right if bias is None else right + bias, finish)
     pairs.learned = {"vector": learned["vector"]}
-    pairs.depth = len(learned["vector"])
+    pairs.depth = max(len(learned["vector"]), 1)
     return pairs

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 Pair = tuple[str, str]
 
 LONGEST_SENTENCE = 1000  # tokens
+_FEW = 20  # sources
 _TOGETHER = 64  # sentences that are searched at a time
 
 
@@ -59,7 +60,7 @@ class Seq2Seq:
     attention : bool
         False for the same model without attention: its decoder sees only where the encoder ended.
     epochs : int, optional
-        How often each pair is seen; by default 8, or more if there are few pairs.
+        How often each pair is seen; by default 9, or more if there are few pairs.
     minutes : float, optional
         The longest time to train.
     max_tokens : int
@@ -130,7 +131,7 @@ class Seq2Seq:
         pairs : sequence of (source, target)
             Plain text.
         valid : sequence of (source, target), optional
-            What the best moment is chosen by; by default every twentieth source of `pairs` is kept aside for it.
+            What the best moment is chosen by; by default a part of `pairs` is kept aside for it.
         listener : callable, optional
             Called with each `Step`.
 
@@ -308,7 +309,9 @@ def _of_one_length(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
 
 
 def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Keep every twentieth source aside, 500 at most, with all its pairs; of fewer than 20, none is missed.
+    """Keep some sources aside with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, 500 at most.
+
+    Of fewer than 20 sources none can be missed.
 
     Parameters
     ----------
@@ -326,11 +329,11 @@ def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
     --------
     >>> training, validation = hold_out([(str(i), "") for i in range(40)], seed=0)
     >>> len(training), len(validation)
-    (38, 2)
+    (36, 4)
     """
     sources = list(dict.fromkeys(source for source, _ in pairs))
-    count = min(len(sources) // 20, 500)
-    if not count:
+    count = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
+    if len(sources) < _FEW:
         return list(pairs), list(pairs)
     aside = {sources[i] for i in np.random.default_rng(seed).permutation(len(sources))[:count]}
     return [p for p in pairs if p[0] not in aside], [p for p in pairs if p[0] in aside]

@@ -51,7 +51,7 @@ class Recipe:
         Stop after this time; the rate reaches 0 then.
     """
 
-    epochs: int = 8
+    epochs: int = 9
     batch: int = 64
     rate: float = 5e-3
     warm_up: int = 150
@@ -84,7 +84,7 @@ class Recipe:
         Examples
         --------
         >>> Recipe.for_pairs(20_000).epochs, Recipe.for_pairs(500).batch
-        (8, 16)
+        (9, 16)
         """
         batch = 64 if count >= 5000 else 32 if count >= 1000 else 16
         steps = max(count // batch, 1)
