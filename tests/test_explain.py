@@ -180,6 +180,42 @@ def test_learned_scores_read_their_arrays_by_name(
     np.testing.assert_allclose(step(told, "Step 1"), attention.scores, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (["weight", "foo"], "hold only weight for --score general: it holds weight, foo"),
+        (["foo"], "hold weight for --score general: it holds only foo"),
+        ([], "hold weight for --score general: it holds nothing"),
+    ],
+)
+def test_other_learned_arrays_are_told(
+    capsys: pytest.CaptureFixture[str], held: list[str], told: str
+) -> None:
+    np.savez("learned.npz", **{name: np.eye(3) for name in held})
+    said = fails(capsys, "--score", "general", "--score-arrays", "learned.npz")
+    assert said == f"regard explain: error: learned.npz must {told}\n"
+
+
+def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explain(capsys, "--causal")
+    assert re.search(r"\nlogit = .*, or minus infinity where the mask hides the key\n", told)
+    assert told.count('\n"-": the query may not see the key\n') == 1
+    assert "\nword 1 looks at word 1 (100.0 %); it sees no other\n" in told
+    assert "mask" not in explain(capsys)
+
+
+@pytest.mark.parametrize(
+    ("flags", "logit"),
+    [
+        ([], "logit = 30 * tanh(score / sqrt(3) / 30), between -30 and 30"),
+        (["--scale", "0.5"], "logit = 30 * tanh(score * 0.5 / 30), between -30 and 30"),
+        (["--score", "dot"], "logit = 30 * tanh(score / 30), between -30 and 30"),
+    ],
+)
+def test_a_cap_is_told(capsys: pytest.CaptureFixture[str], flags: list[str], logit: str) -> None:
+    assert logit in explain(capsys, "--softcap", "30", *flags).split("\n")
+
+
 def test_one_head_of_many_is_chosen_with_its_key_head(capsys: pytest.CaptureFixture[str]) -> None:
     random = np.random.default_rng(2)
     queries, keys, values = (
@@ -270,13 +306,13 @@ def damaged(name: str) -> None:
         ("a.csv", "1,1_0\n", "a.csv, line 1, column 2: '1_0' is not a number"),
         ("a.csv", "1,2\n3,nan\n", "a.csv must hold finite numbers: nan at row 2, column 2"),
         ("a.csv", "1,-inf\n", "a.csv must hold finite numbers: -inf at row 1, column 2"),
-        ("a.csv", "\n \n", "a.csv holds no numbers"),
+        ("a.csv", "\n \n", "there are no numbers in a.csv"),
         ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 text (byte 0xe9)"),
         ("a.npz", "hello", "a.npz is no .npz file"),
         (
             "a.npz",
             {"q": np.eye(2), "x": np.eye(2)},
-            "a.npz must hold the arrays queries, keys, values (or q, k, v): it holds q, x",
+            "a.npz must hold the arrays queries, keys, values (or q, k, v): it holds only q, x",
         ),
         (
             "a.npz",
@@ -336,7 +372,11 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "queries and keys must share their last dimension d: 3 and 2",
         ),
         (["queries.npy", "keys.npy", "queries.npy"], "keys and values must share their length m: 6 and 4"),
-        (["long.npz", "--causal"], 'causal needs align="start" or align="end" where n != m: 4 and 6'),
+        (["long.npz", "--causal"], "--causal needs --align start or --align end where n != m: 4 and 6"),
+        (
+            ["long.npz", "--window", "1", "1"],
+            "--window needs --align start or --align end where n != m: 4 and 6",
+        ),
         (
             ["long.npz", "keys.npy"],
             "long.npz holds several arrays: give it alone, or each array as a file of its own",
@@ -374,8 +414,9 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (
             ["--score", "general", "--score-arrays", "long.npz"],
-            "long.npz must hold weight for --score general: it holds queries, keys, values",
+            "long.npz must hold weight for --score general: it holds only queries, keys, values",
         ),
+        (["--words", ""], "there are no numbers in words"),
         (["--scale", "nan"], "scale must be finite. Got nan instead."),
         (["--png", "weights.doc"], "a picture's name must end in .png, .svg or .pdf: weights.doc"),
         (["--png", "none/weights.png"], "none/weights.png: No such file or directory"),
@@ -440,7 +481,7 @@ def test_explain_needs_no_matplotlib() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "regard: error: the following arguments are required: VERB\n"),
+        ([], "usage: regard [-h] [--version] VERB ...\n"),
         (["explane"], "regard: error: argument VERB: invalid choice: 'explane'"),
         (["explain", "--see=1", "--no"], "regard: error: unrecognized arguments: --see=1 --no\n"),
     ],
@@ -448,6 +489,18 @@ def test_explain_needs_no_matplotlib() -> None:
 def test_what_is_no_command(capsys: pytest.CaptureFixture[str], arguments: list[str], error: str) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(error)
+
+
+def test_without_a_verb_it_shows_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert main([]) == 2
+    assert capsys.readouterr() == ("", shown)
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"regard {regard.__version__}\n"
 
 
 def test_an_interrupt_is_130_and_quiet(

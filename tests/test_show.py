@@ -268,6 +268,13 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
     assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
 
 
+def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
+    keys = np.zeros((8, 1))
+    attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
+    shown = story(attention, keys[:1], keys, keys, query_words=["q"], color=False)
+    assert "key 3 (16.7 %); the other 3 that it sees share 50.0 %" in shown
+
+
 def test_a_story_needs_two_dimensions_and_a_row() -> None:
     with pytest.raises(ValueError) as caught:
         told(row=2)

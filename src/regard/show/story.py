@@ -186,15 +186,13 @@ def _logit_words(score: str, scale: float | None, softcap: float | None, d: int)
         scaled, equal = f"score / sqrt({d})", f" = score * {1 / math.sqrt(d):.5f}"
     if softcap is None:
         return f"logit = {scaled}{equal}"
-    return (
-        f"logit = {softcap:g} * tanh({scaled} / {softcap:g}), which caps it at -{softcap:g} and {softcap:g}"
-    )
+    return f"logit = {softcap:g} * tanh({scaled} / {softcap:g}), between -{softcap:g} and {softcap:g}"
 
 
 def _weights(page: _Page, attention: Attention, logit: str, normalize: str) -> list[str]:
     seen = ~np.isneginf(attention.logits)
     if not seen.all():
-        logit += '; minus infinity where the mask lets the query not see the key, drawn as "-"'
+        logit += ', or minus infinity where the mask hides the key\n"-": the query may not see the key'
     told = [
         "Step 2. Weights: how much of its attention does each query give to each key?",
         f"{logit}\n{_STEP_TWO.get(normalize, normalize)}",

@@ -13,6 +13,7 @@ from regard.seq2seq.commands import pictures
 from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
 from regard.seq2seq.pairs import LONGEST_LINE, decode_line
 from regard.seq2seq.text import cut
+from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -43,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file from regard train")
+    parser.add_argument(
+        "model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder"
+    )
     parser.add_argument(
         "file",
         nargs="?",
@@ -97,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    model = Seq2Seq.load(args.model)
+    inside = args.model / "model.safetensors"
+    model = Seq2Seq.load(inside if inside.is_file() else args.model)
     if (args.png or args.alignment == "text") and not model.attention:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
     if args.png:
@@ -122,7 +126,8 @@ def _translate(model: Seq2Seq, file: Any, name: str, args: argparse.Namespace) -
 
 
 def _show(translation: Translation, number: int, args: argparse.Namespace) -> None:
-    print(translation.text)
+    # A stranger's model may know words that a terminal would obey.
+    print(clean(translation.text) if sys.stdout.isatty() else translation.text)
     if translation.alignment is None or not translation.tokens:
         return
     if args.alignment == "text":
