@@ -114,10 +114,21 @@ def test_a_cut_off_gzip_file_is_told(tmp_path: Path) -> None:
 def test_hold_out_shares_no_source() -> None:
     pairs = [(str(i // 2), str(i)) for i in range(100)]
     training, validation = hold_out(pairs, seed=1)
-    assert len(validation) == 4  # 2 of 50 sources, two pairs each
+    assert len(validation) == 10  # 5 of 50 sources, two pairs each
     assert not {source for source, _ in training} & {source for source, _ in validation}
     assert sorted(training + validation) == sorted(pairs)
     assert hold_out(pairs, seed=1) == (training, validation)
+
+
+@pytest.mark.parametrize(("count", "aside"), [(20, 2), (99, 9), (150, 10), (400, 20), (20_000, 500)])
+def test_more_than_one_source_is_held_out(count: int, aside: int) -> None:
+    training, validation = hold_out([(str(i), "") for i in range(count)], seed=1)
+    assert (len(training), len(validation)) == (count - aside, aside)
+
+
+def test_of_few_sources_none_is_held_out() -> None:
+    pairs = [(str(i), "") for i in range(19)]
+    assert hold_out(pairs, seed=1) == (pairs, pairs)
 
 
 # -------------------------------------------------------------------------------------------------- gradients

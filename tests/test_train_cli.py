@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq, commands
 from regard.seq2seq.commands import pictures, train
 from regard.seq2seq.commands.translate import read_blocks
+from regard.seq2seq.model import Translation
 
 SRC = Path(__file__).parents[1] / "src"
 
@@ -55,11 +58,9 @@ def test_a_run_from_pairs_to_pictures(
     assert "epoch 1: validation loss " in told
     assert "BLEU" in told
     assert ", saved" in told
-    assert (
-        "with attention, on 2 held-out sentences, beam 5 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"
-        in said
-    )
-    assert said.count("source:") == said.count("translation:") == said.count("reference:") == 2
+    held_out = "held-out sentences that also chose the model"
+    assert re.search(rf" with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", said)
+    assert said.count("source:") == said.count("translation:") == said.count("reference:") == 3
     assert said.endswith(f"the model is in {out / 'model.safetensors'}\n")
     assert "\r" not in said + told
     assert "\x1b" not in said + told
@@ -89,9 +90,40 @@ def test_valid_and_test_are_files_of_their_own(
     arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
-    assert "without attention, on 9 held-out sentences" in said
+    assert "without attention, on 9 held-out sentences, beam 5" in said
     assert "60 pairs to learn from, 60 of them with at most 15 tokens on both sides; 7 to choose" in told
     assert not list((tmp_path / "m").glob("*.png"))
+
+
+def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few, out = tmp_path / "few", str(tmp_path / "m")
+    few.write_text("a b\tb a\nb\tb\n")
+    assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
+    said, told = capsys.readouterr()
+    assert "on the 2 training sentences themselves: there are too few to keep any aside, beam 5" in said
+    assert "held-out" not in said
+    assert "; too few to keep any aside, so the same to choose the best model by, 2 to test on\n" in told
+    few.write_text("a b\tb a\n")
+    assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
+    said, told = capsys.readouterr()
+    assert "on the training sentence itself: there are too few" in said
+    assert told.startswith("1 pair to learn from, 1 of them")
+    assert "(greedy, 1 sentence)" in told
+
+
+def test_of_many_epochs_the_better_ones_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "100", "--rate", "0.001", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    told = capsys.readouterr().err
+    lines = re.findall(r"^epoch (\d+): (.*)$", told, flags=re.MULTILINE)
+    epochs = [int(number) for number, _ in lines]
+    assert epochs[:10] == list(range(1, 11))
+    assert 12 <= len(lines) <= 36
+    assert epochs[-1] == 100
+    assert all(line.endswith(", saved") for _, line in lines[10:-1])
+    assert re.search(r"^the best model is that of epoch \d+$", told, flags=re.MULTILINE)
 
 
 def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
@@ -143,7 +175,8 @@ INTERRUPTED = """
 """
 
 
-def test_an_interruption_keeps_the_best_model(pairs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_keeps_the_best_model(number: int, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "m.safetensors"
     code = "\n".join(line[4:] for line in INTERRUPTED.splitlines())
     command = [sys.executable, "-c", code, "pause", "train", str(pairs), "--epochs", "50", "--out", str(out)]
@@ -153,13 +186,22 @@ def test_an_interruption_keeps_the_best_model(pairs: Path, tmp_path: Path) -> No
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"SAVED\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert told.decode().endswith(f"interrupted; the best model, that of epoch 1, is kept in {out}\n")
     assert b"Traceback" not in told
     assert Seq2Seq.load(out).translate(["w1"])
     assert not list(tmp_path.glob(".*"))
+
+
+def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+    with ThreadPoolExecutor(1) as other:  # where no handler may be set
+        assert other.submit(main, arguments).result() == 0
 
 
 # --------------------------------------------------------------------------------------------------- bad input
@@ -268,6 +310,32 @@ def test_one_line_in_one_line_out(
     (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
     assert main(["translate", str(model), str(tmp_path / "f")]) == 0
     assert capsys.readouterr().out.split("\n") == [*expected, ""]
+
+
+def test_a_folder_stands_for_the_model_in_it(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refused(["translate", str(tmp_path)], capsys) == f"{tmp_path} is no model file: it is a folder"
+    (tmp_path / "model.safetensors").write_bytes(model.read_bytes())
+    typed(monkeypatch, b"b")
+    assert main(["translate", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
+def test_a_terminal_is_shown_what_it_would_obey(
+    terminal: bool,
+    said: str,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = Translation("\x1b[2J", ("\x1b[2J",), ("b", "</s>"), 0.0, None)
+    monkeypatch.setattr(Seq2Seq, "translate", lambda *args, **options: [hostile])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    typed(monkeypatch, b"b")
+    assert main(["translate", str(model)]) == 0
+    assert capsys.readouterr().out == said + "\n"
 
 
 def test_alignments_on_request(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

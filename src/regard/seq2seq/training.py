@@ -105,7 +105,7 @@ class Step(NamedTuple):
     Parameters
     ----------
     number, total : int
-        Which step it was, counted from 1, and of how many.
+        Which step it was, counted from 1, and of how many (by the pace so far, where time is limited).
     loss : float
         Mean loss for each word of the batch.
     epoch : int
@@ -237,7 +237,8 @@ def _train(
             if not np.isfinite(loss + length):
                 best.restore()
                 raise Diverged(f"the loss is not finite any more: {loss} at step {number}")
-            told = Step(number, total, loss, epoch)
+            expected = min(total, max(round(number / passed), number)) if passed else total
+            told = Step(number, expected, loss, epoch)
             if place == per_epoch or place % _EVEN_IN_LONG_EPOCHS == 0 or passed == 1:
                 validation = mean_loss(network, valid)
                 told = told._replace(validation=validation, best=best.offer(validation))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,12 +27,13 @@ __all__ = ["add_arguments", "run"]
 Pair = tuple[str, str]
 
 _SAMPLE = 200  # validation sentences that are translated after each epoch
+_ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
 EXAMPLES = """\
 The best model so far is always on the disk: stop when you like with Ctrl-C. Pairs that are too long are left out and
-counted.
+counted. Training into the same place again replaces the model there after the first epoch.
 
 examples:
-  regard train pairs.tsv                                learn, with a twentieth of the pairs kept aside
+  regard train pairs.tsv                                learn, with some of the pairs kept aside
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
   regard train pairs.tsv --compare                      the same without attention, too
 """
@@ -103,7 +106,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
         "--epochs",
         type=_whole,
         metavar="N",
-        help="how often each pair is seen (default 8; more if there are few)",
+        help="how often each pair is seen (default 9; more if there are few)",
     )
     add("--minutes", type=_positive, metavar="X", help="train no longer than this")
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate (default 0.005)")
@@ -138,13 +141,50 @@ class _Data:
     valid: list[Pair]
     test: list[Pair]
     usable: int  # of the pairs to learn from: those that are not too long
+    own_test: bool  # whether the test pairs had no part in choosing the model
 
     def told(self, args: argparse.Namespace) -> str:
         """Say how many pairs there are."""
+        learned, judged = counted(len(self.train), "pair"), str(len(self.valid))
+        if self.valid is self.train:
+            judged = "too few to keep any aside, so the same"
         return (
-            f"{len(self.train)} pairs to learn from, {self.usable} of them with at most {args.max_tokens} tokens on"
-            f" both sides; {len(self.valid)} to choose the best model by, {len(self.test)} to test on"
+            f"{learned} to learn from, {self.usable} of them with at most {counted(args.max_tokens, 'token')} on"
+            f" both sides; {judged} to choose the best model by, {len(self.test)} to test on"
         )
+
+    def tested_on(self) -> str:
+        """Say what a result on the test pairs is worth."""
+        count = len(self.test)
+        if self.own_test:
+            return counted(count, "held-out sentence")
+        if self.valid is not self.train:
+            return f"{counted(count, 'held-out sentence')} that also chose the model"
+        own = "the training sentence itself" if count == 1 else f"the {count} training sentences themselves"
+        return f"{own}: there are too few to keep any aside"
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number with its noun.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    thing : str
+        What one of them is called.
+
+    Returns
+    -------
+    str
+        With a plural's "s" where it is one.
+
+    Examples
+    --------
+    >>> counted(1, "pair"), counted(2, "pair")
+    ('1 pair', '2 pairs')
+    """
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,7 +198,7 @@ def run(args: argparse.Namespace) -> int:
     Returns
     -------
     int
-        0; 1 if the loss stopped being a number; 130 if the user interrupts.
+        0; 1 if the loss stopped being a number; 130 if the user interrupts, or the process is asked to end.
 
     Raises
     ------
@@ -178,7 +218,27 @@ def run(args: argparse.Namespace) -> int:
     print(data.told(args), file=sys.stderr)
     if line := pictures.missing():
         print(line, file=sys.stderr)
-    results = []
+    with _ended_like_interrupted():
+        return _train_and_show(args, data, runs)
+
+
+@contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """Let a request to end (SIGTERM) do what Ctrl-C does; only the main thread may ask for that."""
+    alone = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    if not alone or before is not signal.SIG_DFL:  # someone else has other plans for it
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[tuple[bool, Path]]) -> int:
+    results, place = [], runs[0][1]
     for attention, path in runs:
         training = _Training(args, data, path, attention=attention)
         status = training.run()
@@ -186,7 +246,7 @@ def run(args: argparse.Namespace) -> int:
             return status
         results.append((attention, training.model))
     try:
-        _measure(results, data.test)
+        _measure(results, data)
         _show(results[0][1], data.test, place)
     except KeyboardInterrupt:
         print(f"interrupted; the model is in {place}", file=sys.stderr)
@@ -201,17 +261,18 @@ def _read(args: argparse.Namespace) -> _Data:
         valid = read_pairs(args.valid)
     else:
         train, valid = hold_out(train, args.seed)
+        valid = train if valid == train else valid
     test = read_pairs(args.test) if args.test else valid
     usable = _usable(train, args.max_tokens, args.pairs)
     _usable(valid, args.max_tokens, args.valid or args.pairs)
     test = _usable(test, args.test_max_tokens, args.test or args.valid or args.pairs)
-    return _Data(train, valid, test, len(usable))
+    return _Data(train, valid, test, len(usable), own_test=args.test is not None)
 
 
 def _usable(pairs: Sequence[Pair], longest: int, path: Path) -> list[Pair]:
     """Return the pairs that are short enough, if there are any."""
     if not (short := _short(pairs, longest)):
-        raise ValueError(f"{path}: no pair has at most {longest} tokens on both sides")
+        raise ValueError(f"{path}: no pair has at most {counted(longest, 'token')} on both sides")
     return short
 
 
@@ -249,7 +310,7 @@ class _Training:
         self.data, self.path = data, path
         self.name = "training" if attention else "training without attention"
         self.sample = _short(data.valid, args.test_max_tokens)[:_SAMPLE]
-        self.saved = ""
+        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
         self.model = Seq2Seq(
             attention=attention,
             epochs=args.epochs,
@@ -282,18 +343,29 @@ class _Training:
             for step in self.model.steps(self.data.train, self.data.valid):
                 if progress is None:
                     progress = stack.enter_context(Progress(step.total, self.name))
-                progress.advance(loss=step.loss)
+                progress.advance(loss=step.loss, total=step.total)
                 if step.best:
                     self.model.save(self.path)
                     self.saved = f"that of epoch {step.epoch}"
-                if step.validation is not None:
+                if self._is_news(step):
+                    self.last = step.epoch
                     progress.say(self._told(step))
+            if progress is not None and step.epoch > _ALL_TOLD:
+                progress.say(f"the best model is {self.saved}")
+
+    def _is_news(self, step: Step) -> bool:
+        """Say whether a validation is told; of many epochs, those that are better, at growing distances."""
+        if step.validation is None:
+            return False
+        if step.epoch <= _ALL_TOLD or step.number == step.total:
+            return True
+        return step.best and step.epoch >= 1.1 * self.last
 
     def _told(self, step: Step) -> str:
         told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
         bleu = _bleu(self.model, self.sample, beam=1) if self.sample else None
         if bleu is not None:
-            told += f", BLEU {bleu[0]:.1f} (greedy, {len(self.sample)} sentences)"
+            told += f", BLEU {bleu[0]:.1f} (greedy, {counted(len(self.sample), 'sentence')})"
         return told + (", saved" if step.best else "")
 
 
@@ -309,18 +381,18 @@ def _bleu(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int) -> tuple[float, s
     return score, str(metric.get_signature())
 
 
-def _measure(results: Sequence[tuple[bool, Seq2Seq]], test: Sequence[Pair]) -> None:
+def _measure(results: Sequence[tuple[bool, Seq2Seq]], data: _Data) -> None:
     """Print BLEU, for each of the models that were trained."""
     for attention, model in results:
-        bleu = _bleu(model, test, beam=5)
+        bleu = _bleu(model, data.test, beam=5)
         if bleu is None:
             return
         how = "with" if attention else "without"
-        print(f"BLEU {bleu[0]:.1f} {how} attention, on {len(test)} held-out sentences, beam 5 ({bleu[1]})")
+        print(f"BLEU {bleu[0]:.1f} {how} attention, on {data.tested_on()}, beam 5 ({bleu[1]})")
 
 
 def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
-    """Show three held-out sentences, and where the model looked."""
+    """Show three of the test sentences, and where the model looked."""
     chosen = _three(test)
     for number, (pair, translation) in enumerate(
         zip(chosen, model.translate([source for source, _ in chosen]), strict=True), 1
