@@ -288,7 +288,9 @@ def report() -> None:
         path = HERE / f"{name}.tsv.gz"
         pairs = read(path)
         short = sum(map(is_short, pairs))
-        print(f"{name:5}  {len(pairs):6,} pairs, {short:6,} of at most 12 tokens, {path.stat().st_size:8,} bytes")
+        print(
+            f"{name:5}  {len(pairs):6,} pairs, {short:6,} of at most 12 tokens, {path.stat().st_size:8,} bytes"
+        )
 
 
 # ---------------------------------------------------------------- how near is held-out text to training text
@@ -330,7 +332,9 @@ def measure() -> None:
     def is_near(words: list[str]) -> bool:
         others = (other for k in range(-2, 3) for other in known[len(words) + k])
         least = len(set(words)) - 2  # two edits change at most two different words
-        return any(len(bag.intersection(words)) >= least and within_two_edits(words, other) for bag, other in others)
+        return any(
+            len(bag.intersection(words)) >= least and within_two_edits(words, other) for bag, other in others
+        )
 
     for name in ("valid", "test"):
         sources = [tokens(pair.source) for pair in read(HERE / f"{name}.tsv.gz") if is_short(pair)]
@@ -341,7 +345,9 @@ def measure() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--debs", type=Path, help="a folder that already has the two packages")
     parser.add_argument("--measure", action="store_true", help="only measure the files that are here")
     arguments = parser.parse_args()

@@ -47,7 +47,7 @@ class Progress:
     ) -> None:
         self.close()
 
-    def advance(self, steps: int = 1, *, loss: float | None = None) -> None:
+    def advance(self, steps: int = 1, *, loss: float | None = None, total: int | None = None) -> None:
         """Count steps as done, and show it.
 
         Parameters
@@ -56,8 +56,14 @@ class Progress:
             How many.
         loss
             The latest loss.
+        total
+            Number of steps in all, where that is better known now.
         """
         self.done += steps
+        if total is not None:
+            self.total = total
+            if self._bar is not None:
+                self._bar.total = total
         if self._bar is not None:
             if loss is not None:
                 self._bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
