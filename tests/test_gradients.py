@@ -388,3 +388,30 @@ def test_against_autograd(score: str, normalize: str) -> None:
         np.testing.assert_allclose(getattr(found, name), gradient, rtol=1e-10, atol=1e-12, err_msg=name)
     for name, gradient in learned.get(score, {}).items():
         np.testing.assert_allclose(found.score[name], gradient, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("learned", "make"),
+    [
+        (numbers(5, HEADS) ** 2, lambda slopes: regard.position.alibi(slopes, align="end")),
+        (numbers(6, 8, HEADS), lambda table: regard.position.t5_buckets(table, max_distance=6, align="end")),
+        (
+            numbers(7, 8, HEADS),
+            lambda table: regard.position.t5_buckets(table, bidirectional=False, max_distance=9, align="end"),
+        ),
+    ],
+    ids=["alibi", "t5", "t5 of a decoder"],
+)
+def test_what_a_bias_object_has_learned(learned: Array, make: Callable[[Array], Any]) -> None:
+    named = {
+        "queries": numbers(1, BATCH, HEADS, 4, 3),
+        "keys": numbers(2, BATCH, KEY_HEADS, 9, 3),
+        "values": numbers(3, BATCH, KEY_HEADS, 9, 2),
+        "bias": learned,
+    }
+    dcontext = numbers(4, BATCH, HEADS, 4, 2)
+
+    def build(changed: dict[str, Array]) -> dict[str, Any]:
+        return {"bias": make(changed["bias"])}
+
+    assert_gradients_are_slopes(named, build, pull(named, build, dcontext), dcontext)
