@@ -126,6 +126,9 @@ class Seq2Seq:
     ) -> Self:
         """Learn from sentence pairs.
 
+        While it learns, BLAS keeps to one thread in this process if threadpoolctl is there to ask it (it comes with
+        ``regard[cli]``), unless the environment says how many: each half of a batch has a thread of its own instead.
+
         Parameters
         ----------
         pairs : sequence of (source, target)
