@@ -14,6 +14,8 @@ import pytest
 import regard
 from regard.cli import main
 
+pytestmark = pytest.mark.slow  # pictures and fresh processes
+
 FROM_SCRATCH = [
     *("explain", "--query-weight", "2 0 1; 0 0 1; 2 0 1"),
     *("--key-weight", "0 0 0; 0 2 0; 0 0 2", "--value-weight", "0 0 2; 2 2 0; 2 2 0"),

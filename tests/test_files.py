@@ -18,6 +18,8 @@ from regard.seq2seq.files import Model, read_model, write_model
 from regard.seq2seq.network import Network, Sizes
 from regard.seq2seq.text import SPECIAL, Vocabulary
 
+pytestmark = pytest.mark.slow  # trains, or damages files in many ways
+
 SIZES = Sizes(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 
 

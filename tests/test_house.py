@@ -356,6 +356,7 @@ def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_quiet_place")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_the_docstrings_run(name: str) -> None:
@@ -383,6 +384,7 @@ def run_page(text: str, name: str) -> list[str]:
     return faults
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_quiet_place")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_the_python_of_the_pages_runs(page: Path) -> None:
@@ -482,6 +484,7 @@ BASE_ONLY = """
 """
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_without_the_extras() -> None:
     fresh(BASE_ONLY.replace("sys.argv[1:] or MODULES", repr(MODULES)))
     with pytest.raises(AssertionError, match="not part of the base install: pytest"):
@@ -526,6 +529,7 @@ def changed_by(statement: str) -> list[str]:
     return list(json.loads(fresh(STATE.replace("CHANGE", statement), OPENBLAS_NUM_THREADS="2")))
 
 
+@pytest.mark.slow
 def test_law_12_importing_changes_nothing_else() -> None:
     assert changed_by("import regard") == []
 

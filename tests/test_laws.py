@@ -164,6 +164,7 @@ LARGE_MASKS: dict[str, Callable[[int, int], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", LARGE_MASKS)
 @pytest.mark.parametrize(("n", "m"), [(300, 560), (530, 270)])
 def test_law_1_across_many_blocks(mask: str, n: int, m: int) -> None:

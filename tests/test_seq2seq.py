@@ -25,6 +25,8 @@ from regard.seq2seq.search import beam, greedy
 from regard.seq2seq.text import END, JOIN, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
 from regard.seq2seq.training import Diverged, Recipe, batches
 
+pytestmark = pytest.mark.slow  # trains, or damages files in many ways
+
 # -------------------------------------------------------------------------------------------------------- text
 
 
@@ -310,6 +312,7 @@ def reverser() -> Seq2Seq:
     return Seq2Seq(epochs=20).fit(reversals(300, 0, longest=3))
 
 
+@pytest.mark.slow
 def test_it_learns_to_reverse_sentences_it_has_never_seen(reverser: Seq2Seq) -> None:
     seen = reversals(300, 0, longest=3)
     unseen = [pair for pair in reversals(200, 1, longest=3) if pair not in seen]

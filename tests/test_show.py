@@ -17,6 +17,8 @@ from regard.show.progress import Progress
 from regard.show.story import matrices, story
 from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color
 
+pytestmark = pytest.mark.slow  # pictures and fresh processes
+
 SHADED = re.compile(r"\x1b\[38;5;\d+;48;5;(\d+)m(.*?)\x1b\[0m")
 WORDS = st.text(min_size=0, max_size=30)
 
@@ -118,6 +120,7 @@ def test_shades_go_from_white_to_the_darkest_and_stay_there() -> None:
 # heat maps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("color", [False, True])
 @given(
     n=st.integers(1, 60),

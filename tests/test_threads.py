@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 import regard
 
+pytestmark = pytest.mark.slow  # whole runs and fresh processes
+
 Array = NDArray[Any]
 N, M, D, E = 300, 500, 16, 12
 

@@ -22,6 +22,8 @@ from regard.seq2seq.commands import pictures, train
 from regard.seq2seq.commands.translate import read_blocks
 from regard.seq2seq.model import Translation
 
+pytestmark = pytest.mark.slow  # whole runs and fresh processes
+
 SRC = Path(__file__).parents[1] / "src"
 
 
