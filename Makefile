@@ -29,6 +29,8 @@ quick: $(VENV)/dev
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f src/regard/kernels/*.so src/regard/kernels/*.dylib src/regard/kernels/*.dll
+	find native -mindepth 1 -maxdepth 1 ! -name CMakeLists.txt -exec rm -rf {} +
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -37,7 +39,13 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } || \
 	    { rm -rf $(VENV); echo "install python3-venv (Debian) or virtualenv first" >&2; exit 1; }
 
-# Installed in place, so that a change in src is seen at once; done again when pyproject.toml changes.
-$(VENV)/cli $(VENV)/dev: $(VENV)/pyvenv.cfg pyproject.toml
-	$(PIP) --editable '.[$(@F)]'
+# What builds the native kernel is in the environment, not in one that pip throws away, so that objects are kept and a
+# second build compiles only what has changed.
+$(VENV)/build: $(VENV)/pyvenv.cfg
+	$(PIP) scikit-build-core cmake ninja
+	@touch $@
+
+# Installed in place, so that a change in Python is seen at once; done again when what decides about the rest changes.
+$(VENV)/cli $(VENV)/dev: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/*)
+	$(PIP) --no-build-isolation --editable '.[$(@F)]'
 	@touch $@
