@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Ask, MaskLike, as_mask, window
+from regard.mask import Ask, Mask, MaskLike, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, as_normalize, local_m, local_p
@@ -30,6 +30,7 @@ class Problem:
     values: Array
     layout: Layout
     score: Score | Callable[[Any, Any], Any]
+    mask: Mask | None
     ask: Ask | None
     bias: BoundBias | None
     scale: float
@@ -74,4 +75,4 @@ def prepare(
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
         ask = None if who is None else who.bind(shape)
         bound = bind_bias(bias, shape, compute)
-    return Problem(q, k, v, shape, scorer, ask, bound, scale, softcap, normalize, compute, result)
+    return Problem(q, k, v, shape, scorer, who, ask, bound, scale, softcap, normalize, compute, result)

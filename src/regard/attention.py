@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard import _check
 from regard._problem import Problem, prepare
 from regard.context import remember
-from regard.kernels import blocked
+from regard.kernels import choose
 from regard.mask import MaskLike
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
@@ -24,7 +25,6 @@ from regard.weights import NormalizeLike, local_p
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
 
 Array = NDArray[Any]
-KERNELS = ("auto", "blocked")
 
 
 def attention(
@@ -55,8 +55,9 @@ def attention(
         What is summed up.
     score, mask, bias, scale, softcap, normalize
         As for `attend`. Score functions of the user's are called on blocks (items, n', d), (items, m', d').
-    kernel : {"auto", "blocked"}
-        "blocked" is the NumPy kernel; "auto" takes the fastest there is. A kernel asked for by name is never replaced.
+    kernel : {"auto", "native", "blocked"}
+        "native" is the compiled kernel, "blocked" the NumPy kernel, which does everything; "auto" takes the fastest
+        that does what is asked. A kernel asked for by name is never replaced.
     threads : int, optional
         Threads to use; by default one for each processor where the work is worth it. The result is the same to the bit.
     out : array (..., n, e), optional
@@ -83,11 +84,11 @@ def attention(
     array([[12.5]])
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
-    _check_kernel(kernel, threads)
+    chosen = _chosen(kernel, threads, problem)
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
-    context, _ = blocked.forward(problem, threads)
+    context, _ = chosen.forward(problem, threads)
     result = context.reshape(_context_shape(problem)).astype(problem.result, copy=False)
     if out is None:
         return result
@@ -95,10 +96,11 @@ def attention(
     return out
 
 
-def _check_kernel(kernel: str, threads: int | None) -> None:
-    _check.choice("kernel", kernel, KERNELS)
+def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
+    chosen = choose(kernel, p)
     if threads is not None:
         _check.whole("threads", threads, least=1)
+    return chosen
 
 
 def _context_shape(p: Problem) -> tuple[int, ...]:
@@ -196,7 +198,7 @@ def attention_vjp(
            [ 0.5]])
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
-    _check_kernel(kernel, threads)
+    chosen = _chosen(kernel, threads, problem)
     if not (is_builtin(problem.score) or isinstance(problem.score, Differentiable)):
         _check.fail(
             "score must have a method vjp(queries, keys) -> (scores, pullback) for gradients.",
@@ -204,15 +206,16 @@ def attention_vjp(
             kind=TypeError,
         )
     remember(problem)
-    context, statistic = blocked.forward(problem, threads)
+    context, statistic = chosen.forward(problem, threads)
 
     def pullback(dcontext: ArrayLike) -> Gradients:
-        return _gradients(problem, bias, context, statistic, dcontext, threads)
+        return _gradients(chosen, problem, bias, context, statistic, dcontext, threads)
 
     return context.reshape(_context_shape(problem)).astype(problem.result), pullback
 
 
 def _gradients(
+    kernel: ModuleType,
     p: Problem,
     bias: BiasLike | None,
     context: Array,
@@ -229,7 +232,7 @@ def _gradients(
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = Problem(**{**p.__dict__, "bias": fresh})
     flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
-    dqueries, dkeys, dvalues, named, dpositions = blocked.backward(p, context, statistic, flat, threads)
+    dqueries, dkeys, dvalues, named, dpositions = kernel.backward(p, context, statistic, flat, threads)
     return Gradients(
         _as(dqueries.reshape(p.queries.shape), p.queries, p),
         _as(dkeys.reshape(p.keys.shape), p.keys, p),
@@ -331,10 +334,10 @@ def partial(
     True
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax")
-    _check_kernel(kernel, threads)
+    chosen = _chosen(kernel, threads, problem)
     remember(problem)
-    context, statistic = blocked.forward(problem, threads)
-    lse = statistic.sum(1)
+    context, statistic = chosen.forward(problem, threads)
+    lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
 
 

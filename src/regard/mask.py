@@ -26,6 +26,23 @@ Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
 
 
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of the program, in postfix order, by which a kernel that is no Python answers for itself.
+
+    A leaf pushes an answer: "band" (keys i + low to i + high), "keys" and "queries" (the first `counts` of an item),
+    "documents" (ids of `left` and `right` are equal), "dense" (the bools of `left`). "both" joins the last two answers,
+    "not" turns the last one around.
+    """
+
+    kind: Literal["band", "keys", "queries", "documents", "dense", "both", "not"]
+    low: int | None = None
+    high: int | None = None
+    counts: NDArray[np.int64] | None = None
+    left: Items | None = None
+    right: Items | None = None
+
+
 class Mask:
     """What all mask objects can do: be composed, be asked about a block, be written out.
 
@@ -41,6 +58,10 @@ class Mask:
     def bind(self, layout: Layout) -> Ask:
         """Check this mask against an attention's shape and return the function that answers for a block."""
         raise NotImplementedError
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        """Return the same as a program, or None if there is none; `layout` has been checked."""
+        return None
 
     def lead(self) -> tuple[int, ...]:
         """Return the leading dimensions that this mask differs along."""
@@ -116,6 +137,10 @@ class Both(Mask):
 
         return ask
 
+    def steps(self, layout: Layout) -> list[Step] | None:
+        left, right = self.left.steps(layout), self.right.steps(layout)
+        return None if left is None or right is None else [*left, *right, Step("both")]
+
 
 @dataclass(frozen=True, eq=False)
 class Not(Mask):
@@ -135,6 +160,10 @@ class Not(Mask):
 
         return ask
 
+    def steps(self, layout: Layout) -> list[Step] | None:
+        other = self.other.steps(layout)
+        return None if other is None else [*other, Step("not")]
+
 
 def Either(left: Mask, right: Mask) -> Mask:
     """Seen by one of the masks: not (neither sees)."""
@@ -152,9 +181,7 @@ class Dense(Mask):
 
     def bind(self, layout: Layout) -> Ask:
         layout.check("mask", self.array, (layout.n, layout.m), "(..., n, m)")
-        array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
-        array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
-        items_of = Items(layout.per_query_head(array, 2), layout.inner)
+        items_of = self._items(layout)
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
             part = items_of.block(items, rows, columns)
@@ -163,6 +190,14 @@ class Dense(Mask):
             return part if part.any() else False
 
         return ask
+
+    def _items(self, layout: Layout) -> Items:
+        array = self.array.reshape((1,) * (2 - self.array.ndim) + self.array.shape)
+        array = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
+        return Items(layout.per_query_head(array, 2), layout.inner)
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        return [Step("dense", left=self._items(layout))]
 
 
 def _offset(name: str, align: Align | None, layout: Layout) -> int:
@@ -220,12 +255,19 @@ class window(Mask):
                 _check.whole(name, getattr(self, name))
         _check_align(self.align)
 
-    def bind(self, layout: Layout) -> Ask:
+    def _ends(self, layout: Layout) -> tuple[int | None, int | None]:
+        """Return the least and the largest j - i that are seen."""
         offset = _offset(type(self).__name__, self.align, layout)
-        return _band(
+        return (
             None if self.left is None else offset - self.left,
             None if self.right is None else offset + self.right,
         )
+
+    def bind(self, layout: Layout) -> Ask:
+        return _band(*self._ends(layout))
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        return [Step("band", *self._ends(layout))]
 
 
 def _band(low: int | None, high: int | None) -> Ask:
@@ -320,11 +362,18 @@ class lengths(Mask):
     def lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.keys.shape, () if self.queries is None else self.queries.shape)
 
-    def bind(self, layout: Layout) -> Ask:
-        keys = _per_item("keys of lengths", self.keys, layout, layout.m)
-        queries = (
+    def _counts(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        return _per_item("keys of lengths", self.keys, layout, layout.m), (
             None if self.queries is None else _per_item("queries of lengths", self.queries, layout, layout.n)
         )
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        keys, queries = self._counts(layout)
+        steps = [Step("keys", counts=keys)]
+        return steps if queries is None else [*steps, Step("queries", counts=queries), Step("both")]
+
+    def bind(self, layout: Layout) -> Ask:
+        keys, queries = self._counts(layout)
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
             seen = _below(keys[items], columns)[:, None, :]
@@ -347,7 +396,8 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
     _check.broadcast(name, counts.shape, layout.lead, "(...)", hint if counts.ndim else "")
     if counts.size and int(counts.max()) > most:
         _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
-    return np.broadcast_to(layout.per_query_head(counts, 0), layout.inner).reshape(-1)
+    full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
+    return np.ascontiguousarray(full).reshape(-1)
 
 
 def _below(counts: NDArray[np.int64], places: slice) -> Bools:
@@ -393,9 +443,18 @@ class documents(Mask):
     def lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.queries.shape[:-1], self.keys.shape[:-1])
 
+    def _ids(self, layout: Layout) -> tuple[Items, Items]:
+        return (
+            _ids("queries of documents", self.queries, layout, layout.n, "(..., n)"),
+            _ids("keys of documents", self.keys, layout, layout.m, "(..., m)"),
+        )
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        queries, keys = self._ids(layout)
+        return [Step("documents", left=queries, right=keys)]
+
     def bind(self, layout: Layout) -> Ask:
-        queries = _ids("queries of documents", self.queries, layout, layout.n, "(..., n)")
-        keys = _ids("keys of documents", self.keys, layout, layout.m, "(..., m)")
+        queries, keys = self._ids(layout)
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
             left, right = queries.block(items, rows), keys.block(items, columns)
@@ -411,7 +470,7 @@ class documents(Mask):
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
     layout.check(name, ids, (length,), letters)
-    ids = np.broadcast_to(ids, (*ids.shape[:-1], length))
+    ids = np.ascontiguousarray(np.broadcast_to(ids, (*ids.shape[:-1], length)))
     return Items(layout.per_query_head(ids, 1)[..., None], layout.inner)
 
 
@@ -459,7 +518,13 @@ class prefix(Mask):
     def bind(self, layout: Layout) -> Ask:
         _offset("prefix", self.align, layout)
         _per_item("length of prefix", self.length, layout, layout.m)
-        return (causal(self.align) | lengths(self.length)).bind(layout)
+        return self._composed().bind(layout)
+
+    def _composed(self) -> Mask:
+        return causal(self.align) | lengths(self.length)
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        return self._composed().steps(layout)
 
 
 MaskLike: TypeAlias = Mask | ArrayLike

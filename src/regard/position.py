@@ -54,7 +54,8 @@ class ArrayBias:
         """Return (items or 1, queries, keys)."""
         return self.items.block(items, rows, columns).astype(self.dtype, copy=False)
 
-    def _total(self) -> Array:
+    def total_gradient(self) -> Array:
+        """Return where the gradient is collected: (stored, n or 1, m or 1)."""
         if self.total is None:
             n, m = self.items.array.shape[-2:]
             stored = int(np.prod(self.items.lead))
@@ -63,7 +64,7 @@ class ArrayBias:
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
         """Take in the gradient (items, queries, keys) of a block."""
-        total = self._total()
+        total = self.total_gradient()
         rows, dlogits = (slice(0, 1), dlogits.sum(1, keepdims=True)) if self.once[0] else (rows, dlogits)
         columns, dlogits = (
             (slice(0, 1), dlogits.sum(2, keepdims=True)) if self.once[1] else (columns, dlogits)
@@ -73,7 +74,7 @@ class ArrayBias:
 
     def gradient(self) -> Array:
         """Return the gradient in the shape of the array."""
-        return self._total().reshape(self.shape)
+        return self.total_gradient().reshape(self.shape)
 
 
 class DistanceBias:
@@ -105,6 +106,20 @@ class DistanceBias:
         """Take in the gradient (items, queries, keys) of a block."""
         part = self.collect(self._apart(rows, columns), dlogits)  # (..., items)
         for index, head in enumerate(self.heads[items]):
+            self.total[..., head] += part[..., index]
+
+    def _distances(self, n: int, m: int) -> Array:
+        """Return the argument of `fill` for every i - j + m - 1: (1, n + m - 1)."""
+        return (np.arange(m - 1, -n, -1) - self.offset)[None]
+
+    def by_distance(self, n: int, m: int) -> Array:
+        """Return the bias as a table (heads, n + m - 1) over i - j + m - 1."""
+        return np.ascontiguousarray(self.fill(self._distances(n, m), self.table)[:, 0])
+
+    def add_gradient_by_distance(self, n: int, m: int, gradient: Array) -> None:
+        """Take in a gradient (items, n + m - 1)."""
+        part = self.collect(self._distances(n, m), gradient[:, None])
+        for index, head in enumerate(self.heads):
             self.total[..., head] += part[..., index]
 
     def gradient(self) -> Array:

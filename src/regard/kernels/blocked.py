@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 from regard._layout import Items
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
-from regard.kernels.pairs import LANES, PRODUCT, Named, Pairs, contiguous, grouped, rows_of, to_lanes
+from regard.kernels.pairs import (
+    LANES,
+    PRODUCT,
+    Named,
+    Pairs,
+    all_finite,
+    contiguous,
+    finite,
+    grouped,
+    rows_of,
+    to_lanes,
+)
 from regard.mask import Answer
 from regard.weights import local_p
 
@@ -125,7 +136,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             self.pairs = pairing.make(p, self.queries, self.keys)
         self.values_items = Items(p.layout.per_key_head(self.values), p.layout.inner)
-        self.tainted = not _finite(self.values)
+        self.tainted = not all_finite(self.values)
         self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
         self.near = self._near()
 
@@ -200,12 +211,6 @@ class Kernel:
         )
 
 
-def _finite(x: Array) -> bool:
-    """Whether all numbers are finite; the sum is a quick witness for it."""
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
-
-
 def _times_values(values: Array, weights: Array) -> Array:
     """Return values (items or 1, keys, e) summed by weights (items, keys, lanes): (items, groups, e, 16)."""
     summed: Array = contiguous(values).swapaxes(1, 2)[:, None] @ grouped(weights)
@@ -260,6 +265,12 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     for _ in _each(work, tasks, thread_count(p, threads)):
         pass
     return context, statistic
+
+
+def lse(statistic: Array) -> Array:
+    """Return the log-sum-exp of each row (items, n)."""
+    summed: Array = statistic.sum(1)
+    return summed
 
 
 def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
@@ -394,7 +405,7 @@ def backward(
 ) -> tuple[Array, Array, Array, Named, Array | None]:
     """Compute all gradients but that of the bias, which collects its own."""
     kernel = Kernel(p)
-    queries, keys, dcontext_clean = (_clean(x) for x in (kernel.queries, kernel.keys, dcontext))
+    queries, keys, dcontext_clean = (finite(x) for x in (kernel.queries, kernel.keys, dcontext))
     clean = kernel.pairs
     if queries is not kernel.queries or keys is not kernel.keys:
         with np.errstate(all="ignore"):
@@ -421,11 +432,6 @@ def backward(
             totals[0].reshape(clean.left.shape), totals[1].reshape(clean.right.shape), learned
         )
     return dqueries, dkeys, totals[2].reshape(p.values.shape), named, dpositions
-
-
-def _clean(x: Array) -> Array:
-    """Return x with 0 in place of what is not finite: where that is seen, a NaN arrives through the weights instead."""
-    return x if _finite(x) else np.where(np.isfinite(x), x, 0)
 
 
 class Backward:

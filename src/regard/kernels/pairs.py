@@ -64,6 +64,17 @@ def grouped(block: Array) -> Array:
     return block.reshape(items, keys, lanes // LANES, LANES).swapaxes(1, 2)
 
 
+def all_finite(x: Array) -> bool:
+    """Whether all numbers are finite; the sum is a quick witness for it."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+
+
+def finite(x: Array) -> Array:
+    """Return x with 0 in place of what is not finite: where that is seen, a NaN arrives through the weights instead."""
+    return x if all_finite(x) else np.where(np.isfinite(x), x, 0)
+
+
 def project(x: Array, weight: Array) -> Array:
     """Return x @ weight such that no row's bits depend on the rows beside it."""
     rows = x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1])

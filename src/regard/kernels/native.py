@@ -1,0 +1,434 @@
+"""The native kernel: the same loop in vectors, in C++ (`source/kernel.cpp`), called through its C interface.
+
+This file puts an attention into the structures of `source/problem.h`. What the library does not do (a step two other
+than softmax, a score function, mask or bias object of the user's) it says in `refusal`, and the caller decides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check, scores
+from regard._layout import Items
+from regard._problem import Problem
+from regard.kernels import pairs as pairing
+from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
+from regard.position import ArrayBias, DistanceBias
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Addresses = NDArray[np.int64]
+
+LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
+WORTH = 1 << 23  # multiplications from which a second thread pays
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
+KINDS = {"products": 0, "perceptron": 1, "distances": 2}
+STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
+NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
+FAR = 1 << 62  # further than any key
+DEPTH = 32  # of the stack on which the library answers who sees whom
+FILLED = 64  # rows of gradients are filled up to a multiple of this many numbers
+PARTS = 4  # into how many parts the queries are cut at most where there are few heads to share among threads
+
+Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
+
+
+class CMatrices(ctypes.Structure):
+    """A matrix for each item."""
+
+    _fields_ = [("address", Pointer), ("row", Int)]
+
+
+class CNode(ctypes.Structure):
+    """A step of the program that says who may see whom."""
+
+    _fields_ = [
+        ("kind", Int),
+        ("low", Int),
+        ("high", Int),
+        ("left", Pointer),
+        ("right", Pointer),
+        ("row", Int),
+        ("column", Int),
+    ]
+
+
+class CProblem(ctypes.Structure):
+    """One attention: `struct Problem`."""
+
+    _fields_ = [
+        *((name, Int) for name in ("items", "n", "m", "d", "e", "groups")),
+        ("group", Pointer),
+        *((name, ctypes.c_int32) for name in ("compute", "compared", "summed", "score")),
+        *((name, CMatrices) for name in ("queries", "keys", "values")),
+        ("scale", Double),
+        ("softcap", Double),
+        ("vector", Pointer),
+        ("width", Double),
+        ("program", Pointer),
+        ("nodes", Int),
+        ("bias", ctypes.c_int32),
+        ("bias_type", ctypes.c_int32),
+        ("bias_address", Pointer),
+        ("bias_row", Int),
+        ("bias_column", Int),
+        ("context", Pointer),
+        ("statistic", Pointer),
+        ("parts", Int),
+        ("serial", Int),
+        ("dcontext", CMatrices),
+        *((name, Pointer) for name in ("dqueries", "dkeys", "dvalues", "dbias")),
+        ("dbias_row", Int),
+        ("dbias_column", Int),
+        ("dlearned", Pointer),
+    ]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Load the library and choose the instruction set; None where there is no library."""
+    path = Path(__file__).with_name(LIBRARY)
+    if not path.exists():
+        return None
+    loaded = ctypes.CDLL(str(path))
+    loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
+    loaded.regard_choose.argtypes = [ctypes.c_char_p]
+    loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
+    loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
+    loaded.regard_problem_size.restype = Int
+    assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
+    known = _names(loaded)
+    asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])
+    if not loaded.regard_choose(asked.encode()):
+        _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
+    return loaded
+
+
+def _names(loaded: ctypes.CDLL) -> list[str]:
+    names = ctypes.create_string_buffer(256)
+    loaded.regard_instruction_sets(names, len(names))
+    return names.value.decode().split()
+
+
+def instruction_sets() -> list[str]:
+    """Return the names of the instruction sets that this machine has, the best first; none without the library."""
+    loaded = library()
+    return [] if loaded is None else _names(loaded)
+
+
+def missing() -> str:
+    """Return why there is no native kernel, or nothing."""
+    if library() is not None:
+        return ""
+    return (
+        "regard was installed without its native kernel (no C++ compiler was found, or it was switched off)"
+    )
+
+
+@cache
+def warn_once() -> None:
+    """Say once that everything will be slower than it could be."""
+    warnings.warn(f"{missing()}; the NumPy kernel does its work, slower", RuntimeWarning, stacklevel=4)
+
+
+def refusal(p: Problem) -> str:
+    """Return why the native kernel does not do this attention, or nothing."""
+    if not scores.is_builtin(p.score):
+        return "a score function of the user's"
+    if p.normalize != "softmax":
+        return f"normalize={p.normalize!r}"
+    if p.mask is not None and p.mask.steps(p.layout) is None:
+        return "a mask class of the user's"
+    if not isinstance(p.bias, ArrayBias | DistanceBias | None):
+        return "a bias class of the user's"
+    return ""
+
+
+def thread_count(p: Problem, threads: int | None) -> int:
+    """Return how many threads to use: as asked, or as many as there are processors where that pays."""
+    if threads is not None:
+        return threads
+    work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
+    return 1 if work < WORTH else _processors()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return an array whose rows the library can read: aligned, of this dtype, columns side by side."""
+    x = x.astype(dtype, copy=False)
+    fits = x.flags.aligned and (x.shape[-1] < 2 or x.strides[-1] == x.itemsize)
+    return x if fits and x.strides[-2] % x.itemsize == 0 else np.ascontiguousarray(x)
+
+
+def addresses(x: Items) -> Addresses:
+    """Return where the matrix of each item starts."""
+    start: int = x.array.__array_interface__["data"][0]
+    places = np.full((), start, np.int64)
+    for size, stride in zip(x.lead, x.array.strides, strict=False):
+        places = places[..., None] + np.arange(size, dtype=np.int64) * stride
+    return np.ascontiguousarray(places.reshape(-1)[x.source])
+
+
+@dataclass
+class Call:
+    """A problem in the library's form, and what keeps its memory alive."""
+
+    p: Problem
+    pairs: Pairs
+    values: Items
+    c: CProblem
+    alive: list[Any]
+
+    def pointer(self, array: Array) -> int:
+        """Return the address of an array, and keep it."""
+        self.alive.append(array)
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+    def matrices(self, x: Items) -> CMatrices:
+        """Return the matrices of all items."""
+        self.alive.append(x.array)
+        return CMatrices(self.pointer(addresses(x)), x.array.strides[-2])
+
+    def run(self, backward: bool, threads: int | None) -> None:
+        """Run the kernel."""
+        loaded = library()
+        assert loaded is not None
+        if loaded.regard_run(ctypes.byref(self.c), int(backward), thread_count(self.p, threads)):
+            raise MemoryError
+
+
+def stored_type(p: Problem) -> np.dtype[Any]:
+    """Return the dtype in which queries and keys are read: half precision is widened on the way."""
+    kinds = {x.dtype.newbyteorder("=") for x in (p.queries, p.keys)}
+    plain = type(p.score) in (scores.dot, scores.scaled_dot)
+    return kinds.pop() if plain and len(kinds) == 1 and p.compute == np.float32 else p.compute
+
+
+def _half_or_computed(x: Array, compute: np.dtype[Any]) -> np.dtype[Any]:
+    return x.dtype.newbyteorder("=") if _check.is_half(x.dtype) and compute == np.float32 else compute
+
+
+def call(p: Problem) -> Call:
+    """Put a problem into the library's form."""
+    compared = stored_type(p)
+    if not (_check.is_half(compared) or compared == p.compute):
+        compared = p.compute
+    queries, keys = _readable(p.queries, compared), _readable(p.keys, compared)
+    summed = _half_or_computed(p.values, p.compute)
+    values = Items(p.layout.per_key_head(_readable(p.values, summed)), p.layout.inner)
+    with np.errstate(all="ignore"):
+        pairs = pairing.make(p, queries, keys)
+    c = CProblem()
+    made = Call(p, pairs, values, c, [])
+    c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
+    c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
+    c.compute, c.compared, c.summed = TYPES[p.compute.name], TYPES[pairs.left.dtype.name], TYPES[summed.name]
+    c.queries, c.keys, c.values = (made.matrices(x) for x in (pairs.left_items, pairs.right_items, values))
+    groups = _groups(pairs.right_items, values)
+    c.groups, c.group = len(groups) - 1, made.pointer(groups)
+    c.scale, c.softcap = p.scale, p.softcap or 0
+    _score(made)
+    _mask(made)
+    _bias(made)
+    return made
+
+
+def _groups(keys: Items, values: Items) -> Addresses:
+    """Return where the runs of items begin that read the same keys and values, and the number of items."""
+    same = (np.diff(keys.source) == 0) & (np.diff(values.source) == 0)
+    starts = np.flatnonzero(~same) + 1
+    return np.concatenate([[0], starts, [len(keys.source)]]).astype(np.int64)
+
+
+def _score(made: Call) -> None:
+    pairs, c = made.pairs, made.c
+    if isinstance(pairs, Perceptron):
+        c.score, c.vector = KINDS["perceptron"], made.pointer(np.ascontiguousarray(pairs.learned["vector"]))
+    elif isinstance(pairs, Distances):
+        c.score, c.width = KINDS["distances"], float(pairs.learned["width"])
+    else:
+        c.score = KINDS["products"]
+
+
+def _mask(made: Call) -> None:
+    p, c = made.p, made.c
+    steps = [] if p.mask is None else p.mask.steps(p.layout) or []
+    if not steps:
+        return
+    program = (CNode * len(steps))()
+    for node, step in zip(program, steps, strict=True):
+        node.kind = STEPS[step.kind]
+        node.low, node.high = -FAR if step.low is None else step.low, FAR if step.high is None else step.high
+        if step.counts is not None:
+            node.left = made.pointer(step.counts)
+        elif step.left is not None:
+            node.left = made.pointer(addresses(step.left))
+            made.alive.append(step.left)
+            node.row, node.column = step.left.array.strides[-2:]
+        if step.right is not None:
+            node.right = made.pointer(addresses(step.right))
+            made.alive.append(step.right)
+    made.alive.append(program)
+    c.program, c.nodes = ctypes.addressof(program), len(steps)
+
+
+def _bias(made: Call) -> None:
+    bias, p, c = made.p.bias, made.p, made.c
+    if isinstance(bias, DistanceBias):
+        table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
+        starts = made.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
+        c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)
+    elif isinstance(bias, ArrayBias):
+        items = bias.items
+        if items.array.dtype.name not in TYPES or not (
+            items.array.flags.aligned and items.array.dtype.isnative
+        ):
+            items = Items(items.array.astype(p.compute), p.layout.inner)
+        made.alive.append(items)
+        c.bias, c.bias_type = ARRAY_BIAS, TYPES[items.array.dtype.name]
+        c.bias_address = made.pointer(addresses(items))
+        c.bias_row, c.bias_column = items.array.strides[-2:]
+
+
+def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
+    """Compute context (items, n, e) and two numbers for each row (items, 2, n): the logit that its logits are counted
+    from and the logarithm of their sum, both in base 2.
+    """
+    context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
+    statistic = np.full((p.layout.items, 2, p.layout.n), -np.inf, p.compute)
+    if statistic.size and p.layout.m:
+        made = call(p)
+        made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
+        made.run(False, threads)
+    return context, statistic
+
+
+def lse(statistic: Array) -> Array:
+    """Return the log-sum-exp of each row (items, n)."""
+    summed: Array = statistic.sum(1, dtype=np.float64) * np.log(2)
+    return summed.astype(statistic.dtype)
+
+
+def backward(
+    p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
+) -> tuple[Array, Array, Array, Named, Array | None]:
+    """Compute all gradients but that of the bias, which gets its own."""
+    # What is not finite has made weights NaN where it is seen, and must not reach anything else.
+    queries, keys = (finite(x.astype(p.compute, copy=False)) for x in (p.queries, p.keys))
+    with np.errstate(all="ignore"):
+        pairs = pairing.make(p, queries, keys)
+    if p.layout.items and p.layout.n and p.layout.m:
+        dleft, dright, dvalues, learned = _run_backward(call(p), context, statistic, dcontext, threads)
+    else:
+        dleft, dright, dvalues = (np.zeros(x.shape, p.compute) for x in (pairs.left, pairs.right, p.values))
+        learned = {name: np.zeros_like(x) for name, x in pairs.learned.items()}
+    with np.errstate(all="ignore"):
+        dqueries, dkeys, named = pairs.finish(dleft, dright, learned)
+    return dqueries, dkeys, dvalues.reshape(p.values.shape), named, None
+
+
+def _run_backward(
+    made: Call, context: Array, statistic: Array, dcontext: Array, threads: int | None
+) -> tuple[Array, Array, Array, Named]:
+    p, c, pairs = made.p, made.c, made.pairs
+    c.context, c.statistic = made.pointer(context), made.pointer(statistic)
+    c.dcontext = made.matrices(Items(np.ascontiguousarray(dcontext), (p.layout.items,)))
+    c.parts = PARTS if c.groups < 2 * PARTS and p.layout.n >= 128 else 1
+    collect_bias = _bias_gradient(made)
+    cut = (c.groups, c.parts)
+    dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
+    dright, dvalues = (np.zeros((*cut, p.layout.m, _filled(size)), p.compute) for size in (c.d, c.e))
+    dlearned = np.zeros((*cut, _filled(c.d) if "vector" in pairs.learned else 1), p.compute)
+    c.dqueries, c.dkeys, c.dvalues, c.dlearned = (made.pointer(x) for x in (dleft, dright, dvalues, dlearned))
+    made.run(True, threads)
+    collect_bias()
+    starts, every = _starts(c), np.arange(p.layout.items)
+    with np.errstate(all="ignore"):
+        found = {name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()}
+        return (
+            _gathered(dleft, pairs.left_items, every).reshape(pairs.left.shape),
+            _gathered(_whole(dright, c.d), pairs.right_items, starts).reshape(pairs.right.shape),
+            _gathered(_whole(dvalues, c.e), made.values, starts),
+            found,
+        )
+
+
+def _filled(count: int) -> int:
+    """Return the length of a row of gradients in the library's form."""
+    return -(-count // FILLED) * FILLED
+
+
+def _whole(parts: Array, columns: int) -> Array:
+    """Return the sum of all parts, without what rows were filled up with."""
+    whole = parts[:, 0] if parts.shape[1] == 1 else parts.sum(1)
+    return whole[..., :columns]
+
+
+def _gathered(found: Array, x: Items, items: Addresses) -> Array:
+    """Return the gradient of the stored arrays (stored, a, b) from what these items found."""
+    source = x.source[items]
+    if len(source) == x.stored and (source == np.arange(x.stored)).all():
+        return found
+    total = np.zeros((x.stored, *found.shape[1:]), found.dtype)
+    for stored, piece in zip(source, found, strict=True):
+        total[stored] += piece
+    return total
+
+
+def _bias_gradient(made: Call) -> Callable[[], None]:
+    """Say where the gradient of the bias goes; returns what is to be done after the run."""
+    p, c, bias = made.p, made.c, made.p.bias
+    items, n, m = p.layout.items, p.layout.n, p.layout.m
+    if isinstance(bias, DistanceBias):
+        table = np.zeros((items, c.parts, n + m - 1), p.compute)
+        _address_bias(made, table)
+        return lambda: bias.add_gradient_by_distance(n, m, table.sum(1))
+    if not isinstance(bias, ArrayBias):
+        return lambda: None
+    total = bias.total_gradient()
+    c.dbias_column = 0 if bias.once[1] else total.itemsize
+    if bias.once[0]:  # all queries add to one row: a row for each part, added up afterwards
+        rows = np.zeros((items, c.parts, total.shape[-1]), p.compute)
+        _address_bias(made, rows)
+        return lambda: _add_rows(bias, rows.sum(1))
+    source = bias.items.source
+    groups = np.searchsorted(_starts(c), np.arange(items), "right")
+    if len(np.unique(source)) < len(np.unique(np.stack([source, groups]), axis=1).T):
+        c.serial, c.parts = 1, PARTS  # threads share by queries, whose rows are their own
+    starts = made.pointer(total) + np.repeat(source, c.parts) * total.strides[0]
+    c.dbias, c.dbias_row = made.pointer(starts.astype(np.int64)), total.strides[1]
+    return lambda: None
+
+
+def _starts(c: CProblem) -> Addresses:
+    """Return where each group begins."""
+    return np.frombuffer((Int * c.groups).from_address(c.group), np.int64)
+
+
+def _address_bias(made: Call, rows: Array) -> None:
+    """Give every item and part a row of its own."""
+    count = rows.shape[0] * rows.shape[1]
+    starts = made.pointer(rows) + np.arange(count, dtype=np.int64) * rows.strides[1]
+    made.c.dbias = made.pointer(starts)
+
+
+def _add_rows(bias: ArrayBias, rows: Array) -> None:
+    total = bias.total_gradient()
+    for stored, row in zip(bias.items.source, rows, strict=True):
+        total[stored, 0] += row

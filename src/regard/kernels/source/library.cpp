@@ -1,0 +1,221 @@
+// What Python calls: the choice of an instruction set, and threads.
+
+#include "problem.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#if defined(_WIN32)
+#include <malloc.h>
+#else
+#include <pthread.h>
+#endif
+
+namespace regard {
+
+#define DECLARE(ISA) namespace ISA { extern const Kernel kernel; }
+#if defined(REGARD_HAVE_AVX512BF16)
+DECLARE(avx512bf16)
+#endif
+#if defined(REGARD_HAVE_AVX512)
+DECLARE(avx512)
+#endif
+#if defined(REGARD_HAVE_AVX2)
+DECLARE(avx2)
+#endif
+#if defined(REGARD_HAVE_NEON)
+DECLARE(neon)
+#else
+DECLARE(baseline)
+#endif
+
+// ---- instruction sets ----------------------------------------------------------------------------------------
+
+struct Choice {
+    const Kernel* kernel;
+    bool (*supported)();
+};
+
+static const Choice CHOICES[] = {  // the best first
+#if defined(REGARD_HAVE_AVX512BF16)
+    {&avx512bf16::kernel, [] { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl") &&
+                                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"); }},
+#endif
+#if defined(REGARD_HAVE_AVX512)
+    {&avx512::kernel, [] { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"); }},
+#endif
+#if defined(REGARD_HAVE_AVX2)
+    {&avx2::kernel, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+#endif
+#if defined(REGARD_HAVE_NEON)
+    {&neon::kernel, [] { return true; }},
+#else
+    {&baseline::kernel, [] { return true; }},
+#endif
+};
+
+static const Kernel* chosen = nullptr;
+
+// ---- threads -------------------------------------------------------------------------------------------------
+
+// Memory on a boundary of 64 bytes.
+struct Memory {
+    char* at = nullptr;
+    explicit Memory(int64_t bytes) {
+        if (bytes <= 0) return;
+        bytes = (bytes + 63) / 64 * 64;
+#if defined(_WIN32)
+        at = static_cast<char*>(_aligned_malloc(size_t(bytes), 64));
+#else
+        at = static_cast<char*>(std::aligned_alloc(64, size_t(bytes)));
+#endif
+    }
+    ~Memory() {
+#if defined(_WIN32)
+        _aligned_free(at);
+#else
+        std::free(at);
+#endif
+    }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+};
+
+// One phase of one call: tasks that threads take until there are none.
+struct Job {
+    const Kernel* kernel;
+    const Problem* problem;
+    bool backward;
+    int phase;
+    int64_t tasks;
+    char* shared;
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> starved{false};
+
+    void work() {
+        if (next.load(std::memory_order_relaxed) >= tasks) return;
+        Memory scratch(kernel->scratch(*problem, backward));
+        if (!scratch.at) {
+            starved = true;
+            return;
+        }
+        for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+            kernel->run(*problem, backward, phase, task, shared, scratch.at);
+    }
+};
+
+// Threads that wait for jobs. They are started when first needed, and never joined: the library lives as long as the
+// process does. A child of fork has none of them, and starts anew.
+class Pool {
+    std::mutex mutex;
+    std::condition_variable wake, done;
+    Job* job = nullptr;
+    int64_t wanted = 0, busy = 0, started = 0;
+
+    void loop() {
+        std::unique_lock<std::mutex> lock(mutex);
+        for (;;) {
+            wake.wait(lock, [&] { return wanted > 0; });
+            wanted--, busy++;
+            Job* mine = job;
+            lock.unlock();
+            mine->work();
+            lock.lock();
+            if (--busy == 0 && wanted == 0) done.notify_all();
+        }
+    }
+
+   public:
+    std::mutex one_call;  // a second caller meanwhile works alone
+
+    void run(Job& given, int64_t helpers) {
+        {
+            std::lock_guard<std::mutex> lock(mutex);
+            for (; started < helpers; started++) {
+                try {
+                    std::thread([this] { loop(); }).detach();
+                } catch (...) {
+                    break;  // fewer threads: the same result
+                }
+            }
+            job = &given;
+            wanted = helpers < started ? helpers : started;
+        }
+        wake.notify_all();
+        given.work();
+        std::unique_lock<std::mutex> lock(mutex);
+        wanted = 0;  // who has not woken up need not
+        done.wait(lock, [&] { return busy == 0; });
+        job = nullptr;
+    }
+};
+
+static Pool* pool = new Pool;
+
+#if !defined(_WIN32)
+static const int forked = pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });  // the old one's locks are lost
+#endif
+
+static bool phase(Job& job, int64_t threads) {
+    int64_t helpers = (threads < job.tasks ? threads : job.tasks) - 1;
+    Pool* mine = pool;
+    std::unique_lock<std::mutex> alone(mine->one_call, std::defer_lock);
+    if (helpers > 0 && alone.try_lock()) mine->run(job, helpers);
+    else job.work();
+    return !job.starved || job.next >= job.tasks;
+}
+
+}  // namespace regard
+
+// ---- the interface -------------------------------------------------------------------------------------------
+
+#if defined(_WIN32)
+#define EXPORT extern "C" __declspec(dllexport)
+#else
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+
+// The names of the instruction sets that this machine has, the best first, into `names` with spaces between them.
+EXPORT void regard_instruction_sets(char* names, int64_t size) {
+    names[0] = 0;
+    for (const auto& choice : regard::CHOICES)
+        if (choice.supported()) {
+            if (names[0]) strncat(names, " ", size_t(size) - strlen(names) - 1);
+            strncat(names, choice.kernel->name, size_t(size) - strlen(names) - 1);
+        }
+}
+
+// Use the one of this name from now on. Returns whether there is one.
+EXPORT int32_t regard_choose(const char* name) {
+    for (const auto& choice : regard::CHOICES)
+        if (!strcmp(choice.kernel->name, name) && choice.supported()) {
+            regard::chosen = choice.kernel;
+            return 1;
+        }
+    return 0;
+}
+
+EXPORT int64_t regard_problem_size() { return sizeof(regard::Problem); }
+
+// Returns 0, or 1 where memory ran out.
+EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t threads) {
+    using namespace regard;
+    Memory shared(chosen->shared(*p, backward));
+    if (chosen->shared(*p, backward) > 0 && !shared.at) return 1;
+    for (int number = 0; number < PHASES; number++) {
+        Job job{chosen, p, bool(backward), number, chosen->tasks(*p, backward, number), shared.at};
+        if (job.tasks && !phase(job, threads)) return 1;
+    }
+    return 0;
+}
+
+EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
+    regard::chosen->exp2(x, y, count, type);
+}

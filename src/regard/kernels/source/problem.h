@@ -1,0 +1,67 @@
+// One attention as the Python side describes it (kernels/native.py has the same structures), and what an instruction
+// set offers. Letters: n queries, m keys, d compared size, e value size; `items` separate n x m problems.
+#pragma once
+
+#include <cstdint>
+
+namespace regard {
+
+enum Type : int32_t { FLOAT32, FLOAT64, FLOAT16, BFLOAT16 };
+enum Score : int32_t { PRODUCTS, PERCEPTRON, DISTANCES };
+enum Kind : int32_t { BAND, KEYS, QUERIES, DOCUMENTS, DENSE, BOTH, NOT };
+enum Bias : int32_t { NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS };
+
+// A matrix for each item: where its first row starts, and bytes from row to row. Columns lie side by side.
+struct Matrices {
+    const int64_t* address;
+    int64_t row;
+};
+
+// One step of the program that says who may see whom: leaves push an answer, BOTH joins two, NOT turns one around.
+struct Node {
+    int64_t kind;
+    int64_t low, high;       // BAND: query i sees keys i + low to i + high
+    const int64_t* left;     // KEYS, QUERIES: a count for each item; DOCUMENTS, DENSE: an address for each item
+    const int64_t* right;    // DOCUMENTS: address of the keys' ids for each item
+    int64_t row, column;     // DENSE: bytes from query to query and from key to key
+};
+
+struct Problem {
+    int64_t items, n, m, d, e;
+    int64_t groups;        // runs of items that read the same keys and values
+    const int64_t* group;  // (groups + 1,) where each begins
+    int32_t compute, compared, summed, score;  // types: of the arithmetic, of queries and keys, of values; a Score
+    Matrices queries, keys, values;
+    double scale, softcap;  // softcap 0: none
+    const void* vector;     // PERCEPTRON: (d,) in the compute type
+    double width;           // DISTANCES
+    const Node* program;
+    int64_t nodes;
+    int32_t bias, bias_type;
+    const int64_t* bias_address;    // ARRAY_BIAS: for each item; DISTANCE_BIAS: of a table over i - j + m - 1
+    int64_t bias_row, bias_column;  // bytes
+    void* context;                  // (items, n, e) in the compute type
+    void* statistic;                // (items, 2, n): base 2 logit counted from, base 2 logarithm of the sum
+    // Backward; the queries of an item are cut into `parts`, whose gradients of the keys' side are kept apart.
+    int64_t parts;
+    int64_t serial;                        // whether one task does all groups, since a bias collects from them all
+    Matrices dcontext;      // in the compute type, as all gradients
+    void* dqueries;         // (items, n, d)
+    void *dkeys, *dvalues;  // (groups, parts, m, d) and (groups, parts, m, e), rows filled up; zeros before
+    const int64_t* dbias;   // (items, parts) addresses, zeros before, or null
+    int64_t dbias_row, dbias_column;
+    void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
+};
+
+// What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
+struct Kernel {
+    const char* name;
+    int64_t (*shared)(const Problem&, bool backward);             // bytes that all threads share
+    int64_t (*scratch)(const Problem&, bool backward);            // bytes for each thread
+    int64_t (*tasks)(const Problem&, bool backward, int phase);   // 0: no such phase, or nothing to do
+    void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
+    void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
+};
+constexpr int PHASES = 3;
+
+}  // namespace regard
