@@ -2,6 +2,7 @@
 
 from regard import mask, position, scores, weights
 from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
+from regard.cache import KVCache
 from regard.context import Attention, attend, record
 
 __version__ = "0.1.0"
@@ -9,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attention",
     "Gradients",
+    "KVCache",
     "Partial",
     "attend",
     "attention",

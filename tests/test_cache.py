@@ -1,0 +1,518 @@
+"""`KVCache`: what is held, where it lies, and that decoding step by step is the causal attention."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import budget
+import ml_dtypes
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import regard
+from regard import KVCache, mask, position
+from regard.kernels import native
+
+Array = NDArray[Any]
+KERNELS = ["blocked", *([] if native.missing() else ["native"])]
+LEAD, GROUP, D, E = (2, 3), 2, 8, 5
+
+
+def arrays(length: int, dtype: Any = np.float32, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Queries with twice as many heads as keys and values."""
+    rng = np.random.default_rng(seed)
+    shapes = (
+        (*LEAD[:-1], LEAD[-1] * GROUP, length, D),
+        (*LEAD, length, D),
+        (*LEAD, length, E),
+    )
+    q, k, v = (strategies.read_only(rng.standard_normal(shape).astype(dtype)) for shape in shapes)
+    return q, k, v
+
+
+def column(*numbers: float) -> Array:
+    """Keys or values of size 1."""
+    return np.array(numbers, np.float32)[:, None]
+
+
+def held(cache: KVCache) -> list[float]:
+    """The keys of a cache of columns, whose values must be the same."""
+    assert np.array_equal(cache.keys, cache.values, equal_nan=True)
+    return [float(x) for x in cache.keys[:, 0]]
+
+
+def decode(cache: KVCache, q: Array, k: Array, v: Array, sizes: list[int], **options: Any) -> Array:
+    """The context of all queries, asked for in chunks of these sizes over and over, as they come to the cache."""
+    chunks, place, turn = [], cache.length, 0
+    while place < q.shape[-2]:
+        new = slice(place, min(place + sizes[turn % len(sizes)], q.shape[-2]))
+        cache.append(k[..., new, :], v[..., new, :])
+        chunks.append(regard.attention(q[..., new, :], cache.keys, cache.values, mask=cache.mask, **options))
+        place, turn = new.stop, turn + 1
+    return np.concatenate(chunks, axis=-2)
+
+
+# ------------------------------------------------------------------------------------------ the same as all at once
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("window", [None, 0, 1, 20, 100])
+@pytest.mark.parametrize("sizes", [[1], [1, 7, 2]], ids=str)
+def test_decoding_is_the_causal_attention(kernel: str, window: int | None, sizes: list[int]) -> None:
+    q, k, v = arrays(70)
+    cache = KVCache(LEAD, D, E, capacity=70 if window is None else window + max(sizes), window=window)
+    found = decode(cache, q, k, v, sizes, kernel=kernel)
+    exact = regard.attend(*(x.astype(float) for x in (q, k, v)), mask=mask.window(window, 0))
+    allowed = budget.of_dot(q, k, v, exact.weights, D**-0.5, np.float32)
+    budget.assert_within(found, exact.context, allowed)
+
+
+@pytest.mark.skipif(bool(native.missing()), reason="a promise of the native kernel")
+@pytest.mark.parametrize("dtype", strategies.DTYPES.values(), ids=strategies.DTYPES)
+def test_the_native_kernel_decodes_bit_by_bit_what_it_computes_at_once(dtype: Any) -> None:
+    q, k, v = arrays(300, dtype)
+    found = decode(KVCache(LEAD, D, E, capacity=300, dtype=dtype), q, k, v, [1, 1, 3, 40], kernel="native")
+    whole = regard.attention(q, k, v, mask=mask.causal(), kernel="native")
+    assert found.dtype == dtype
+    assert found.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("window", [None, 6])
+def test_what_depends_on_distance_sees_the_keys_in_order(window: int | None) -> None:
+    q, k, v = arrays(40, float)
+    cache = KVCache(LEAD, D, E, capacity=40 if window is None else 9, window=window, dtype=float)
+    heads = LEAD[-1] * GROUP
+    found = decode(cache, q, k, v, [2, 1, 3], bias=position.alibi(heads, align="end"))
+    whole = regard.attend(q, k, v, mask=mask.window(window, 0), bias=position.alibi(heads))
+    np.testing.assert_allclose(found, whole.context, rtol=0, atol=1e-13)
+
+
+def test_entries_padded_at_the_front_are_masked() -> None:
+    q, k, v = arrays(6, float)
+    padding = [[0], [4]]
+    cache = KVCache(LEAD, D, E, capacity=6, dtype=float)
+    cache.append(k, v)
+    seen = cache.mask & ~mask.lengths(padding)
+    context = regard.attention(q[..., -2:, :], cache.keys, cache.values, mask=seen)
+    short = regard.attend(q[1, :, 4:], k[1, :, 4:], v[1, :, 4:], mask=mask.causal()).context
+    np.testing.assert_allclose(context[1], short, rtol=0, atol=1e-13)
+
+
+def test_every_door_takes_the_views_and_the_mask() -> None:
+    q, k, v = arrays(7, float)
+    cache = KVCache(LEAD, D, E, capacity=7, dtype=float)
+    cache.append(k, v)
+    options = {"mask": cache.mask}
+    context = regard.attend(q[..., -3:, :], cache.keys, cache.values, **options).context
+    for found in (
+        regard.attention(q[..., -3:, :], cache.keys, cache.values, **options),
+        regard.partial(q[..., -3:, :], cache.keys, cache.values, **options).context,
+        regard.attention_vjp(q[..., -3:, :], cache.keys, cache.values, **options)[0],
+    ):
+        np.testing.assert_allclose(found, context, rtol=0, atol=1e-13)
+
+
+# ------------------------------------------------------------------------------------------------- what is held
+
+# append so many positions, or take so many back
+MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=25)
+
+
+@given(st.none() | st.integers(0, 5), st.integers(1, 7), MOVES)
+def test_what_is_held_is_what_the_newest_positions_may_see(
+    window: int | None, spare: int, moves: list[tuple[bool, int]]
+) -> None:
+    cache = KVCache((), 1, capacity=200 if window is None else window + spare, window=window)
+    positions: list[float] = []
+    written, newest, fresh = 0, 0, 0.0  # written: the furthest so far
+    for append, size in moves:
+        if append:
+            newest = size if window is None else min(size, spare)
+            numbers = [fresh + i for i in range(newest)]  # every position ever appended has its own number
+            fresh += newest
+            cache.append(column(*numbers), column(*numbers))
+            positions += numbers
+            written = max(written, len(positions))
+        else:
+            back = min(size, len(positions))
+            left = len(positions) - back
+            lost = 0 if window is None else max(0, written - window - spare)
+            if left and max(0, left - (window or 0)) < lost:
+                with pytest.raises(ValueError, match="has been overwritten"):
+                    cache.truncate(left)
+                continue
+            cache.truncate(left)
+            positions = positions[:left]
+            newest = max(0, newest - back)
+            written = written if left else 0
+        count = len(positions) if window is None else min(len(positions), window + newest)
+        assert cache.length == len(positions)
+        assert held(cache) == positions[len(positions) - count :]
+
+
+@pytest.mark.parametrize("dtype", strategies.DTYPES.values(), ids=strategies.DTYPES)
+def test_values_are_stored_in_the_dtype_of_the_cache(dtype: Any) -> None:
+    _, k, v = arrays(9, float)
+    cache = KVCache(LEAD, D, E, capacity=9, dtype=dtype)
+    cache.append(k[..., ::-1, :], v[..., ::-1, :])
+    assert cache.keys.dtype == cache.values.dtype == dtype
+    assert cache.keys.tobytes() == k[..., ::-1, :].astype(dtype).tobytes()
+    assert cache.values.tobytes() == v[..., ::-1, :].astype(dtype).tobytes()
+
+
+def test_integers_and_other_byte_orders_are_numbers() -> None:
+    cache = KVCache((), 1, capacity=3, dtype=">f4")
+    cache.append([[1]], np.array([[1.0]], ">f8"))
+    cache.append([[True]], np.array([[1]], np.uint8))
+    assert held(cache) == [1, 1]
+    assert cache.keys.dtype.isnative
+
+
+def test_what_the_dtype_cannot_hold_is_said_by_numpy() -> None:
+    cache = KVCache((), 1, capacity=1, dtype=np.float16)
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        cache.append([[1e6]], [[0.0]])
+
+
+def test_one_number_stands_for_one_leading_dimension() -> None:
+    cache = KVCache(2, 3, capacity=4)
+    cache.append(np.ones((2, 1, 3)), np.ones((2, 1, 3)))
+    assert cache.keys.shape == (2, 1, 3)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_views_are_read_only(window: int | None) -> None:
+    cache = KVCache((), 1, capacity=4, window=window)
+    cache.append(column(1), column(1))
+    assert not cache.keys.flags.writeable
+    assert not cache.values.flags.writeable
+
+
+def test_a_cache_may_append_what_it_holds_itself() -> None:
+    cache = KVCache((), 1, capacity=5, window=2)
+    for number in range(5):
+        cache.append(column(number), column(number))
+    assert held(cache) == [2, 3, 4]
+    cache.append(cache.keys, cache.values)  # written over 0, 1 and 2 itself
+    assert held(cache) == [3, 4, 2, 3, 4]
+
+
+def test_an_empty_cache_is_emptied_and_filled_again() -> None:
+    cache = KVCache((), 1, window=2)
+    for number in range(9):
+        cache.append(column(number), column(number))
+    cache.truncate(0)
+    assert (held(cache), cache.length) == ([], 0)
+    cache.append(column(7), column(7))
+    assert held(cache) == [7]
+
+
+# ------------------------------------------------------------------------------------- nothing moves, nothing grows
+
+
+def address(array: Array) -> int:
+    """Where an array begins."""
+    start: int = array.__array_interface__["data"][0]
+    return start
+
+
+def test_growing_moves_nothing() -> None:
+    _, k, v = arrays(500)
+    cache = KVCache(LEAD, D, E, capacity=500)
+    cache.append(k[..., :1, :], v[..., :1, :])
+    first = cache.keys
+    places = address(cache.keys), address(cache.values)
+    for i in range(1, 500):
+        cache.append(k[..., i : i + 1, :], v[..., i : i + 1, :])
+    assert (address(cache.keys), address(cache.values)) == places
+    assert np.array_equal(first, k[..., :1, :])
+
+
+@pytest.mark.parametrize("window", [None, 1000])
+def test_a_step_allocates_nothing(window: int | None) -> None:
+    one = np.ones((1, 64), np.float64)  # which is converted on its way
+    cache = KVCache((), 64, capacity=5000, window=window, dtype=np.float16)
+    tracemalloc.start()
+    try:
+        for _ in range(4000):
+            cache.append(one, one)
+            view = cache.keys
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert view.base is not None
+    assert peak < 64 * 2 * 1000  # a tenth of what is held at the end, or a half of the window
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident size is read from /proc")
+@pytest.mark.parametrize("window", ["None", "100"])
+def test_what_is_not_written_costs_no_memory(window: str) -> None:
+    code = f"""
+        import numpy as np, regard
+        def resident():
+            with open("/proc/self/status") as status:
+                return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+        one = np.ones((1, 64), np.float32)
+        before = resident()
+        cache = regard.KVCache((), 64, capacity=1 << 22, window={window})
+        for _ in range(5000):
+            cache.append(one, one)
+        print(resident() - before)
+    """
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    written = 5000 * 64 * 4 * (2 if window == "None" else 4)  # in a ring twice
+    assert int(done.stdout) < written + (12 << 20)  # large pages round up; all of it is 2 GiB
+
+
+# ------------------------------------------------------------------------------------------------- the other laws
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_law_2_what_is_forgotten_has_no_influence(kernel: str) -> None:
+    ring, line = KVCache((), 1, window=2), KVCache((), 1, capacity=9)
+    for number in (np.nan, np.inf, 1, 1, 1):
+        ring.append(column(number), column(number))
+        line.append(column(number), column(number))
+    line.truncate(0)
+    line.append(column(1), column(1))
+    for cache in (ring, line):
+        context = regard.attention(column(1), cache.keys, cache.values, mask=cache.mask, kernel=kernel)
+        assert context.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_law_4_a_nan_reaches_the_rows_that_see_it(kernel: str) -> None:
+    cache = KVCache((), 1, window=1, capacity=6)
+    cache.append(column(0, 0, np.nan, 0, 0), column(1, 1, 1, 1, 1))
+    context = regard.attention(column(*range(5)), cache.keys, cache.values, mask=cache.mask, kernel=kernel)
+    assert np.isnan(context[:, 0]).tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("window", [None, 3])
+def test_law_8_nothing_is_fine(kernel: str, window: int | None) -> None:
+    cache = KVCache(LEAD, D, E, capacity=5, window=window)
+    q, k, v = arrays(0)
+    for count in (0, 2, 0):
+        cache.append(np.ones((*LEAD, count, D)), np.ones((*LEAD, count, E)))
+    assert cache.length == 2
+    cache.append(k, v)
+    context = regard.attention(q, cache.keys, cache.values, mask=cache.mask, kernel=kernel)
+    assert context.shape == (LEAD[0], LEAD[1] * GROUP, 0, E)
+    empty = KVCache((0,), 0, capacity=5, window=window)
+    empty.append(np.ones((0, 2, 0)), np.ones((0, 2, 0)))
+    assert empty.keys.shape == empty.values.shape == (0, 2, 0)
+
+
+def test_law_3_a_query_of_an_empty_cache_sees_nothing() -> None:
+    cache = KVCache((), 1, capacity=5)
+    context = regard.attention(np.ones((1, 1)), cache.keys, cache.values, mask=mask.causal(align="end"))
+    assert context.tolist() == [[0.0]]
+
+
+# ------------------------------------------------------------------------------------------------------- errors
+
+
+def o(*shape: int) -> Array:
+    """Ones of this shape."""
+    return np.ones(shape)
+
+
+def line(count: int = 0, **options: Any) -> KVCache:
+    """A cache of two heads with so many positions, appended one by one."""
+    cache = KVCache((2,), 4, 3, **(options or {"capacity": 16}))
+    for _ in range(count):
+        cache.append(o(2, 1, 4), o(2, 1, 3))
+    return cache
+
+
+def ask(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
+    """Attend with so many queries."""
+    return regard.attention(o(2, n, 4), cache.keys, cache.values, mask=cache.mask if seen is None else seen)
+
+
+def an_old_mask() -> Array:
+    cache = line(5)
+    seen = cache.mask
+    cache.append(o(2, 1, 4), o(2, 1, 3))
+    return ask(cache, 1, seen)
+
+
+DTYPE = (
+    "dtype must be float16, bfloat16, float32 or float64. Got {} instead.\n"
+    "  hint: bfloat16 is ml_dtypes.bfloat16"
+)
+OVERWRITTEN = (
+    "length must be at least 15, or 0: the window before has been overwritten. Got 14 instead.\n"
+    "  hint: capacity=4 + t lets t positions be taken back"
+)
+ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "neither": (
+        lambda: KVCache((2,), 4),
+        ValueError,
+        "a cache needs capacity= or window=.\n"
+        "  hint: capacity: the most positions (unwritten ones cost no memory). window: keys seen before the own",
+    ),
+    "small ring": (
+        lambda: KVCache((2,), 4, capacity=8, window=8),
+        ValueError,
+        "capacity must be greater than window: 8 and 8\n"
+        "  hint: a query sees the window and its own position; window + t lets t be appended at once",
+    ),
+    "no capacity": (
+        lambda: KVCache((2,), 4, capacity=0),
+        ValueError,
+        "capacity must be at least 1. Got 0 instead.",
+    ),
+    "negative window": (
+        lambda: KVCache((2,), 4, window=-1),
+        ValueError,
+        "window must be at least 0. Got -1 instead.",
+    ),
+    "lead": (
+        lambda: KVCache((2.5,), 4, window=1),  # type: ignore[arg-type]
+        TypeError,
+        "lead must be a whole number. Got 2.5 instead.",
+    ),
+    "d": (lambda: KVCache((2,), -4, window=1), ValueError, "d must be at least 0. Got -4 instead."),
+    "e": (lambda: KVCache((2,), 4, -3, window=1), ValueError, "e must be at least 0. Got -3 instead."),
+    "integers": (lambda: line(capacity=1, dtype=int), TypeError, DTYPE.format("<class 'int'>")),
+    "no dtype": (lambda: line(capacity=1, dtype="float33"), TypeError, DTYPE.format("'float33'")),
+    "long": (lambda: line(capacity=1, dtype=np.longdouble), TypeError, DTYPE.format(repr(np.longdouble))),
+    "full": (
+        lambda: line(16).append(o(2, 2, 4), o(2, 2, 3)),
+        ValueError,
+        "a cache must not hold more than capacity = 16 positions: 16 + 2\n"
+        "  hint: make it with a larger capacity=; what is not written costs no memory. Or with window=",
+    ),
+    "more than the ring takes": (
+        lambda: line(window=4).append(o(2, 5, 4), o(2, 5, 3)),
+        ValueError,
+        "at most capacity - window = 1 positions can be appended at once: 5\n"
+        "  hint: append them in parts, or make the cache with capacity=9",
+    ),
+    "d of keys": (
+        lambda: line().append(o(2, 1, 5), o(2, 1, 3)),
+        ValueError,
+        "keys must have shape (..., m, d) = (2, m, 4). Got (2, 1, 5) instead.",
+    ),
+    "e of values": (
+        lambda: line().append(o(2, 1, 4), o(2, 1, 4)),
+        ValueError,
+        "values must have shape (..., m, e) = (2, m, 3). Got (2, 1, 4) instead.",
+    ),
+    "heads": (
+        lambda: line().append(o(1, 1, 4), o(1, 1, 3)),
+        ValueError,
+        "keys must have shape (..., m, d) = (2, m, 4). Got (1, 1, 4) instead.",
+    ),
+    "one position": (
+        lambda: line().append(o(2, 4), o(2, 3)),
+        ValueError,
+        "keys must have shape (..., m, d) = (2, m, 4). Got (2, 4) instead.\n"
+        "  hint: one position is keys[..., None, :]",
+    ),
+    "a number": (
+        lambda: KVCache((), 1, capacity=1).append(1.0, 1.0),
+        ValueError,
+        "keys must have shape (..., m, d) = (m, 1). Got () instead.",
+    ),
+    "m": (
+        lambda: line().append(o(2, 1, 4), o(2, 2, 3)),
+        ValueError,
+        "keys and values must share their length m: 1 and 2\n"
+        "  keys    (2, 1, 4)        is (..., m, d)\n"
+        "  values  (2, 2, 3)        is (..., m, e)\n"
+        "  hint: every key has one value",
+    ),
+    "complex": (
+        lambda: line().append(o(2, 1, 4) * 1j, o(2, 1, 3)),
+        TypeError,
+        "keys must hold real numbers. Got dtype complex128 instead.\n"
+        "  hint: attention is defined here for real numbers",
+    ),
+    "longer": (
+        lambda: line(5).truncate(6),
+        ValueError,
+        "length must be at most the 5 positions so far. Got 6 instead.",
+    ),
+    "negative": (lambda: line(5).truncate(-1), ValueError, "length must be at least 0. Got -1 instead."),
+    "half": (
+        lambda: line(5).truncate(2.5),  # type: ignore[arg-type]
+        TypeError,
+        "length must be a whole number. Got 2.5 instead.",
+    ),
+    "overwritten": (lambda: line(17, window=4, capacity=6).truncate(14), ValueError, OVERWRITTEN),
+    "an old mask": (
+        an_old_mask,
+        ValueError,
+        "a cache's mask must meet the keys that were held: 5 and 6\n"
+        "  queries (2, 1, 4)        is (..., n, d)\n"
+        "  keys    (2, 6, 4)        is (..., m, d)\n"
+        "  values  (2, 6, 3)        is (..., m, e)\n"
+        "  hint: read cache.mask, cache.keys and cache.values anew after each append",
+    ),
+    "older queries": (
+        lambda: ask(line(9, window=4), 2),
+        ValueError,
+        "queries must stand at the newest positions, at most 1: 2\n"
+        "  queries (2, 2, 4)        is (..., n, d)\n"
+        "  keys    (2, 5, 4)        is (..., m, d)\n"
+        "  values  (2, 5, 3)        is (..., m, e)\n"
+        "  hint: of older positions some keys are no longer held; attend after each append",
+    ),
+    "more queries than positions": (
+        lambda: ask(line(2), 3),
+        ValueError,
+        "queries must stand at the newest positions, at most 2: 3\n"
+        "  queries (2, 3, 4)        is (..., n, d)\n"
+        "  keys    (2, 2, 4)        is (..., m, d)\n"
+        "  values  (2, 2, 3)        is (..., m, e)\n"
+        "  hint: of older positions some keys are no longer held; attend after each append",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_law_10_the_text_of_every_error(name: str) -> None:
+    call, kind, text = ERRORS[name]
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text
+    assert type(caught.value) is kind
+
+
+def test_the_least_length_that_an_error_names_is_fine() -> None:
+    cache = line(17, window=4, capacity=6)
+    cache.truncate(15)
+    assert cache.length == 15
+
+
+def test_a_failed_append_changes_nothing() -> None:
+    cache = KVCache((), 1, capacity=3)
+    cache.append(column(1, 2), column(1, 2))
+    for keys, values in ((column(3, 4), column(3, 4)), (column(3), column(3, 4)), (column(3), [["x"]])):
+        with pytest.raises((ValueError, TypeError)):
+            cache.append(keys, values)  # type: ignore[arg-type]
+    assert (held(cache), cache.length) == ([1, 2], 2)
+
+
+def test_a_mask_says_whose_it_is() -> None:
+    assert repr(line(9, window=4).mask) == "window(4, 0, align='end') of a cache that holds 5"
+
+
+def test_bfloat16_has_a_name() -> None:
+    cache = KVCache((2,), 4, capacity=6, dtype=ml_dtypes.bfloat16)
+    assert repr(cache) == "KVCache((2,), d=4, e=4, capacity=6, window=None, dtype=bfloat16): length 0"
