@@ -213,7 +213,20 @@ def test_an_empty_cache_is_emptied_and_filled_again() -> None:
     cache.truncate(0)
     assert (held(cache), cache.length) == ([], 0)
     cache.append(column(7), column(7))
+    cache.append(column(8), column(8))
+    cache.truncate(1)  # not forbidden by what was overwritten before
     assert held(cache) == [7]
+
+
+def test_what_was_overwritten_stays_so_whatever_is_taken_back() -> None:
+    cache = KVCache((), 1, window=1, capacity=4)
+    for number in range(10):
+        cache.append(column(number), column(number))
+    cache.truncate(7)  # 6, 7, 8 and 9 were held; 5 was not
+    cache.append(column(70), column(70))
+    with pytest.raises(ValueError, match="length must be at least 7, or 0"):
+        cache.truncate(6)
+    assert held(cache) == [6, 70]
 
 
 # ------------------------------------------------------------------------------------- nothing moves, nothing grows
@@ -398,10 +411,10 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "  hint: make it with a larger capacity=; what is not written costs no memory. Or with window=",
     ),
     "more than the ring takes": (
-        lambda: line(window=4).append(o(2, 5, 4), o(2, 5, 3)),
+        lambda: line(window=4).append(o(2, 2, 4), o(2, 2, 3)),
         ValueError,
-        "at most capacity - window = 1 positions can be appended at once: 5\n"
-        "  hint: append them in parts, or make the cache with capacity=9",
+        "at most capacity - window = 1 positions can be appended at once: 2\n"
+        "  hint: append them in parts, or make the cache with capacity=6",
     ),
     "d of keys": (
         lambda: line().append(o(2, 1, 5), o(2, 1, 3)),

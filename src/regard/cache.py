@@ -24,8 +24,8 @@ class KVCache:
     """Keys and values of the positions so far, to which every step of decoding appends and which never move.
 
     ``attention(queries, cache.keys, cache.values, mask=cache.mask)`` is the attention of the newest positions, as the
-    causal attention over all positions has it in its last rows. Memory for `capacity` positions is reserved at once, but
-    on most systems used only as far as it is written: a large capacity is cheap. One cache serves one thread.
+    causal attention over all positions has it in its last rows. Memory for `capacity` positions is reserved at once,
+    but on most systems used only as far as it is written: a large capacity is cheap. One cache serves one thread.
 
     Parameters
     ----------
