@@ -1,0 +1,93 @@
+// What this machine can do: fused multiply-adds a second and bytes read a second, on the thread that calls.
+// Compiled by probe.py for the machine it runs on.
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+constexpr int BYTES = 64, SUMS = 16;
+#elif defined(__AVX__)
+constexpr int BYTES = 32, SUMS = 10;
+#elif defined(__aarch64__)
+constexpr int BYTES = 16, SUMS = 16;
+#else
+constexpr int BYTES = 16, SUMS = 10;
+#endif
+
+template <class T> struct Lanes {
+    typedef T Vector __attribute__((vector_size(BYTES)));
+    Vector factor, addend;
+    Lanes(double x) {
+        for (unsigned i = 0; i < BYTES / sizeof(T); ++i) factor[i] = T(1 - x), addend[i] = T(x);
+    }
+    void step(Vector &sum) const { sum = sum * factor + addend; }
+    static constexpr double flops = 2.0 * BYTES / sizeof(T);
+};
+
+#if defined(__AVX512BF16__)
+struct Pairs {
+    typedef __m512 Vector;
+    __m512bh factor, addend;
+    Pairs(double) {  // 0x3f80 is 1
+        __m512i ones = _mm512_set1_epi16(0x3f80);
+        std::memcpy(&factor, &ones, sizeof ones), std::memcpy(&addend, &ones, sizeof ones);
+    }
+    void step(Vector &sum) const { sum = _mm512_dpbf16_ps(sum, factor, addend); }
+    static constexpr double flops = 64;
+};
+#endif
+
+// Chains of dependent operations, enough of them that none waits for another.
+template <class Kind> double rate(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    volatile double opaque = 1e-6;
+    Kind kind(opaque);
+    typename Kind::Vector sums[SUMS] = {};
+    auto start = Clock::now();
+    double passed = 0;
+    int64_t steps = 0;
+    for (; passed < seconds; steps += 4096) {
+        for (int i = 0; i < 4096; ++i)
+            for (auto &sum : sums) kind.step(sum);
+        passed = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    volatile float seen = 0;
+    for (auto &sum : sums) seen = seen + float(sum[0]);
+    return kind.flops * SUMS * double(steps) / passed;
+}
+
+extern "C" {
+
+// FLOP/s of one thread, run for so many seconds; type as in DTYPES of probe.py; 0: the machine has no such instruction.
+double probe_flops(int32_t type, double seconds) {
+    if (type == 0) return rate<Lanes<float>>(seconds);
+    if (type == 1) return rate<Lanes<double>>(seconds);
+#if defined(__AVX512BF16__)
+    if (type == 2) return rate<Pairs>(seconds);
+#endif
+    return 0;
+}
+
+// Read all of it once: two streams side by side, asked for ahead of time.
+double probe_read(const char *data, int64_t bytes) {
+    typedef int64_t Vector __attribute__((vector_size(BYTES), aligned(1), may_alias));
+    constexpr int64_t STREAMS = 2, STEP = 256, AHEAD = 2048;
+    int64_t stride = bytes / STREAMS / STEP * STEP;
+    Vector sums[STREAMS] = {};
+    for (int64_t i = 0; i < stride; i += STEP)
+        for (int64_t s = 0; s < STREAMS; ++s) {
+            const char *from = data + s * stride + i;
+            for (int64_t at = 0; at < STEP; at += 64) __builtin_prefetch(from + AHEAD + at);
+            for (int64_t at = 0; at < STEP; at += BYTES) sums[s] += *(const Vector *)(from + at);
+        }
+    int64_t total = 0;
+    for (auto &sum : sums) total += sum[0];
+    for (int64_t i = STREAMS * stride; i < bytes; ++i) total += data[i];
+    return double(total);
+}
+}
