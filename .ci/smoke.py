@@ -1,6 +1,11 @@
-"""A tiny attention from an installed wheel, checked by hand; run where only NumPy and SciPy are installed."""
+"""A tiny attention from an installed wheel, checked by hand; run where only NumPy and SciPy are installed.
+
+`smoke.py native` expects the native kernel, `smoke.py numpy` that it was left out.
+"""
 
 import importlib.resources
+import sys
+import warnings
 from importlib.metadata import version
 
 import numpy as np
@@ -10,6 +15,17 @@ import regard
 queries = np.zeros((2, 3))
 keys = np.ones((4, 3))
 values = np.arange(8.0).reshape(4, 2)
+
+# The native kernel does it, or one warning says that there is none.
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        regard.attention(queries, keys, values)
+if sys.argv[1] == "native":
+    assert not said, said[0].message
+    assert np.allclose(regard.attention(queries, keys, values, kernel="native"), [[3, 4], [3, 4]])
+else:
+    assert ["without its native kernel" in str(warning.message) for warning in said] == [True], said
 
 # Equal scores weigh the seen values equally: all four, then only the first two.
 everything = regard.attention(queries, keys, values)
