@@ -1,0 +1,192 @@
+"""Runs the native kernel with every array at the edge of memory that may not be touched.
+
+    guarded.py INSTRUCTION_SET end|start
+
+What the caller hands over and what `regard.kernels.native` makes for the library (results too) lies so that it ends
+just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what runs
+are printed first, so that the last one printed is the one that failed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+import regard
+from regard import position
+from regard.kernels import native
+
+Array = NDArray[Any]
+PAGE = mmap.PAGESIZE
+NO_RIGHTS = 0
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+SIDE = "end"
+regions: list[tuple[int, int]] = []
+
+
+def empty(shape: Any, dtype: Any = float) -> Array:
+    """An array at the edge, of zeros."""
+    dtype = np.dtype(dtype)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not count:
+        return np.zeros(shape, dtype)
+    pages = -(-count // PAGE) * PAGE
+    start = libc.mmap(
+        None, pages + 2 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANON, -1, 0
+    )
+    assert start not in (None, ctypes.c_void_p(-1).value)
+    for guard in (start, start + PAGE + pages):
+        assert libc.mprotect(guard, PAGE, NO_RIGHTS) == 0
+    regions.append((start, pages + 2 * PAGE))
+    at = start + PAGE + (pages - count if SIDE == "end" else 0)
+    memory = (ctypes.c_char * count).from_address(at)
+    return np.ndarray(shape, dtype, memory)
+
+
+def full(shape: Any, value: Any, dtype: Any = float) -> Array:
+    """An array at the edge, of this value."""
+    x = empty(shape, dtype)
+    x[...] = value
+    return x
+
+
+def guarded(x: Any, order: str = "C") -> Any:
+    """A copy at the edge."""
+    x = np.asarray(x)
+    if order == "F":
+        return guarded(x.T).T
+    copy = empty(x.shape, x.dtype)
+    copy[...] = x
+    return copy
+
+
+def is_guarded(x: Array) -> bool:
+    """Whether an array lies in one of the regions."""
+    at = x.__array_interface__["data"][0]
+    return any(start <= at < start + size for start, size in regions)
+
+
+def release() -> None:
+    """Give all regions back."""
+    while regions:
+        libc.munmap(*regions.pop())
+
+
+class Edge:
+    """NumPy, with new arrays at the edge."""
+
+    zeros, empty, full = staticmethod(empty), staticmethod(empty), staticmethod(full)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+class Call(native.Call):
+    """A call whose small arrays (addresses, counts, what is learned) lie at the edge as well."""
+
+    def pointer(self, array: Array) -> int:
+        """As it is where it lies at the edge, as a copy where it doesn't."""
+        whole = array.flags.c_contiguous and not is_guarded(array)
+        return super().pointer(guarded(array) if whole else array)
+
+
+def install() -> None:
+    """Let the native kernel's Python side make its arrays at the edge."""
+    readable = native._readable
+    native.np = position.np = Edge()
+    native.Call = Call
+
+    def at_the_edge(x: Array, dtype: Any) -> Array:
+        y = readable(x, dtype)
+        return y if is_guarded(y) else guarded(y)
+
+    native._readable = at_the_edge
+        x if is_guarded(y := readable(x, dtype)) and y is x else guarded(readable(x, dtype))
+    )
+
+
+def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
+    """What goes with 4 query heads and 2 key heads."""
+    rng = np.random.default_rng(1)
+    seen = rng.random((4, n, m)) < 0.5
+    added = rng.standard_normal((4, n, m)).astype(dtype)
+    ids = regard.mask.documents(guarded(np.arange(n) * 3 // n), guarded(np.arange(m) * 3 // m))
+    vector = guarded(rng.standard_normal(d).astype(np.float32 if dtype != np.float64 else dtype))
+    lengths = regard.mask.lengths(guarded(np.array([m, m // 2, 0, m])), guarded(np.array([n, 1, n, 0])))
+    return {
+        "plain": {},
+        "softcap": {"softcap": 2.0, "scale": 0.3},
+        "mask": {"mask": guarded(seen)},
+        "mask by columns": {"mask": guarded(seen[0], "F")},
+        "mask of a row": {"mask": guarded(seen[:, :1])},
+        "mask of a column": {"mask": guarded(seen[:, :, :1])},
+        "documents": {"mask": ids},
+        "lengths and band": {"mask": lengths & ~regard.mask.window(1, 2, align="end")},
+        "bias": {"bias": guarded(added)},
+        "bias by columns": {"bias": guarded(added[0], "F")},
+        "bias of a row": {"bias": guarded(added[:, :1]), "mask": guarded(seen[0])},
+        "bias of a column": {"bias": guarded(added[:, :, :1])},
+        "float16 bias": {"bias": guarded(added[0].astype(np.float16))},
+        "alibi": {"bias": regard.position.alibi(4, align="end"), "mask": regard.mask.causal(align="end")},
+        "additive": {"score": regard.scores.additive(None, None, vector), "mask": guarded(seen)},
+        "gaussian": {"score": regard.scores.gaussian(2.0), "mask": guarded(seen[0])},
+        "cosine": {"score": "cosine"},
+    }
+
+
+SIZES = [
+    *[(n, m, d, e) for n, (m, d, e) in zip((1, 2, 4), ((131, 5, 7), (64, 17, 19), (1, 1, 1)), strict=True)],
+    *[(5, 127, 3, 66), (12, 9, 16, 8), (13, 129, 33, 5), (25, 8, 7, 15), (49, 66, 65, 17), (97, 130, 1, 31)],
+    *[(3, 1030, 2, 3), (130, 33, 9, 2)],
+]
+
+
+def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[str, Any]) -> None:
+    """Forward, backward, and in part."""
+    n, m, d, e = sizes
+    rng = np.random.default_rng(0)
+    shapes = (4, n, d), (2, m, d), (2, m, e), (4, n, e)
+    q, k, v, g = (guarded(rng.standard_normal(shape).astype(dtype)) for shape in shapes)
+    context, pullback = regard.attention_vjp(q, k, v, kernel="native", threads=2, **chosen)
+    found = pullback(g)
+    wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", **chosen)
+    np.testing.assert_array_equal(np.asarray(context, np.float64), np.asarray(wanted, np.float64))
+    assert np.isfinite(found.queries.astype(np.float64)).all()
+    if name == "plain":
+        v[0, m // 2, 0] = np.nan  # what is not finite takes a path of its own
+        regard.attention_vjp(q, k, v, kernel="native", **chosen)[1](g)
+
+
+def main(isa: str, side: str) -> None:
+    """Every dtype, size and option."""
+    global SIDE
+    SIDE = side
+    loaded = native.library()
+    assert loaded is not None
+    assert loaded.regard_choose(isa.encode())
+    install()
+    probe = guarded(np.ones((2, 3, 4), np.float32))
+    assert native._readable(probe, probe.dtype) is probe
+    dtypes = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+    for dtype, sizes in itertools.product(dtypes if side == "end" else dtypes[::2], SIZES):
+        for name in options(1, 1, 1, dtype):
+            print(isa, side, np.dtype(dtype).name, sizes, name, flush=True)
+            run(sizes, dtype, name, options(*sizes[:3], dtype)[name])
+            release()
+    print("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,885 @@
+"""The native kernel: the laws of docs/design.md on every instruction set that this machine has.
+
+What it does to memory and threads is in test_native_safety.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import budget
+import ml_dtypes
+import numpy as np
+import pytest
+import strategies
+from numpy.typing import NDArray
+from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
+
+import regard
+from regard.kernels import native
+
+Array = NDArray[Any]
+SETS = native.instruction_sets()
+needs_library = pytest.mark.skipif(not SETS, reason=native.missing() or "there is a library")
+NATIVE = [
+    name
+    for name in OPTIONS
+    if not (name.startswith("normalize") and "local_m" not in name)
+    and name not in ("score-function", "score-object")
+]
+REFUSED = [name for name in OPTIONS if name not in NATIVE]
+TILE = {"avx512bf16": 48, "avx512": 48, "avx2": 24, "baseline": 12, "neon": 12}  # queries, float32
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
+every_native_option = pytest.mark.parametrize("name", NATIVE)
+
+
+def chosen_by_default() -> str:
+    """The instruction set that this process started with."""
+    return os.environ.get("REGARD_INSTRUCTION_SET", SETS[0])
+
+
+# The best is tested quickly, the others where there is time.
+@pytest.fixture(
+    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
+)
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set in turn."""
+    loaded = native.library()
+    if loaded is None:
+        pytest.skip(native.missing())
+    assert loaded.regard_choose(request.param.encode())
+    yield request.param
+    loaded.regard_choose(chosen_by_default().encode())
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays are equal bit by bit; any NaN equals any other."""
+    a, b = (np.ascontiguousarray(x) for x in (a, b))
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    lost = np.isnan(a.astype(np.float64))
+    if not (lost == np.isnan(b.astype(np.float64))).all():
+        return False
+    return bool(
+        (np.where(lost, 0, a).astype(a.dtype).tobytes()) == np.where(lost, 0, b).astype(b.dtype).tobytes()
+    )
+
+
+def gradients(
+    arrays: tuple[Any, ...], dcontext: Array, kernel: str = "native", **options: Any
+) -> dict[str, Array]:
+    """All gradients of a call by name."""
+    _, pullback = regard.attention_vjp(*arrays, kernel=kernel, **options)
+    found = pullback(dcontext)
+    named = {"queries": found.queries, "keys": found.keys, "values": found.values}
+    if found.bias is not None:
+        named["bias"] = found.bias
+    return named | {f"score.{k}": v for k, v in found.score.items()}
+
+
+# ---- law 1: the budget, for sizes that the oracle is too slow for ---------------------------------------------
+
+
+def magnitude_of(score: Any, q: Array, k: Array) -> tuple[Array, int]:
+    """What `oracle.Score.magnitude` and `terms` say, for whole float64 arrays."""
+    q, k = np.abs(q), np.abs(k)
+    dot, d, turned = q @ np.swapaxes(k, -1, -2), q.shape[-1], np.swapaxes(k, -1, -2)
+    if isinstance(score, str):
+        return dot, d
+    named = {name: np.abs(np.asarray(x, np.float64)) for name, x in vars(score).items() if x is not None}
+    if isinstance(score, regard.scores.cosine):
+        norms = np.sqrt((q * q).sum(-1))[..., :, None] * np.sqrt((k * k).sum(-1))[..., None, :]
+        return 3 * named["sharpness"] * dot / norms, d
+    if isinstance(score, regard.scores.general):
+        return q @ named["weight"] @ turned, 2 * d
+    if isinstance(score, regard.scores.location):
+        return q @ named["weight"][:, : k.shape[-2]], d
+    if isinstance(score, regard.scores.gaussian):
+        squares = (q * q).sum(-1)[..., :, None] + (k * k).sum(-1)[..., None, :] + 2 * dot
+        return squares / (2 * named["width"] ** 2), d
+    vector = named["vector"]
+    if isinstance(score, regard.scores.concat):
+        left, right = q @ named["weight"][:d] @ vector, k @ named["weight"][d:] @ vector
+    else:
+        left = q @ named.get("query_weight", np.eye(len(vector))) @ vector
+        right = k @ named.get("key_weight", np.eye(len(vector))) @ vector
+    own = (vector * (1 + named.get("bias", np.zeros(1)))).sum()
+    return own + left[..., :, None] + right[..., None, :], max(2 * d, len(vector))
+
+
+@cache
+def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Case, Array, Array]:
+    """A case, its context in float64 by the definition, and the error allowed."""
+    c = case(name, dtype, n, m, d, e, seed=n + m)
+    q, k, v = (x.astype(np.float64) for x in c.arrays)
+    found = regard.attend(q, k, v, **c.option.regard)
+    size, terms = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, np.repeat(k, 2, axis=1))
+    bias = np.nan_to_num(np.abs(np.asarray(c.option.exact.get("bias", 0.0), np.float64)), posinf=0)
+    size = np.where(found.logits > -np.inf, abs(c.option.exact["scale"]) * size + bias, 0)
+    compute = np.float64 if dtype == np.float64 else np.float32
+    info = np.finfo(compute)
+    weighted = found.weights @ budget.absolute_values(v, found.context.shape[:-2])
+    allowed = budget.allowance(size, terms, weighted, float(info.eps), float(info.smallest_subnormal))
+    if np.dtype(dtype).itemsize == 2:  # one more rounding, to what comes back
+        half = ml_dtypes.finfo(dtype)
+        allowed += np.abs(found.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
+    return c, found.context, allowed
+
+
+def assert_native_within(name: str, dtype: str, sizes: tuple[int, int, int, int]) -> None:
+    """Compare with the definition."""
+    c, exact, allowed = expected(name, DTYPES[dtype], *sizes)
+    context = regard.attention(*c.arrays, kernel="native", **c.option.regard)
+    assert context.dtype == DTYPES[dtype]
+    budget.assert_within(context, exact, allowed, f"{name} {dtype} {sizes}")
+
+
+@every_native_option
+def test_the_magnitudes_used_here_are_those_of_the_oracle(name: str) -> None:
+    c = case(name, np.float64, seed=1)
+    q, k = c.queries, np.repeat(c.keys, 2, axis=1)
+    size, terms = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, k)
+    bias = np.abs(np.asarray(c.option.exact.get("bias", 0.0)))
+    seen = c.answer.logits > -np.inf
+    assert terms == c.answer.terms
+    found = np.broadcast_to(abs(c.option.exact["scale"]) * size + bias, seen.shape)
+    np.testing.assert_allclose(found[seen], c.answer.magnitude[seen], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@every_native_option
+def test_law_1_within_the_budget_of_exact_arithmetic(isa: str, name: str, dtype: str) -> None:
+    c = case(name, DTYPES[dtype], seed=1)
+    allowed = budget.of_answer(c.answer, c.values, DTYPES[dtype])
+    for rows in (
+        (slice(None), slice(0, 3)) if name in ("default", "softcap", "mask-causal-start") else [slice(None)]
+    ):
+        context = regard.attention(c.queries[..., rows, :], *c.arrays[1:], kernel="native", **c.option.regard)
+        budget.assert_within(context, c.answer.context[..., rows, :], allowed[..., rows, :], name)
+
+
+SIZES = [
+    (3, 131, 5, 7),
+    (50, 133, 17, 9),
+    (2, 1100, 9, 17),
+    (13, 1057, 3, 2),
+    (101, 70, 34, 65),
+    (4, 1, 70, 1),
+]
+
+
+@pytest.mark.slow
+@every_dtype
+@every_native_option
+def test_law_1_every_option_of_every_dtype_on_every_path(isa: str, name: str, dtype: str) -> None:
+    for sizes in SIZES:
+        assert_native_within(name, dtype, sizes)
+
+
+def sizes_up_to(tile: int) -> list[tuple[int, int, int, int]]:
+    """Every number of queries up to two tiles and one, with other sizes that visit all remainders."""
+    return [(n, 1 + 37 * n % 300, 1 + 29 * n % 70, 1 + 43 * n % 70) for n in range(1, 2 * tile + 2)]
+
+
+@every_dtype
+def test_law_1_every_fifth_number_of_queries_up_to_two_tiles(isa: str, dtype: str) -> None:
+    for sizes in sizes_up_to(TILE[isa])[2::5]:
+        assert_native_within("mask-composed", dtype, sizes)
+
+
+@pytest.mark.slow
+@every_dtype
+@pytest.mark.parametrize("name", ["default", "everything", "mask-array-and-bias"])
+def test_law_1_every_number_of_queries_up_to_two_tiles(isa: str, name: str, dtype: str) -> None:
+    for sizes in sizes_up_to(TILE[isa])[:: 3 if name == "everything" else 1]:
+        assert_native_within(name, dtype, sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_law_1_every_number_of_keys_up_to_two_blocks_and_every_d_and_e(isa: str, dtype: str) -> None:
+    for m in range(1, 260):
+        assert_native_within("default", dtype, (1 + m % 9, m, 1 + m % 72, 1 + (m + 35) % 72))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_law_1_a_largest_logit_that_grows_from_chunk_to_chunk(isa: str, dtype: Any) -> None:
+    """Logits from -800 to 800 over three chunks, for few queries and for many."""
+    m = 2100
+    keys = np.linspace(-800, 800, m, dtype=dtype)[:, None]
+    values = np.arange(m, dtype=dtype)[:, None]
+    queries = np.repeat(np.array([[1], [-1], [0]], dtype=dtype), 5, axis=0)
+    exact = regard.attend(
+        queries.astype(float), keys.astype(float), values.astype(float), score="dot"
+    ).context
+    for rows in (slice(None), slice(4, 7)):
+        found = regard.attention(queries[rows], keys, values, score="dot", kernel="native")
+        np.testing.assert_allclose(found, exact[rows], rtol=2e-3 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("score", ["additive", "gaussian"])
+def test_law_1_wild_features_and_far_distances(isa: str, score: str) -> None:
+    """Numbers for which exp(2 x) overflows, beside small ones."""
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((rows, 5)) for rows in (19, 23, 23))
+    q[::3] *= 300
+    k[::4] *= 500
+    k[1], q[1] = -q[3], 1e-9
+    of = (
+        regard.scores.additive(None, None, np.linspace(-1, 1, 5))
+        if score == "additive"
+        else regard.scores.gaussian(9)
+    )
+    for dtype, rtol in ((np.float32, 3e-4), (np.float64, 1e-11)):
+        arrays = tuple(x.astype(dtype) for x in (q, k, v))
+        exact = tuple(x.astype(np.float64) for x in arrays)
+        wanted = regard.attend(*exact, score=of).context
+        for n in (19, 2):
+            found = regard.attention(arrays[0][:n], *arrays[1:], score=of, kernel="native")
+            np.testing.assert_allclose(found, wanted[:n], rtol=rtol, atol=rtol)
+        g = np.ones((19, 5), dtype)
+        by_blocks = gradients(exact, g, kernel="blocked", score=of)
+        for key, x in gradients(arrays, g, score=of).items():
+            np.testing.assert_allclose(x, by_blocks[key], rtol=10 * rtol, atol=20 * rtol, err_msg=key)
+
+
+@pytest.mark.parametrize("length", [2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**80])
+def test_law_1_windows_of_any_length(length: int) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 4))
+    for mask in (
+        regard.mask.window(length, 0),
+        regard.mask.window(0, length),
+        ~regard.mask.window(length, 2),
+    ):
+        np.testing.assert_allclose(
+            regard.attention(x, x, x, mask=mask), regard.attend(x, x, x, mask=mask).context
+        )
+
+
+def test_law_1_a_true_of_any_byte(isa: str) -> None:
+    """NumPy lets a bool be made of other bytes than 0 and 1."""
+    x = np.random.default_rng(0).standard_normal((70, 4))
+    mask = np.random.default_rng(1).integers(0, 4, (70, 70)).astype(np.uint8)
+    for at in (np.array(mask).view(bool), np.asfortranarray(mask).view(bool)):
+        found = regard.attention(x, x, x, mask=at, kernel="native")
+        np.testing.assert_allclose(found, regard.attend(x, x, x, mask=mask != 0).context, rtol=1e-12)
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------
+
+
+@cache
+def exact_gradients(
+    name: str, dtype: Any, sizes: tuple[int, int, int, int]
+) -> tuple[Array, dict[str, Array], Any]:
+    """A gradient of the context; all gradients by blocks, in float64 and in the dtype."""
+    c = case(name, dtype, *sizes, seed=sum(sizes))
+    g = np.random.default_rng(5).standard_normal((BATCH, HEADS, sizes[0], sizes[3])).astype(dtype)
+    arrays = tuple(x.astype(np.float64) for x in c.arrays)
+    exact = gradients(arrays, g.astype(np.float64), kernel="blocked", **c.option.regard)
+    return g, exact, gradients(c.arrays, g, kernel="blocked", **c.option.regard)
+
+
+def assert_gradients(name: str, dtype: Any, sizes: tuple[int, int, int, int]) -> None:
+    """The native gradients err at most some times as much as those by blocks, in the norm of the largest entry."""
+    c = case(name, dtype, *sizes, seed=sum(sizes))
+    g, exact, blocks = exact_gradients(name, dtype, sizes)
+    found = gradients(c.arrays, g, **c.option.regard)
+    assert set(found) == set(exact)
+    q, k, v = (np.abs(x.astype(np.float64)) for x in c.arrays)
+    logit = magnitude_of(c.option.regard.get("score", "scaled_dot"), q, np.repeat(k, 2, axis=1))[0]
+    logit = abs(c.option.exact["scale"]) * logit.max(initial=0)
+    term = float(np.abs(g).max(initial=0)) * v.max(initial=0) * (1 + max(q.max(initial=0), k.max(initial=0)))
+    for key, wanted in exact.items():
+        assert (found[key].shape, found[key].dtype) == (blocks[key].shape, blocks[key].dtype), key
+        error, other = (np.abs(x[key].astype(np.float64) - wanted).max(initial=0) for x in (found, blocks))
+        # terms that cancel, and more of them in what is summed over all
+        size = np.abs(wanted).max(initial=0) * (40 + 4 * logit) + (40 if key[0] in "bs" else 4) * term
+        assert error <= 6 * other + float(ml_dtypes.finfo(dtype).eps) * size, (key, sizes, error, other)
+
+
+@every_native_option
+def test_gradients_of_every_option(isa: str, name: str) -> None:
+    assert_gradients(name, np.float32, (7, 9, 4, 3))
+    assert_gradients(name, np.float64, (29, 135, 5, 9))
+
+
+@pytest.mark.slow
+@every_dtype
+@every_native_option
+def test_gradients_of_every_option_across_tiles_and_blocks(isa: str, name: str, dtype: str) -> None:
+    for sizes in [(101, 133, 17, 9), (1, 131, 5, 66), (133, 70, 65, 3), (3, 1100, 2, 1)]:
+        assert_gradients(name, DTYPES[dtype], sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_every_other_number_of_queries_up_to_two_tiles(isa: str, dtype: str) -> None:
+    for sizes in sizes_up_to(TILE[isa])[::2]:
+        assert_gradients("mask-array-and-bias", DTYPES[dtype], sizes)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1, 1), (4, 1, 1), (2, 1, 140, 1), (1, 150), (4, 140, 150), (2, 4, 140, 150)]
+)
+def test_gradients_of_a_bias_of_any_shape(isa: str, shape: tuple[int, ...]) -> None:
+    """140 queries: several parts, and where few biases serve many heads, threads share by queries."""
+    c = case("default", np.float64, 140, 150, 3, 2)
+    bias, g = np.random.default_rng(1).standard_normal(shape), np.ones((BATCH, HEADS, 140, 2))
+    g[..., 1] = np.arange(140) % 7
+    found, wanted = (
+        gradients(c.arrays, g, kernel=kernel, bias=bias, threads=2) for kernel in ("native", "blocked")
+    )
+    for key, x in wanted.items():
+        np.testing.assert_allclose(found[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
+
+
+# ---- laws 2 to 4: what is not seen, and what is -----------------------------------------------------------------
+
+M = 1100  # keys: nine blocks, two chunks
+POISON = [np.nan, np.inf, -np.inf, 3e38]
+PATHS = [1, 4, 5, 60]  # numbers of queries: few and many
+
+
+def arrays_of(
+    n: int, m: int = M, dtype: Any = np.float32, d: int = 5, e: int = 3
+) -> tuple[Array, Array, Array]:
+    """Queries with 2 heads, keys and values with 1."""
+    rng = np.random.default_rng(n)
+    q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((2, n, d), (1, m, d), (1, m, e)))
+    return q, k, v
+
+
+def with_poison(x: Array, where: Any, poison: float) -> Array:
+    """A copy with `poison` at `where`."""
+    copy = x.copy()
+    with np.errstate(over="ignore"):
+        copy[where] = poison
+    return strategies.read_only(copy)
+
+
+HIDDEN = np.array([0, 3, 127, 128, 700, 1023, 1024, 1099])
+
+
+def hiding(n: int) -> dict[str, dict[str, Any]]:
+    """Options under which nobody sees the hidden keys."""
+    seen = ~np.isin(np.arange(M), HIDDEN)
+    ids = np.where(seen, 0, 1)
+    several = regard.mask.documents(np.zeros(n, int), ids) & ~regard.mask.lengths(np.asarray(0))
+    return {
+        "array": {"mask": np.broadcast_to(seen, (2, n, M)).copy()},
+        "row": {"mask": seen},
+        "documents": {"mask": regard.mask.documents(np.zeros(n, int), ids)},
+        "composed": {"mask": several},
+        "bias": {"bias": np.where(seen, np.float32(0.25), np.float32(-np.inf))},
+        "bias matrix": {"bias": np.broadcast_to(np.where(seen, 0.25, -np.inf), (2, n, M)).astype(np.float32)},
+    }
+
+
+SCORES = {
+    "scaled_dot": "scaled_dot",
+    "cosine": "cosine",
+    "gaussian": regard.scores.gaussian(1.5),
+    "additive": regard.scores.additive(None, None, np.linspace(-1, 1, 5, dtype=np.float32)),
+}
+
+
+@pytest.mark.parametrize("how", hiding(1))
+@pytest.mark.parametrize("n", PATHS)
+def test_law_2_hidden_keys_and_values_have_no_influence(isa: str, n: int, how: str) -> None:
+    q, k, v = arrays_of(n)
+    options = hiding(n)[how]
+    g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
+    at = (0, HIDDEN)
+    wanted = regard.partial(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), kernel="native", **options)
+    slopes = gradients((q, with_poison(k, at, 0.5), with_poison(v, at, 0.5)), g, **options)
+    assert np.isfinite(wanted.context).all()
+    assert (slopes["keys"][at] == 0).all()
+    assert (slopes["values"][at] == 0).all()
+    for poison in POISON:
+        arrays = q, with_poison(k, at, poison), with_poison(v, at, poison)
+        found = regard.partial(*arrays, kernel="native", **options)
+        assert same(found.context, wanted.context), poison
+        assert same(found.lse, wanted.lse), poison
+        if poison != 3e38:  # as large a number as any other, and differences overflow
+            for key, x in gradients(arrays, g, **options).items():
+                assert same(x, slopes[key]), (key, poison)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> None:
+    for n in (2, 20):
+        q, k, v = arrays_of(n, 140, DTYPES[dtype])
+        mask = np.arange(140) % 50 != 7
+        at = (0, np.flatnonzero(~mask))
+        options = {"score": SCORES[score], "mask": mask, "softcap": 5.0, "kernel": "native"}
+        wanted = regard.attention(q, with_poison(k, at, 0.5), with_poison(v, at, 0.5), **options)
+        assert np.isfinite(wanted.astype(float)).all()
+        for poison in (np.nan, np.inf):
+            found = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
+            assert same(found, wanted), poison
+
+
+@pytest.mark.parametrize("n", PATHS)
+def test_law_2_a_hidden_pair_of_one_row(isa: str, n: int) -> None:
+    """Causal, aligned to the end: all but the last two queries are bitwise what they were."""
+    n += 2
+    q, k, v = arrays_of(n)
+    mask = regard.mask.causal(align="end")
+    wanted = regard.attention(q, k, v, mask=mask, kernel="native")
+    at = (0, slice(M - 2, None))
+    for poison in (np.nan, np.inf):
+        found = regard.attention(
+            q, with_poison(k, at, poison), with_poison(v, at, poison), mask=mask, kernel="native"
+        )
+        assert same(found[:, :-2], wanted[:, :-2])
+        assert not np.isfinite(found[:, -2:]).any()
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@pytest.mark.parametrize("n", PATHS)
+def test_law_3_a_query_that_sees_nothing(isa: str, n: int, poison: float) -> None:
+    n += 2
+    q, k, v = arrays_of(n)
+    blind = [0, n - 1]
+    mask = np.ones((n, M), bool)
+    mask[blind] = False
+    q = with_poison(q, (slice(None), blind), poison)
+    part = regard.partial(q, k, v, mask=mask, kernel="native")
+    assert (part.context[:, blind] == 0).all()
+    assert (part.lse[:, blind] == -np.inf).all()
+    assert np.isfinite(part.context).all()
+    g = np.ones((2, n, 3), np.float32)
+    slopes = gradients((q, k, v), g, mask=mask)
+    assert (slopes["queries"][:, blind] == 0).all()
+    assert all(np.isfinite(x).all() for x in slopes.values())
+    g[:, blind] = -1e6
+    for key, x in gradients((q, k, v), g, mask=mask).items():
+        assert same(x, slopes[key]), key
+
+
+def test_law_3_nobody_sees_anything(isa: str) -> None:
+    for n in PATHS:
+        arrays = arrays_of(n)
+        for mask in (np.zeros((n, M), bool), regard.mask.lengths(np.asarray(0))):
+            part = regard.partial(*arrays, mask=mask, kernel="native")
+            assert (part.context == 0).all()
+            assert (part.lse == -np.inf).all()
+            slopes = gradients(
+                arrays, np.ones((2, n, 3), np.float32), mask=mask, bias=np.zeros(M, np.float32)
+            )
+            assert all((x == 0).all() for x in slopes.values())
+
+
+@pytest.mark.parametrize("n", PATHS)
+def test_law_4_what_is_seen_and_not_finite_reaches_exactly_its_rows(isa: str, n: int) -> None:
+    n += 1
+    q, k, v = arrays_of(n)
+    seen = np.random.default_rng(8).random((n, M)) < 0.5
+    clean = regard.attention(q, k, v, mask=seen, kernel="native")
+    g = np.random.default_rng(2).standard_normal((2, n, 3)).astype(np.float32)
+    slope = gradients((q, k, v), g, mask=seen)["queries"]
+    for j in (0, 129, 1030, 1099):
+        hit = seen[:, j]
+        for poison in (np.nan, np.inf, -np.inf):
+            by_value = regard.attention(q, k, with_poison(v, (0, j, 1), poison), mask=seen, kernel="native")
+            assert same(by_value[:, hit, 1], np.full((2, hit.sum()), poison, np.float32)), (j, poison)
+            assert same(by_value[:, ~hit], clean[:, ~hit])
+            assert same(by_value[..., [0, 2]], clean[..., [0, 2]])
+        keys = with_poison(k, (0, j), np.nan)
+        by_key = regard.attention(q, keys, v, mask=seen, kernel="native")
+        assert np.isnan(by_key[:, hit]).all()
+        assert same(by_key[:, ~hit], clean[:, ~hit])
+        slopes = gradients((q, keys, v), g, mask=seen)["queries"]
+        assert np.isnan(slopes[:, hit]).all()
+        assert same(slopes[:, ~hit], slope[:, ~hit])
+    by_query = regard.attention(with_poison(q, (0, n - 1, 1), np.nan), k, v, mask=seen, kernel="native")
+    assert np.isnan(by_query[0, n - 1]).all()
+    by_query[0, n - 1] = clean[0, n - 1]
+    assert same(by_query, clean)
+
+
+@pytest.mark.parametrize("n", PATHS)
+def test_law_4_an_infinite_value_whose_weight_underflows(isa: str, n: int) -> None:
+    q, k, v = np.full((n, 1), 30.0), np.r_[30.0, np.full(1500, -30.0)][:, None], np.ones((1501, 2))
+    v[1400, 0], v[3, 0], v[7, 1] = np.inf, np.inf, -np.inf
+    found = regard.attention(q, k, v, score="dot", kernel="native")
+    assert same(found, np.broadcast_to([np.inf, -np.inf], (n, 2)))
+    v[1300, 0] = -np.inf
+    assert np.isnan(regard.attention(q, k, v, score="dot", kernel="native")[:, 0]).all()
+
+
+# ---- law 5: bitwise equal ---------------------------------------------------------------------------------------
+
+N = 110
+SLICES = [slice(i, i + 1) for i in (0, 47, 48, 109)] + [slice(0, 3), slice(5, 9), slice(0, 50), slice(7, 110)]
+Sliced = Callable[[slice, int], dict[str, Any]]
+
+
+def random(*shape: int) -> Array:
+    """The same numbers every time."""
+    return np.random.default_rng(2).random(shape).astype(np.float32)
+
+
+SLICED: dict[str, Sliced] = {
+    "none": lambda rows, m: {},
+    "scale and softcap": lambda rows, m: {"softcap": 2.0, "scale": 0.4},
+    "lengths": lambda rows, m: {"mask": regard.mask.lengths(np.array([m, min(m, 3), 0, m // 2]))},
+    "array": lambda rows, m: {"mask": (random(N, m) < 0.3)[rows]},
+    "documents": lambda rows, m: {
+        "mask": regard.mask.documents((np.arange(N) // 9)[rows], np.arange(m) // 13)
+    },
+    "bias": lambda rows, m: {"bias": random(N, m)[rows]},
+    "float64 bias": lambda rows, m: {"bias": random(N, m)[rows].astype(np.float64)},
+    "bias column": lambda rows, m: {"bias": random(N, 1)[rows]},
+    "bias of -inf": lambda rows, m: {
+        "bias": np.where(random(4, N, m) < 0.5, -np.inf, 1)[:, rows].astype(np.float32)
+    },
+    "cosine": lambda rows, m: {"score": "cosine"},
+    "gaussian": lambda rows, m: {"score": regard.scores.gaussian(2.0)},
+    "additive": lambda rows, m: {"score": regard.scores.additive(random(7, 5), random(7, 5), random(5))},
+    "concat": lambda rows, m: {"score": regard.scores.concat(random(14, 19), random(19))},
+}
+
+
+def law_5_arrays(m: int, dtype: Any) -> tuple[Array, Array, Array]:
+    """4 query heads, 2 key heads."""
+    rng = np.random.default_rng(m)
+    shapes = (4, N, 7), (2, m, 7), (2, m, 21)
+    q, k, v = (strategies.read_only((rng.standard_normal(shape) * 2).astype(dtype)) for shape in shapes)
+    return q, k, v
+
+
+def assert_slices(name: str, m: int, dtype: Any) -> None:
+    """Context, log-sum-exp and the gradient of the queries of slices are slices of the whole."""
+    q, k, v = law_5_arrays(m, dtype)
+    g = np.random.default_rng(1).standard_normal((4, N, 21)).astype(dtype)
+    whole = regard.partial(q, k, v, kernel="native", **SLICED[name](slice(None), m))
+    slopes = gradients((q, k, v), g, **SLICED[name](slice(None), m))["queries"]
+    for rows in SLICES:
+        options = SLICED[name](rows, m)
+        part = regard.partial(q[:, rows], k, v, kernel="native", **options)
+        assert same(part.context, whole.context[:, rows]), rows
+        assert same(part.lse, whole.lse[:, rows]), rows
+        found = gradients((q[:, rows], k, v), g[:, rows], **options)["queries"]
+        assert same(found, slopes[:, rows]), rows
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_law_5_a_slice_of_the_queries_is_bitwise_that_slice(isa: str, name: str) -> None:
+    assert_slices(name, 131, np.float32)
+
+
+@pytest.mark.slow
+@every_dtype
+@pytest.mark.parametrize("name", SLICED)
+def test_law_5_slices_of_every_dtype_across_chunks(isa: str, name: str, dtype: str) -> None:
+    for m in (1, 67, 1100):
+        assert_slices(name, m, DTYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
+    """The last rows alone, aligned to the end, see what they saw."""
+    q, k, v = law_5_arrays(1100, DTYPES[dtype])
+    for mask in (regard.mask.causal(align="end"), regard.mask.window(70, 0, align="end")):
+        options = {"mask": mask, "bias": regard.position.alibi(4, align="end"), "kernel": "native"}
+        whole = regard.attention(q, k, v, **options)
+        for start in (109, 106, 60, 1):
+            assert same(regard.attention(q[:, start:], k, v, **options), whole[:, start:]), start
+
+
+@pytest.mark.parametrize("n", [1, 3, 50, 200])
+def test_law_5_the_place_in_the_batch(isa: str, n: int) -> None:
+    rng = np.random.default_rng(9)
+    q, k, v, g = (rng.standard_normal((5, 3, size, 7)).astype(np.float32) for size in (n, 1100, 1100, n))
+    bias = rng.standard_normal((5, 3, n, 1100)).astype(np.float32)
+    whole = regard.attention(q, k, v, bias=bias, kernel="native")
+    slopes = gradients((q, k, v), g, bias=bias)
+    for b, h in ((0, 0), (2, 1), (4, 2)):
+        own = q[b, h], k[b, h], v[b, h]
+        assert same(regard.attention(*own, bias=bias[b, h], kernel="native"), whole[b, h]), (b, h)
+        alone = gradients(own, g[b, h], bias=bias[b, h])
+        assert [key for key in alone if not same(alone[key], slopes[key][b, h])] == [], (b, h)
+    turned = (q[::-1], k[::-1], v[::-1])
+    assert same(regard.attention(*turned, bias=bias[::-1], kernel="native"), whole[::-1])
+
+
+@pytest.mark.parametrize("n", [1, 4, 20])
+def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int) -> None:
+    """Queries of several heads that read one key head are packed together where they are few."""
+    rng = np.random.default_rng(9)
+    q = rng.standard_normal((2, 10, n, 7)).astype(np.float32)
+    k, v = (rng.standard_normal((2, 2, 1100, size)).astype(np.float32) for size in (7, 9))
+    bias = rng.standard_normal((10, 1, 1100)).astype(np.float32)
+    options = {"mask": rng.random((10, n, 1100)) < 0.3, "bias": bias, "kernel": "native"}
+    found = regard.attention(q, k, v, **options)
+    assert same(found, regard.attention(q, np.repeat(k, 5, 1), np.repeat(v, 5, 1), **options))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", strategies.LAYOUTS)
+def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
+    change = strategies.LAYOUTS[layout]
+    rng = np.random.default_rng(4)
+    for n in (3, 70):
+        shapes = (2, n, 9), (2, 90, 9), (2, 90, 6)
+        arrays = [rng.standard_normal(shape).astype(DTYPES[dtype]) for shape in shapes]
+        bias, mask = rng.standard_normal((2, n, 90)).astype(DTYPES[dtype]), rng.random((n, 90)) < 0.7
+        g = rng.standard_normal((2, n, 6)).astype(DTYPES[dtype])
+        changed = [strategies.read_only(change(x)) for x in arrays]
+        options = {"bias": strategies.read_only(change(bias)), "mask": change(mask)}
+        wanted = regard.attention(*arrays, bias=bias, mask=mask, kernel="native")
+        assert same(regard.attention(*changed, kernel="native", **options), wanted)
+        slopes, found = (
+            gradients(tuple(arrays), g, bias=bias, mask=mask),
+            gradients(tuple(changed), change(g), **options),
+        )
+        assert [key for key in slopes if not same(found[key], slopes[key])] == []
+
+
+@pytest.mark.parametrize("name", ["none", "array", "bias", "bias column", "additive", "gaussian", "lengths"])
+def test_law_5_threads(isa: str, name: str) -> None:
+    for n, m in ((1, 2100), (N, 300), (200, 131)):
+        rng = np.random.default_rng(m)
+        q, k, v = (
+            rng.standard_normal(shape).astype(np.float32) for shape in ((4, n, 7), (2, m, 7), (2, m, 21))
+        )
+        options = SLICED[name](slice(0, n), m) if n <= N else {"bias": random(n, m)}
+        g = np.ones((4, n, 21), np.float32)
+        alone = regard.attention(q, k, v, threads=1, kernel="native", **options)
+        slopes = gradients((q, k, v), g, threads=1, **options)
+        for threads in (2, 3, 8):
+            assert same(regard.attention(q, k, v, threads=threads, kernel="native", **options), alone), (
+                n,
+                threads,
+            )
+            found = gradients((q, k, v), g, threads=threads, **options)
+            assert [key for key in slopes if not same(found[key], slopes[key])] == [], (n, threads)
+
+
+# ---- law 13: parts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [2, 30])
+def test_law_13_any_split_is_the_whole(isa: str, n: int, dtype: Any) -> None:
+    q, k, v = arrays_of(n, dtype=dtype)
+    rng = np.random.default_rng(3)
+    mask, bias = rng.random((n, M)) < 0.3, rng.standard_normal((n, M)).astype(dtype) * 3
+    mask[0, :1050] = False
+    whole = regard.attend(*(x.astype(np.float64) for x in (q, k, v)), mask=mask, bias=bias)
+    for cuts in ([0, 1, 128, 1024, 1025, M], [0, 0, 555, 555, M], [0, M]):
+        parts = [
+            regard.partial(q, k[:, a:b], v[:, a:b], mask=mask[:, a:b], bias=bias[:, a:b], kernel="native")
+            for a, b in itertools.pairwise(cuts)
+        ]
+        merged = regard.merge(*parts[::-1])
+        rtol = 1e-12 if dtype == np.float64 else 5e-5
+        np.testing.assert_allclose(merged.context, whole.context, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(merged.lse, whole.lse, rtol=rtol, atol=rtol)
+
+
+# ---- asked for by name --------------------------------------------------------------------------------------------
+
+
+class Everybody(regard.mask.Mask):
+    """A mask class of the user's."""
+
+    def bind(self, layout: Any) -> Any:
+        """All see all."""
+        return lambda items, rows, columns: True
+
+
+REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
+    "sparsemax": ({"normalize": "sparsemax"}, "normalize='sparsemax'"),
+    "entmax15": ({"normalize": "entmax15"}, "normalize='entmax15'"),
+    "hard": ({"normalize": "hard"}, "normalize='hard'"),
+    "score": ({"score": strategies.manhattan}, "a score function of the user's"),
+    "mask": ({"mask": Everybody()}, "a mask class of the user's"),
+    "mask within": ({"mask": ~(Everybody() & regard.mask.causal())}, "a mask class of the user's"),
+}
+
+
+@needs_library
+@pytest.mark.parametrize("what", REFUSALS)
+def test_a_kernel_asked_for_by_name_is_never_replaced(what: str) -> None:
+    x = np.eye(3)
+    options, reason = REFUSALS[what]
+    with pytest.raises(ValueError) as error:
+        regard.attention(x, x, x, kernel="native", **options)
+    assert (
+        str(error.value)
+        == f'kernel="native" can\'t do this: {reason}.\n  hint: kernel="auto" takes the NumPy kernel then'
+    )
+    wanted = regard.attention(x, x, x, kernel="blocked", **options)
+    assert same(regard.attention(x, x, x, kernel="auto", **options), wanted)
+
+
+@needs_library
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_option_is_done_or_refused(name: str) -> None:
+    c = case(name)
+    with pytest.raises(ValueError, match=r"^kernel=\"native\" can't do this: "):
+        regard.attention(*c.arrays, kernel="native", **c.option.regard)
+
+
+def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+WITHOUT = """
+    import warnings
+    import numpy as np, regard
+    from regard.kernels import native
+    native.LIBRARY = "missing.so"
+    x = np.eye(3)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            regard.attention(x, x, x)
+        regard.attention_vjp(x, x, x)[1](x)
+        regard.attention(x, x, x, kernel="blocked")
+    same = (regard.attention(x, x, x) == regard.attention(x, x, x, kernel="blocked")).all()
+    print(len(seen), seen[0].category.__name__, seen[0].filename, same, native.instruction_sets())
+    print(seen[0].message)
+    try:
+        regard.attention(x, x, x, kernel="native")
+    except ValueError as error:
+        print(error)
+    """
+MISSING = "regard was installed without its native kernel (no C++ compiler was found, or it was switched off)"
+
+
+@pytest.mark.slow
+def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
+    done = fresh(WITHOUT)
+    assert done.returncode == 0, done.stderr
+    first, message, error, hint = done.stdout.splitlines()
+    assert first == "1 RuntimeWarning <string> True []"
+    assert message == f"{MISSING}; the NumPy kernel does its work, slower"
+    assert hint == '  hint: kernel="auto" takes the NumPy kernel then'
+    assert error == f'kernel="native" can\'t do this: {MISSING}.'
+
+
+@needs_library
+@pytest.mark.slow
+def test_an_instruction_set_that_is_not_there() -> None:
+    done = fresh(
+        "import numpy as np, regard; regard.attention(*[np.eye(2)] * 3)", REGARD_INSTRUCTION_SET="mmx"
+    )
+    names = ", ".join(repr(name) for name in SETS)
+    assert done.returncode == 1
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"ValueError: REGARD_INSTRUCTION_SET must be one of {names}. Got 'mmx' instead."
+    )
+
+
+ONE = """
+    import numpy as np, regard
+    x = np.random.default_rng(0).standard_normal((3, 20, 33)).astype(np.float32)
+    print(regard.attention(x, x, x, kernel="native").tobytes().hex())
+    """
+
+
+@needs_library
+@pytest.mark.slow
+def test_an_instruction_set_can_be_asked_for() -> None:
+    """What a fresh process computes is what choosing it here computes; with and without fused products differ."""
+    loaded, found = native.library(), {}
+    assert loaded is not None
+    x = np.random.default_rng(0).standard_normal((3, 20, 33)).astype(np.float32)
+    for name in SETS:
+        done = fresh(ONE, REGARD_INSTRUCTION_SET=name)
+        assert done.returncode == 0, done.stderr
+        assert loaded.regard_choose(name.encode())
+        found[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
+        loaded.regard_choose(chosen_by_default().encode())
+        assert done.stdout.strip() == found[name], name
+    assert len(SETS) == 1 or found["baseline"] != found[SETS[0]]
+
+
+# ---- the exponential ------------------------------------------------------------------------------------------------
+
+
+def exp2(x: Array) -> Array:
+    """The kernel's 2^x."""
+    loaded = native.library()
+    assert loaded is not None
+    whole = np.zeros(-(-len(x) // 16) * 16, x.dtype)
+    whole[: len(x)] = x
+    y = np.empty_like(whole)
+    loaded.regard_exp2(whole.ctypes.data, y.ctypes.data, len(whole), int(x.dtype == np.float64))
+    return y[: len(x)]
+
+
+def floats(first: float, last: float, step: int = 1) -> Iterator[Array]:
+    """Every step-th float32 from `first` to `last`, both of one sign, a million at a time."""
+    ends = sorted(int(np.float32(x).view(np.uint32)) for x in (first, last))
+    for start in range(ends[0], ends[1] + 1, step << 20):
+        stop = min(start + (step << 20), ends[1] + 1)
+        yield np.arange(start, stop, step, dtype=np.uint32).view(np.float32)
+
+
+def worst_of_floats(first: float, last: float, step: int = 1) -> float:
+    """The worst error in ulp."""
+    return max(float(float32_ulps(exp2(x), x).max()) for x in floats(first, last, step))
+
+
+def float32_ulps(found: Array, x: Array) -> Array:
+    """The error of 2^x in float32 ulps."""
+    exact = np.exp2(x.astype(np.float64))
+    size = np.maximum(np.floor(x.astype(np.float64)), -126) - 23  # the exponent of the last place
+    return np.abs(found.astype(np.float64) - exact) * np.exp2(-size)
+
+
+def test_exp2_at_its_special_places(isa: str) -> None:
+    for dtype in (np.float32, np.float64):
+        x = np.array([0, -0.0, np.nan, -np.inf, -1, -100, 1, -1e30, np.finfo(dtype).min], dtype)
+        np.testing.assert_array_equal(exp2(x), np.exp2(x.astype(np.float64)).astype(dtype))
+
+
+def test_exp2_is_within_2_ulp(isa: str) -> None:
+    assert worst_of_floats(-0.0, -160, step=1009) <= 2
+    assert worst_of_floats(0.0, 1, step=1009) <= 2
+
+
+@pytest.mark.slow
+def test_exp2_of_every_float_down_to_the_smallest_result_is_within_2_ulp(isa: str) -> None:
+    """Every float32 from -160 to -1/8; closer to 0 there are a thousand million more, of which one in 101."""
+    assert worst_of_floats(-0.125, -160) <= 2
+    assert worst_of_floats(-0.0, -0.125, step=101) <= 2
+    assert worst_of_floats(0.0, 1, step=101) <= 2
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no wider type to compare with")
+def test_exp2_of_float64_is_within_2_ulp(isa: str) -> None:
+    rng = np.random.default_rng(0)
+    for x in (
+        rng.uniform(-1100, 1, 100_000),
+        rng.uniform(-1, 1, 50_000),
+        -(10 ** rng.uniform(-300, 0, 10_000)),
+    ):
+        exact = np.exp2(x.astype(np.longdouble))
+        last = np.maximum(np.floor(x), -1022) - 52
+        error = np.abs(exp2(x) - exact) * np.exp2(-last.astype(np.longdouble))
+        assert error.max() <= 2
+
+
+if __name__ == "__main__":  # every float32 from -160 to 1 on every instruction set; takes minutes
+    for each in SETS:
+        native.library().regard_choose(each.encode())  # type: ignore[union-attr]
+        print(each, max(worst_of_floats(-0.0, -160), worst_of_floats(0.0, 1)), "ulp at most", flush=True)

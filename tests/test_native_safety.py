@@ -1,0 +1,148 @@
+"""What the native kernel does to memory: guard pages, sanitizers, floating-point modes, deep masks."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import regard
+from regard.kernels import native
+
+SETS = native.instruction_sets()
+HERE = Path(__file__).parent
+SOURCE = Path(native.__file__).parent / "source"
+needs_library = pytest.mark.skipif(not SETS, reason=native.missing() or "there is a library")
+slow = pytest.mark.slow
+
+
+def run(*command: str, timeout: int = 300) -> subprocess.CompletedProcess[str]:
+    """Run a program."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+# ---- guard pages ------------------------------------------------------------------------------------------------
+
+
+@slow
+@needs_library
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mmap and mprotect are called as on Linux")
+@pytest.mark.parametrize("side", ["end", "start"])
+@pytest.mark.parametrize("isa", SETS or ["none"])
+def test_nothing_is_touched_beyond_any_array(isa: str, side: str) -> None:
+    done = run(sys.executable, str(HERE / "native" / "guarded.py"), isa, side)
+    last = done.stdout.splitlines()[-1:]
+    assert (done.returncode, last) == (0, ["done"]), f"it was at {last}\n{done.stderr}"
+
+
+# ---- sanitizers -------------------------------------------------------------------------------------------------
+
+COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+COMMON = ["-O1", "-g1", "-std=c++17", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize-recover=all"]
+AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"]
+FLAGS = {"avx2": ["-mavx2", "-mfma", "-mf16c"], "avx512": AVX512, "avx512bf16": [*AVX512, "-mavx512bf16"]}
+FLAGS |= {"neon": [], "baseline": []}
+ANY = "neon" if platform.machine() in ("aarch64", "arm64") else "baseline"
+
+
+def build(directory: Path, sanitizer: str, sets: list[str]) -> Path:
+    """Compile the kernel for some instruction sets with the driver; skip where the sanitizer is not to be had."""
+    assert COMPILER is not None
+    flags = [COMPILER, *COMMON, f"-fsanitize={sanitizer}"]
+    probe = directory / "probe.cpp"
+    probe.write_text("int main() {}")
+    if run(*flags, str(probe), "-o", str(directory / "probe")).returncode:
+        pytest.skip(f"the compiler has no -fsanitize={sanitizer}")
+    have = [f"-DREGARD_HAVE_{name.upper()}" for name in sets]
+    units = {name: [*FLAGS[name], f"-DISA={name}", str(SOURCE / "kernel.cpp")] for name in sets}
+    units["library"] = [*have, str(SOURCE / "library.cpp")]
+    units["driver"] = [f"-I{SOURCE}", str(HERE / "native" / "driver.cpp")]
+    with ThreadPoolExecutor(2) as pool:
+        made = [
+            pool.submit(run, *flags, *unit, "-c", "-o", str(directory / f"{name}.o"))
+            for name, unit in units.items()
+        ]
+    for one in made:
+        assert one.result().returncode == 0, one.result().stderr
+    linked = run(
+        *flags, *(str(directory / f"{name}.o") for name in units), "-o", str(directory / "driver"), "-pthread"
+    )
+    assert linked.returncode == 0, linked.stderr
+    return directory / "driver"
+
+
+def best_of(*names: str) -> list[str]:
+    """The first of these that the machine has, and what every machine has."""
+    return [*[name for name in names if name in SETS][:1], ANY]
+
+
+@slow
+@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path) -> None:
+    driver = build(tmp_path, "address,undefined", best_of("avx2"))
+    done = run(str(driver), "120", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@slow
+@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+def test_the_thread_sanitizer_finds_nothing(tmp_path: Path) -> None:
+    """Three callers at once, each with one, two and five threads."""
+    driver = build(tmp_path, "thread", [ANY])
+    done = run(str(driver), "60", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- masks as deep as one likes -----------------------------------------------------------------------------------
+
+DEEP = """
+    import numpy as np, regard
+    x = np.random.default_rng(0).standard_normal((60, 4))
+    for depth in (30, 31, 32, 33, 40, 300):
+        mask = regard.mask.window(9, 9)
+        for i in range(depth):
+            mask = (regard.mask.window(i % 5 + 3, i % 3 + 4) & mask) if i % 2 else (~regard.mask.window(0, 0) | mask)
+        np.testing.assert_allclose(regard.attention(x, x, x, mask=mask), regard.attend(x, x, x, mask=mask).context)
+    print("done")
+    """
+
+
+@slow
+def test_masks_nested_deeper_than_the_kernels_stack() -> None:
+    done = run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(DEEP))
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+# ---- the floating-point mode ----------------------------------------------------------------------------------------
+
+
+def subnormals_survive() -> bool:
+    """Whether numbers below the normal range are kept, as operands and as results."""
+    tiny, small = np.full(64, 1e-40, np.float32), np.full(64, 1e-38, np.float32)
+    one, tenth = np.float32(1), np.float32(0.1)
+    singles = bool((tiny * one == np.float32(1e-40)).all() and (small * tenth > 0).all() and (tiny > 0).all())
+    return singles and float.fromhex("0x1p-1070") * 0.5 > 0
+
+
+@needs_library
+def test_law_12_subnormals_survive_use_in_every_thread() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 200, 8)).astype(np.float32)
+    values = np.full((4, 200, 3), 1e-41, np.float32)
+
+    def use(threads: int) -> bool:
+        context, pullback = regard.attention_vjp(x, x, values, kernel="native", threads=threads)
+        pullback(context)
+        kept = bool((np.abs(context - np.float32(1e-41)) < 1e-43).all())  # by the kernel's own threads, too
+        return kept and subnormals_survive()
+
+    assert use(1)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(use, [1, 2, 3, 4] * 3))
+    assert subnormals_survive()
