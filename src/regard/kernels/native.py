@@ -48,7 +48,7 @@ Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 class CMatrices(ctypes.Structure):
     """A matrix for each item."""
 
-    _fields_ = [("address", Pointer), ("row", Int)]
+    _fields_ = [("start", Int), ("step", Int), ("starts", Pointer), ("row", Int)]
 
 
 class CNode(ctypes.Structure):
@@ -71,7 +71,8 @@ class CProblem(ctypes.Structure):
     _fields_ = [
         *((name, Int) for name in ("items", "n", "m", "d", "e", "groups")),
         ("group", Pointer),
-        *((name, ctypes.c_int32) for name in ("compute", "compared", "summed", "score")),
+        *((name, ctypes.c_int32) for name in ("compute", "queries_type", "keys_type", "values_type")),
+        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "filler")),
         *((name, CMatrices) for name in ("queries", "keys", "values")),
         ("scale", Double),
         ("softcap", Double),
@@ -79,8 +80,6 @@ class CProblem(ctypes.Structure):
         ("width", Double),
         ("program", Pointer),
         ("nodes", Int),
-        ("bias", ctypes.c_int32),
-        ("bias_type", ctypes.c_int32),
         ("bias_address", Pointer),
         ("bias_row", Int),
         ("bias_column", Int),
@@ -203,7 +202,12 @@ class Call:
     def matrices(self, x: Items) -> CMatrices:
         """Return the matrices of all items."""
         self.alive.append(x.array)
-        return CMatrices(self.pointer(addresses(x)), x.array.strides[-2])
+        start, row = x.array.__array_interface__["data"][0], x.array.strides[-2]
+        if x.stored == 1:
+            return CMatrices(start, 0, None, row)
+        if x.own and x.flat is not None:
+            return CMatrices(start, x.flat.strides[0], None, row)
+        return CMatrices(start, 0, self.pointer(addresses(x)), row)
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
@@ -213,32 +217,25 @@ class Call:
             raise MemoryError
 
 
-def stored_type(p: Problem) -> np.dtype[Any]:
-    """Return the dtype in which queries and keys are read: half precision is widened on the way."""
-    kinds = {x.dtype.newbyteorder("=") for x in (p.queries, p.keys)}
-    plain = type(p.score) in (scores.dot, scores.scaled_dot)
-    return kinds.pop() if plain and len(kinds) == 1 and p.compute == np.float32 else p.compute
-
-
-def _half_or_computed(x: Array, compute: np.dtype[Any]) -> np.dtype[Any]:
-    return x.dtype.newbyteorder("=") if _check.is_half(x.dtype) and compute == np.float32 else compute
+def _read(x: Array, p: Problem, plain: bool) -> Array:
+    """Return an array in a dtype that the library reads: half precision is widened on the way where it is `plain`."""
+    half = plain and _check.is_half(x.dtype) and p.compute == np.float32
+    return _readable(x, x.dtype.newbyteorder("=") if half else p.compute)
 
 
 def call(p: Problem) -> Call:
     """Put a problem into the library's form."""
-    compared = stored_type(p)
-    if not (_check.is_half(compared) or compared == p.compute):
-        compared = p.compute
-    queries, keys = _readable(p.queries, compared), _readable(p.keys, compared)
-    summed = _half_or_computed(p.values, p.compute)
-    values = Items(p.layout.per_key_head(_readable(p.values, summed)), p.layout.inner)
+    plain = type(p.score) in (scores.dot, scores.scaled_dot)
+    queries, keys = _read(p.queries, p, plain), _read(p.keys, p, plain)
+    values = Items(p.layout.per_key_head(_read(p.values, p, True)), p.layout.inner)
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
     c = CProblem()
     made = Call(p, pairs, values, c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
-    c.compute, c.compared, c.summed = TYPES[p.compute.name], TYPES[pairs.left.dtype.name], TYPES[summed.name]
+    c.compute, c.values_type = TYPES[p.compute.name], TYPES[values.array.dtype.name]
+    c.queries_type, c.keys_type = TYPES[pairs.left.dtype.name], TYPES[pairs.right.dtype.name]
     c.queries, c.keys, c.values = (made.matrices(x) for x in (pairs.left_items, pairs.right_items, values))
     groups = _groups(pairs.right_items, values)
     c.groups, c.group = len(groups) - 1, made.pointer(groups)
@@ -310,12 +307,14 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     """Compute context (items, n, e) and two numbers for each row (items, 2, n): the logit that its logits are counted
     from and the logarithm of their sum, both in base 2.
     """
-    context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
+    shape = (p.layout.items, p.layout.n, p.values.shape[-1])
     statistic = np.full((p.layout.items, 2, p.layout.n), -np.inf, p.compute)
-    if statistic.size and p.layout.m:
-        made = call(p)
-        made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
-        made.run(False, threads)
+    if not statistic.size or not p.layout.m:
+        return np.zeros(shape, p.compute), statistic
+    context = np.empty(shape, p.compute)
+    made = call(p)
+    made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
+    made.run(False, threads)
     return context, statistic
 
 

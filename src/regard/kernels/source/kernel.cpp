@@ -213,9 +213,10 @@ INLINE void turn(V<T> (&rows)[L<T>]) {
     }
 }
 
-// out[c * width + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
+// out[c * step + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
 template <class T>
-void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t width, const T* by) {
+void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
+               const T* by) {
     for (int64_t r = 0; r < width; r += L<T>) {
         int64_t c = 0;
         if (r + L<T> <= rows)
@@ -226,11 +227,11 @@ void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* ou
                     if (by) square[i] *= by[r + i];
                 }
                 turn<T>(square);
-                UNROLL for (int i = 0; i < L<T>; i++) store(out + (c + i) * width + r, square[i]);
+                UNROLL for (int i = 0; i < L<T>; i++) store(out + (c + i) * step + r, square[i]);
             }
         for (; c < columns; c++)
             for (int64_t i = 0; i < L<T>; i++)
-                out[c * width + r + i] = r + i >= rows ? T(0) : by ? in[(r + i) * stride + c] * by[r + i]
+                out[c * step + r + i] = r + i >= rows ? T(0) : by ? in[(r + i) * stride + c] * by[r + i]
                                                                    : in[(r + i) * stride + c];
     }
 }
@@ -287,13 +288,25 @@ struct Block {
 template <class T>
 INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t row, int64_t rows, int64_t columns,
                         T* room) {
-    const char* start = reinterpret_cast<const char*>(x.address[item]) + row * x.row;
+    const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
     if (type == (sizeof(T) == 4 ? FLOAT32 : FLOAT64))
         return {reinterpret_cast<const T*>(start), x.row / int64_t(sizeof(T))};
     if constexpr (sizeof(T) == 4)
         for (int64_t r = 0; r < rows; r++)
             widen(reinterpret_cast<const uint16_t*>(start + r * x.row), columns, type, room + r * columns);
     return {room, columns};
+}
+
+// Read a word of every line of some rows, in the order of memory: the machine's own look-ahead follows that order, and
+// not the one in which squares of them are turned over.
+template <class T>
+INLINE void walk_through(const T* at, int64_t stride, int64_t rows, int64_t columns) {
+    constexpr int64_t LINE = 64 / sizeof(T);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LINE) {
+            T word = at[r * stride + c];
+            asm volatile("" : : "r,m,x"(word));
+        }
 }
 
 // ---- who may see whom ----------------------------------------------------------------------------------------
@@ -453,18 +466,11 @@ INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64
     }
 }
 
-template <int R, class F>
-INLINE void last_step(int64_t i, int64_t left, F&& f) {
-    if constexpr (R > 0) {
-        if (left == R) f(std::integral_constant<int, R>{}, i);
-        else last_step<R - 1>(i, left, f);
-    }
-}
-// Call f(number of rows, first row) in steps of R rows, with fewer at the end.
+// Call f(number of rows, first row) in steps of R rows, a power of 2, and of smaller powers at the end.
 template <int R, class F>
 INLINE void in_steps(int64_t first, int64_t last, F&& f) {
     for (; first + R <= last; first += R) f(std::integral_constant<int, R>{}, first);
-    last_step<R - 1>(first, last - first, f);
+    if constexpr (R > 1) in_steps<R / 2>(first, last, f);
 }
 
 // ---- room: memory that a thread works in ---------------------------------------------------------------------
@@ -643,11 +649,20 @@ template <class T>
 void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
     before = 1, after = factor;
     if (p.score != PRODUCTS) return;
-    T most = 0, least = std::numeric_limits<T>::max(), size = std::abs(factor);
-    for (int64_t c = 0; c < p.d; c++) {
+    const T largest = std::numeric_limits<T>::max(), size = std::abs(factor);
+    V<T> mosts{}, leasts = all(largest);
+    int64_t c = 0;
+    for (; c + L<T> <= p.d; c += L<T>) {
+        V<T> x = load(row + c);
+        x = x < 0 ? -x : x;
+        mosts = larger(mosts, x);
+        leasts = x > 0 && x < leasts ? x : leasts;
+    }
+    T most = 0, least = largest;
+    for (int u = 0; u < L<T>; u++) most = std::max(most, mosts[u]), least = std::min(least, leasts[u]);
+    for (; c < p.d; c++) {
         T x = std::abs(row[c]);
-        most = x <= most ? most : x;  // a NaN says no below
-        least = x > 0 && x < least ? x : least;
+        most = std::max(most, x), least = x > 0 ? std::min(least, x) : least;
     }
     if (most * size <= std::numeric_limits<T>::max() && least * size >= std::numeric_limits<T>::min())
         before = factor, after = 1;
@@ -684,7 +699,7 @@ void fetch_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t
     bool own = p.bias_type == (size == 4 ? FLOAT32 : FLOAT64) && b.row % size == 0;
     if (own && b.column == size)
         return turn_rows<T>(reinterpret_cast<const T*>(at), b.row / size, rows, last - first, out + first * width,
-                            width, nullptr);
+                            width, width, nullptr);
     for (int64_t c = first; c < last; c++, at += b.column)
         if (own && b.row == size) memcpy(out + c * width, at, rows * size);
         else
@@ -732,8 +747,8 @@ class Strip {
     }
 
     void take_queries() {
-        T* wide = room.take<T>(p.compared == p.compute ? 0 : W * p.d);
-        Block<T> q = query_rows = rows_of<T>(p.queries, p.compared, item, i, rows, p.d, wide);
+        T* wide = room.take<T>(p.queries_type == p.compute ? 0 : W * p.d);
+        Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, wide);
         T before[W], factor[W];
         bool scaled = false;
         for (int64_t r = 0; r < W; r++) {
@@ -744,14 +759,14 @@ class Strip {
         UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
         unfinished = scaled || scale.cap != 0 || p.bias || p.score != PRODUCTS;
         queries = room.take<T>(p.score == PRODUCTS ? p.d * W : 0);
-        if (p.score == PRODUCTS) return turn_rows<T>(q.at, q.stride, rows, p.d, queries, W, before);
+        if (p.score == PRODUCTS) return turn_rows<T>(q.at, q.stride, rows, p.d, queries, W, W, before);
         prepare<T>(p, left, q, 0, rows);
         memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
 
     // Fill the strip [key][query], and raise `top` to the largest of its products.
     void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV]) {
-        Block<T> keys = rows_of<T>(p.keys, p.compared, item, j, last, p.d, keys_room);
+        Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
         if (p.score != PRODUCTS) {
             prepare<T>(p, right, keys, first, last);
             return score_pairs<T>(p, of_pairs, left, rows, right, first, last, strip, W, 1);
@@ -947,7 +962,7 @@ class Tile : Strip<T, NV> {
     }
 
     Block<T> values_of(int64_t j, int64_t first, int64_t last) {
-        Block<T> values = rows_of<T>(p.values, p.summed, item, j, last, p.e, values_room);
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         if (!clean) return values;
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.e; f++) {
@@ -1026,7 +1041,7 @@ class Few {
         queries = room.take<T>(rows * p.d);
         after = room.take<T>(rows);
         turned = room.take<T>(AHEAD * p.d);
-        keys_room = room.take<T>(p.compared == p.compute ? 0 : K * p.d);
+        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
         values_room = room.take<T>(K * p.e);
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
@@ -1052,7 +1067,7 @@ class Few {
     void take_queries() {
         for (int64_t r = 0; r < rows; r++) {
             T *own = queries + r * p.d, before;
-            Block<T> q = rows_of<T>(p.queries, p.compared, item(r), query(r), 1, p.d, own);
+            Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
             place_factor<T>(p, scale.factor, q.at, before, after[r]);
             for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
         }
@@ -1080,14 +1095,17 @@ class Few {
     }
 
     void scores(int64_t j, int64_t keys_here) {
-        Block<T> keys = rows_of<T>(p.keys, p.compared, first_item, j, keys_here, p.d, keys_room);
+        Block<T> keys = rows_of<T>(p.keys, p.keys_type, first_item, j, keys_here, p.d, keys_room);
         if (p.score != PRODUCTS) {
             prepare<T>(p, right, keys, 0, keys_here);
             return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys_here, strip, 1, K);
         }
         for (int64_t c = 0; c < keys_here; c += AHEAD) {
-            turn_rows<T>(keys.at + c * keys.stride, keys.stride, std::min(AHEAD, keys_here - c), p.d, turned, AHEAD,
-                         nullptr);
+            for (int64_t u = 0; u < AHEAD; u += L<T>) {
+                int64_t left = std::clamp<int64_t>(keys_here - c - u, 0, L<T>);
+                walk_through(keys.at + (c + u) * keys.stride, keys.stride, left, p.d);
+                turn_rows<T>(keys.at + (c + u) * keys.stride, keys.stride, left, p.d, turned + u, AHEAD, L<T>, nullptr);
+            }
             in_steps<4>(0, rows, [&](auto size, int64_t r) {
             constexpr int R = decltype(size)::value;
                 V<T> sums[R][4] = {};
@@ -1145,7 +1163,7 @@ class Few {
 
     // Count the values of seen keys that are not finite.
     void note(int64_t r, int64_t j, int64_t keys) {
-        Block<T> values = rows_of<T>(p.values, p.summed, first_item, j, keys, p.e, values_room);
+        Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
         for (int64_t c = 0; c < keys; c++)
             for (int64_t f = 0; f < p.e && !(strip[r * K + c] == -INF<T>); f++)
                 out[r].taints(p.e)[f] =
@@ -1153,7 +1171,7 @@ class Few {
     }
 
     Block<T> values_of(int64_t j, int64_t keys) {
-        Block<T> values = rows_of<T>(p.values, p.summed, first_item, j, keys, p.e, values_room);
+        Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
         if (!clean) return values;
         for (int64_t c = 0; c < keys; c++)
             for (int64_t f = 0; f < p.e; f++) {
@@ -1166,22 +1184,25 @@ class Few {
     // Add the values by their weights.
     void collect(Block<T> values, int64_t keys, const T* faded) {
         int64_t c = 0;
-        auto vectors = [&](auto count) {
+        auto vectors = [&](auto count, auto most) {
             constexpr int NV = decltype(count)::value;
             for (; c + NV * L<T> <= p.e; c += NV * L<T>)
-                in_steps<4>(0, rows, [&](auto size, int64_t r) {
-            constexpr int R = decltype(size)::value;
+                in_steps<decltype(most)::value>(0, rows, [&](auto size, int64_t r) {
+                    constexpr int R = decltype(size)::value;
                     V<T> sums[R][NV];
                     UNROLL for (int u = 0; u < R; u++)
-                        UNROLL for (int v = 0; v < NV; v++)
-                            sums[u][v] = load(out[r + u].context() + c + v * L<T>) * faded[r + u];
+                        UNROLL for (int v = 0; v < NV; v++) {
+                            sums[u][v] = load(out[r + u].context() + c + v * L<T>);
+                            sums[u][v] *= faded[r + u];
+                        }
                     product<T, R, NV, true>(sums, strip + r * K, K, values.at + c, values.stride, keys);
                     UNROLL for (int u = 0; u < R; u++)
                         UNROLL for (int v = 0; v < NV; v++) store(out[r + u].context() + c + v * L<T>, sums[u][v]);
                 });
         };
-        vectors(std::integral_constant<int, 4>{});
-        vectors(std::integral_constant<int, 1>{});
+        if (rows < 4) vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, 2>{});
+        vectors(std::integral_constant<int, 4>{}, std::integral_constant<int, 4>{});
+        vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
         for (; c < p.e; c++)
             for (int64_t r = 0; r < rows; r++) {
                 T sum = out[r].context()[c] * faded[r];
@@ -1224,8 +1245,8 @@ template <class T, bool ACROSS>
 void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, int64_t lda, const T* b, int64_t ldb,
                  int64_t depth) {
     auto strip = [&](auto width, int64_t x) {
-        constexpr int NV = decltype(width)::value, AT_ONCE = ROWS >= 8 ? 24 / NV : 12 / NV;
-        in_steps<AT_ONCE < 8 ? AT_ONCE : 8>(0, count, [&](auto size, int64_t r) {
+        constexpr int NV = decltype(width)::value, AT_ONCE = NV == 4 ? ROWS / 2 : ROWS;
+        in_steps<AT_ONCE>(0, count, [&](auto size, int64_t r) {
             constexpr int R = decltype(size)::value;
             T* at = c + r * ldc + x;
             V<T> sums[R][NV];
@@ -1268,7 +1289,7 @@ class Back : Strip<T, NV> {
         : Strip<T, NV>(p, item, i, rows, given), out(out) {
         dstrip = room.template take<T>(K * W);
         if (scale.cap != 0) caps = room.template take<T>(K * W);
-        values_room = room.template take<T>(p.summed == p.compute ? 0 : K * p.e);
+        values_room = room.template take<T>(p.values_type == p.compute ? 0 : K * p.e);
         turned = room.template take<T>(p.e * W);
         rows_q = room.template take<T>(W * filled(p.d));
         rows_d = room.template take<T>(W * filled(p.e));
@@ -1291,7 +1312,7 @@ class Back : Strip<T, NV> {
 
     void take_rows() {
         Block<T> d = rows_of<T>(p.dcontext, p.compute, item, i, rows, p.e, static_cast<T*>(nullptr));
-        turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, nullptr);
+        turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, W, nullptr);
         const T* context = static_cast<const T*>(p.context) + (item * p.n + i) * p.e;
         const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
         T found[4][W] = {};
@@ -1318,7 +1339,7 @@ class Back : Strip<T, NV> {
         V<T> ignored[NV] = {};
         this->scores(j, first, last, ignored);
         if (this->unfinished || seen == SOME) this->finish(j, seen, sight, ignored, caps);
-        Block<T> values = rows_of<T>(p.values, p.summed, item, j, last, p.e, values_room);
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
@@ -1381,7 +1402,7 @@ class Back : Strip<T, NV> {
         for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         add_product<T, true>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
                              W, rows_q, filled(p.d), rows);
-        Block<T> keys = finite_keys(rows_of<T>(p.keys, p.compared, item, j, last, p.d, this->keys_room), first, last);
+        Block<T> keys = finite_keys(rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, this->keys_room), first, last);
         add_product<T, false>(dqueries, W, p.d, W, keys.at + first * keys.stride, keys.stride, dstrip + first * W, W,
                               last - first);
     }

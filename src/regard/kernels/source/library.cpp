@@ -88,6 +88,8 @@ struct Memory {
     Memory& operator=(const Memory&) = delete;
 };
 
+constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+
 // One phase of one call: tasks that threads take until there are none.
 struct Job {
     const Kernel* kernel;
@@ -101,13 +103,16 @@ struct Job {
 
     void work() {
         if (next.load(std::memory_order_relaxed) >= tasks) return;
-        Memory scratch(kernel->scratch(*problem, backward));
-        if (!scratch.at) {
+        const int64_t bytes = kernel->scratch(*problem, backward);
+        static thread_local Memory kept(KEPT);  // asking for it anew would cost a small call more than its work
+        Memory larger(bytes > KEPT ? bytes : 0);
+        char* scratch = bytes > KEPT ? larger.at : kept.at;
+        if (!scratch) {
             starved = true;
             return;
         }
         for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
-            kernel->run(*problem, backward, phase, task, shared, scratch.at);
+            kernel->run(*problem, backward, phase, task, shared, scratch);
     }
 };
 

@@ -13,8 +13,10 @@ enum Bias : int32_t { NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS };
 
 // A matrix for each item: where its first row starts, and bytes from row to row. Columns lie side by side.
 struct Matrices {
-    const int64_t* address;
+    int64_t start, step;    // of item 0, and bytes from item to item
+    const int64_t* starts;  // of each item, where they lie in no such order; null otherwise
     int64_t row;
+    int64_t at(int64_t item) const { return starts ? starts[item] : start + item * step; }
 };
 
 // One step of the program that says who may see whom: leaves push an answer, BOTH joins two, NOT turns one around.
@@ -30,14 +32,14 @@ struct Problem {
     int64_t items, n, m, d, e;
     int64_t groups;        // runs of items that read the same keys and values
     const int64_t* group;  // (groups + 1,) where each begins
-    int32_t compute, compared, summed, score;  // types: of the arithmetic, of queries and keys, of values; a Score
+    int32_t compute, queries_type, keys_type, values_type;  // types: of the arithmetic, and as they are stored
+    int32_t score, bias, bias_type, filler;
     Matrices queries, keys, values;
     double scale, softcap;  // softcap 0: none
     const void* vector;     // PERCEPTRON: (d,) in the compute type
     double width;           // DISTANCES
     const Node* program;
     int64_t nodes;
-    int32_t bias, bias_type;
     const int64_t* bias_address;    // ARRAY_BIAS: for each item; DISTANCE_BIAS: of a table over i - j + m - 1
     int64_t bias_row, bias_column;  // bytes
     void* context;                  // (items, n, e) in the compute type
