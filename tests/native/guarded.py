@@ -3,8 +3,8 @@
     guarded.py INSTRUCTION_SET end|start
 
 What the caller hands over and what `regard.kernels.native` makes for the library (results too) lies so that it ends
-just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what runs
-are printed first, so that the last one printed is the one that failed.
+just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what
+runs are printed first, so that the last one printed is the one that failed.
 """
 
 from __future__ import annotations
@@ -113,8 +113,6 @@ def install() -> None:
         return y if is_guarded(y) else guarded(y)
 
     native._readable = at_the_edge
-        x if is_guarded(y := readable(x, dtype)) and y is x else guarded(readable(x, dtype))
-    )
 
 
 def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
