@@ -26,7 +26,7 @@ from typing import Any
 
 import footprint
 import numpy as np
-from peers import LIBRARIES, Array, Case, Data, Definition, Plain, PlainSciPy, Turn
+from peers import LIBRARIES, Case, Data, Definition, Plain, PlainSciPy, Turn
 from probe import Probe, compile_into
 
 from regard.kernels import native
@@ -67,7 +67,7 @@ class Row:
     case: Case
     seconds: dict[str, list[float]]
     limit: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    wrong: dict[str, str] = field(default_factory=dict)
 
 
 # --- what is measured
@@ -270,17 +270,19 @@ def limit(case: Case, section: Section, data: Data, probe: Probe | None) -> floa
     return probe.flops(case.dtype)
 
 
-def disagreeing(case: Case, turns: dict[str, Turn]) -> list[str]:
-    """Call everybody once; return who differs from NumPy, or from regard where NumPy has no turn."""
+def disagreeing(case: Case, turns: dict[str, Turn]) -> dict[str, str]:
+    """Call everybody once; say who differs from NumPy, or from regard where NumPy has no turn, and by how much."""
     found = {name: np.asarray(turn.read(turn.call()), np.float64) for name, turn in turns.items()}
     reference = found.get(Plain.name, found["regard"])
-    allowed = TOLERANCE[case.dtype] * np.abs(reference).max()
-    return [name for name, x in found.items() if not near(x.reshape(reference.shape), reference, allowed)]
-
-
-def near(x: Array, reference: Array, allowed: float) -> bool:
-    """Return whether no number differs by more."""
-    return bool(np.abs(x - reference).max() <= allowed)
+    allowed, largest = TOLERANCE[case.dtype], np.abs(reference).max()
+    apart = {
+        name: np.abs(x.reshape(reference.shape) - reference).max() / largest for name, x in found.items()
+    }
+    return {
+        name: f"differs by {x:.1g} of the largest number ({allowed:g} is allowed)"
+        for name, x in apart.items()
+        if not x <= allowed
+    }
 
 
 # --- how it is told
@@ -307,7 +309,7 @@ def cell(values: Sequence[float], wrong: bool = False) -> str:
     if not values:
         return "-"
     low, middle, high = (number(f(values)) for f in (min, statistics.median, max))
-    return f"{middle} ({low}-{high})" + " WRONG" * wrong
+    return f"{middle} ({low}-{high})" + "*" * wrong
 
 
 def number(x: float) -> str:
@@ -362,6 +364,9 @@ def table(section: Section, rows: Sequence[Row], threads: int) -> None:
     plural = "" if threads == 1 else "s"
     print(f"\n{section.title}: {section.unit}, {threads} thread{plural}")
     aligned(lines)
+    for row in rows:
+        for name, difference in row.wrong.items():
+            print(f"  * {name}, {row.case.label}: {difference}; it does not count as a peer here")
 
 
 def line(row: Row, section: Section, names: Sequence[str], limited: bool) -> list[str]:
@@ -438,7 +443,8 @@ def header(probe: Path | None, threads: Sequence[int]) -> None:
     print(", ".join(f"{name} {version}" for name, version in found.items() if version))
     for name in (name for name, version in found.items() if not version):
         print(f"{name} is not installed: left out")
-    print("-: the library has no such operation; (minimum-maximum) over all rounds")
+    print("-: the library has no such operation; (minimum-maximum) over all rounds; onnxruntime's operators are")
+    print("MultiHeadAttention and, for decoding, GroupQueryAttention; PyTorch, JAX and NumPy get masks as arrays")
     print(f"regard's kernel: {', '.join(native.instruction_sets()[:1]) or native.missing()}")
     for name in TUNING:
         if name in os.environ:
@@ -495,17 +501,14 @@ def tell_cost() -> None:
 
 
 def draw(results: Path, target: Path) -> None:
-    """Draw every case that has a limit: how much of it each library reaches."""
+    """Draw how much of the limits each library reaches."""
     try:
-        import matplotlib
+        import picture
     except ImportError:
         print("\nmatplotlib is not installed: no picture")
         return
-    matplotlib.use("Agg")
-    from picture import bars
-
     records = [json.loads(text) for text in results.read_text().splitlines()]
-    bars([record for record in records if record["limit"]], [library.name for library in LIBRARIES], target)
+    picture.draw(records, [library.name for library in LIBRARIES], target)
     print(f"\n{target} is drawn")
 
 

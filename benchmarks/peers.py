@@ -69,8 +69,8 @@ class Case:
 
     @property
     def key_lengths(self) -> Array:
-        """Return lengths from all keys down to nearly none."""
-        return np.linspace(self.m, self.m / 8, self.lead[0]).astype(np.int32) | 1
+        """Return lengths from nearly all keys down to an eighth (batch,)."""
+        return np.linspace(self.m, self.m / 8, self.lead[0] + 1)[1:].astype(np.int32)
 
 
 DOCUMENTS = 4
@@ -343,7 +343,7 @@ class Torch:
         if not case.backward:
             return Turn(partial(self._quietly, attend, q, k, v), self.array)
         learned = [q, k, v] + [vector] * (case.score == "additive")
-        bias = attend.keywords.get("attn_mask") if case.bias else None
+        bias = attend.keywords.get("bias")
         learned += [] if bias is None else [bias]
         for x in learned:
             x.requires_grad_()
@@ -354,14 +354,20 @@ class Torch:
         )
 
     def _attend(self, case: Case, data: Data) -> Any:
+        attend = self.torch.nn.functional.scaled_dot_product_attention
+        if case.bias:
+            return partial(self._biased, bias=self.tensor(data.bias), seen=self.tensor(data.seen))
         options: dict[str, Any] = {"is_causal": True} if case.mask == "causal" else {}
         if case.mask not in ("", "causal"):
             options["attn_mask"] = self.tensor(data.seen)
-        if case.bias:
-            options["attn_mask"] = self.tensor(data.bias)
         if case.key_heads:
             options["enable_gqa"] = True
-        return partial(self.torch.nn.functional.scaled_dot_product_attention, **options)
+        return partial(attend, **options)
+
+    def _biased(self, q: Any, k: Any, v: Any, bias: Any, seen: Any) -> Any:
+        """Ask with a bias; a mask beside it has to be added to it."""
+        added = bias if seen is None else bias.masked_fill(~seen, -math.inf)
+        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=added)
 
     def _quietly(self, attend: Callable[..., Any], *inputs: Any) -> Any:
         with self.torch.inference_mode():
@@ -486,7 +492,9 @@ class Jax:
             self.jax.config.update("jax_enable_x64", True)
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Compile for the shapes of the case."""
+        """Compile for the shapes of the case; on a CPU it has no float16, and values are as long as keys."""
+        if case.dtype == "float16" or (case.score == "products" and case.values != case.d):
+            return None
         if case.score == "additive":
             dcontext = data.dcontext if case.backward else None
             return self._compiled((*data.inputs, data.vector), {}, self._additive, dcontext, np.asarray)

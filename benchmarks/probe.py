@@ -57,7 +57,7 @@ class Probe:
         What the machine has no arithmetic for has the peak of float32, to which it is widened.
         """
         kind = DTYPES.get(dtype, 0)
-        calls = [partial(self._loaded.probe_flops, kind, seconds)] * self.threads
+        calls: list[Callable[[], float]] = [partial(self._loaded.probe_flops, kind, seconds)] * self.threads
         found = sum(self._together(calls))
         return found or self.flops("float32", seconds)
 
