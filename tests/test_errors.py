@@ -429,7 +429,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "kernel": (
         lambda: regard.attention(Q, K, V, kernel="blockd"),
         ValueError,
-        "kernel must be one of 'auto', 'blocked'. Got 'blockd' instead.\n  hint: did you mean 'blocked'?",
+        "kernel must be one of 'auto', 'native', 'blocked'. Got 'blockd' instead.\n  hint: did you mean 'blocked'?",
     ),
     "threads 0": (
         lambda: regard.attention(Q, K, V, threads=0),

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._problem import Problem, prepare
-from regard.context import remember
-from regard.kernels import choose
+from regard.context import recording, remember
+from regard.kernels import choose, native
 from regard.mask import MaskLike
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
@@ -25,6 +25,7 @@ from regard.weights import NormalizeLike, local_p
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
 
 Array = NDArray[Any]
+LARGE = 1e30  # a scale that every dtype can hold
 
 
 def attention(
@@ -83,17 +84,39 @@ def attention(
     >>> regard.attention([[1.0, 0.0]], np.eye(2), [[10.0], [20.0]], scale=np.log(3))
     array([[12.5]])
     """
+    plain = mask is None and bias is None and softcap is None and out is None
+    usual = plain and _is(score, "scaled_dot") and _is(normalize, "softmax")
+    if (
+        usual
+        and (_is(kernel, "auto") or _is(kernel, "native"))
+        and _usable(scale, threads)
+        and not recording()
+    ):
+        context: Array | None = native.dense(queries, keys, values, scale, threads)
+        if context is not None:
+            return context
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
     chosen = _chosen(kernel, threads, problem)
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
-    context, _ = chosen.forward(problem, threads)
-    result = context.reshape(_context_shape(problem)).astype(problem.result, copy=False)
+    found, _ = chosen.forward(problem, threads)
+    result: Array = found.reshape(_context_shape(problem)).astype(problem.result, copy=False)
     if out is None:
         return result
     out[...] = result
     return out
+
+
+def _is(given: Any, name: str) -> bool:
+    return isinstance(given, str) and given == name
+
+
+def _usable(scale: Any, threads: Any) -> bool:
+    """Whether scale and threads are right at first sight; what is not so gets a closer look, and its error."""
+    return (scale is None or (type(scale) is float and abs(scale) < LARGE)) and (
+        threads is None or (type(threads) is int and threads > 0)
+    )
 
 
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:

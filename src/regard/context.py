@@ -91,9 +91,14 @@ def record() -> Iterator[list[Attention]]:
         _recording.reset(token)
 
 
+def recording() -> bool:
+    """Whether a `record` block is open."""
+    return bool(_recording.get())
+
+
 def remember(problem: Problem) -> None:
     """Compute and keep the whole attention if a `record` block is open."""
-    if _recording.get():
+    if recording():
         keep(define(problem))
 
 

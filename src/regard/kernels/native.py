@@ -183,6 +183,13 @@ def addresses(x: Items) -> Addresses:
     return np.ascontiguousarray(places.reshape(-1)[x.source])
 
 
+def _run(c: CProblem, backward: bool, threads: int) -> bool:
+    loaded = library()
+    assert loaded is not None
+    failed: int = loaded.regard_run(ctypes.byref(c), int(backward), threads)
+    return not failed
+
+
 @dataclass
 class Call:
     """A problem in the library's form, and what keeps its memory alive."""
@@ -211,9 +218,7 @@ class Call:
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
-        loaded = library()
-        assert loaded is not None
-        if loaded.regard_run(ctypes.byref(self.c), int(backward), thread_count(self.p, threads)):
+        if not _run(self.c, backward, thread_count(self.p, threads)):
             raise MemoryError
 
 
@@ -316,6 +321,55 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
     made.run(False, threads)
     return context, statistic
+
+
+def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: int | None) -> Array | None:
+    """Attend by the scaled dot product with no further option, or return None where anything asks for a closer look.
+
+    The short way for what is asked for most: it says no rather than what is wrong. A small attention costs less than
+    the checks and structures of the long way.
+    """
+    if not (_simple(queries) and _simple(keys) and _simple(values)):
+        return None
+    if not queries.dtype == keys.dtype == values.dtype:
+        return None
+    lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
+    if keys.shape != (*lead, m, d) or values.shape[:-2] != lead or library() is None:
+        return None
+    if queries.dtype.kind == "i":
+        queries, keys, values = queries.astype(float), keys.astype(float), values.astype(float)
+    size, items = queries.itemsize, queries.size // (n * d)
+    context = np.empty((*lead, n, e), queries.dtype)
+    c = CProblem(items, n, m, d, e, items)
+    c.compute = c.queries_type = c.keys_type = c.values_type = TYPES["float32" if size == 4 else "float64"]
+    c.queries = CMatrices(_at(queries), n * d * size, None, d * size)
+    c.keys = CMatrices(_at(keys), m * d * size, None, d * size)
+    c.values = CMatrices(_at(values), m * e * size, None, e * size)
+    c.scale, c.context = 1 / d**0.5 if scale is None else scale, _at(context)
+    if threads is None:
+        threads = 1 if items * n * m * (d + e) < WORTH else _processors()
+    return context if _run(c, False, threads) else None
+
+
+def _simple(x: Any) -> bool:
+    """Whether this is an array of numbers of the machine's own kind, side by side, and not none of them."""
+    return (
+        type(x) is np.ndarray
+        and x.ndim >= 2
+        and x.size > 0
+        and x.dtype.char in "fdl"
+        and x.dtype.isnative
+        and x.flags.c_contiguous
+        and x.flags.aligned
+    )
+
+
+def _at(array: Array) -> int:
+    """Return where an array starts; faster than array.ctypes, which also reads what is read-only."""
+    if array.flags.writeable:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    address: int = array.ctypes.data
+    return address
 
 
 def lse(statistic: Array) -> Array:

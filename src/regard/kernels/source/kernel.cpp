@@ -997,6 +997,7 @@ class Tile : Strip<T, NV> {
         if (clean)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
+        if (!p.statistic) return;
         T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         for (int64_t r = 0; r < rows; r++)
             statistic[r] = top[r], statistic[p.n + r] = T(std::log2(double(total[r])));
@@ -1234,6 +1235,7 @@ void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
         uint8_t taint = uint8_t(x.taints(p.e)[c]);
         out[c] = taint ? tainted(context, taint) : context;
     }
+    if (!statistic) return;
     statistic[item * 2 * p.n + i] = x.top() == -INF<T> ? T(0) : x.top();
     statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(x.total())));
 }
@@ -1506,7 +1508,7 @@ struct Packs {
     const Problem& p;
     int64_t chunks;
     explicit Packs(const Problem& p) : p(p), chunks(cut(p.m, CHUNK)) {}
-    int64_t of(int64_t group) const { return cut((p.group[group + 1] - p.group[group]) * p.n, PACK); }
+    int64_t of(int64_t group) const { return cut((p.first(group + 1) - p.first(group)) * p.n, PACK); }
     int64_t count() const {
         if (p.groups == p.items) return p.items;
         int64_t packs = 0;
@@ -1521,7 +1523,7 @@ struct Packs {
         if (p.groups != p.items)
             for (; pack >= of(g); g++) pack -= of(g);
         else pack = 0;
-        int64_t first = p.group[g], all_rows = (p.group[g + 1] - first) * p.n;
+        int64_t first = p.first(g), all_rows = (p.first(g + 1) - first) * p.n;
         return {first, pack * PACK, std::min<int64_t>(PACK, all_rows - pack * PACK), first * p.n + pack * PACK};
     }
 };
@@ -1598,7 +1600,7 @@ void back(const Problem& p, int64_t task, Room room) {
     int64_t stop = p.serial ? p.groups : group + 1, learned = p.score == PERCEPTRON ? filled(p.d) : 1;
     for (; group < stop; group++) {
         int64_t place = group * p.parts + part;
-        for (int64_t item = p.group[group]; item < p.group[group + 1]; item++) {
+        for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
             Collected<T> out = {static_cast<T*>(p.dkeys) + place * p.m * filled(p.d),
                                 static_cast<T*>(p.dvalues) + place * p.m * filled(p.e),
                                 static_cast<T*>(p.dlearned) + place * learned,

@@ -31,7 +31,7 @@ struct Node {
 struct Problem {
     int64_t items, n, m, d, e;
     int64_t groups;        // runs of items that read the same keys and values
-    const int64_t* group;  // (groups + 1,) where each begins
+    const int64_t* group;  // (groups + 1,) where each begins; null where every item is one
     int32_t compute, queries_type, keys_type, values_type;  // types: of the arithmetic, and as they are stored
     int32_t score, bias, bias_type, filler;
     Matrices queries, keys, values;
@@ -43,7 +43,7 @@ struct Problem {
     const int64_t* bias_address;    // ARRAY_BIAS: for each item; DISTANCE_BIAS: of a table over i - j + m - 1
     int64_t bias_row, bias_column;  // bytes
     void* context;                  // (items, n, e) in the compute type
-    void* statistic;                // (items, 2, n): base 2 logit counted from, base 2 logarithm of the sum
+    void* statistic;                // (items, 2, n): base 2 logit counted from, base 2 logarithm of the sum; or null
     // Backward; the queries of an item are cut into `parts`, whose gradients of the keys' side are kept apart.
     int64_t parts;
     int64_t serial;                        // whether one task does all groups, since a bias collects from them all
@@ -53,6 +53,8 @@ struct Problem {
     const int64_t* dbias;   // (items, parts) addresses, zeros before, or null
     int64_t dbias_row, dbias_column;
     void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
+
+    int64_t first(int64_t g) const { return group ? group[g] : g; }
 };
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
