@@ -13,6 +13,8 @@ import textwrap
 
 import pytest
 
+from regard.kernels import native
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"),
@@ -101,12 +103,12 @@ PROCESS = """
             marks.write("5")  # from here on the peak counts anew
         before = peak()
         if door == "attention":
-            regard.attention(q, k, v, threads={threads}, **options)
+            regard.attention(q, k, v, kernel={kernel!r}, threads={threads}, **options)
         elif door == "partial":
-            part = regard.partial(q, k, v, **options)
+            part = regard.partial(q, k, v, kernel={kernel!r}, **options)
             regard.merge(part, part)
         else:
-            context, pullback = regard.attention_vjp(q, k, v, threads={threads}, **options)
+            context, pullback = regard.attention_vjp(q, k, v, kernel={kernel!r}, threads={threads}, **options)
             pullback(g)
         return peak() - before
 
@@ -115,18 +117,23 @@ PROCESS = """
 """
 
 
-def program(name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1) -> str:
+def program(
+    name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1, kernel: str = "auto"
+) -> str:
     """What the fresh process runs."""
     letters = {"n": n, "m": m, "d": d, "e": e}
     return textwrap.dedent(PROCESS).format(
-        name=name, door=door, threads=threads, options=ALL[name], **letters
+        name=name, door=door, threads=threads, kernel=kernel, options=ALL[name], **letters
     )
 
 
-def growth(name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1) -> int:
+def growth(
+    name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1, kernel: str = "auto"
+) -> int:
     """Bytes that the peak grew by."""
-    code = program(name, door, n, m, d, e, threads)
-    command = [sys.executable, "-W", "error", "-c", code]
+    code = program(name, door, n, m, d, e, threads, kernel)
+    quiet = "ignore:regard was installed without its native kernel:RuntimeWarning"
+    command = [sys.executable, "-W", "error", "-W", quiet, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
@@ -161,6 +168,44 @@ def test_law_6_at_8192(name: str, door: str) -> None:
     assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e) + own
 
 
+BLOCKED = [
+    "none",
+    "score-general",
+    "score-additive",
+    "score-gaussian",
+    "scale-and-softcap",
+    "bias-row",
+    "bias-alibi",
+]
+BLOCKED += [
+    "mask-row",
+    "mask-lengths",
+    "mask-documents",
+    "mask-composed",
+    "local_m",
+    "float64",
+    "float16",
+    "strided",
+]
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_law_6_by_blocks_at_4096(name: str) -> None:
+    """What the native kernel does, done without it, forward and backward."""
+    n = m = 4096
+    assert growth(name, "attention_vjp", n, m, 8, 8, kernel="blocked") <= allowed("attention_vjp", n, m, 8, 8)
+
+
+@pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
+@pytest.mark.parametrize(
+    ("name", "door"),
+    [("mask-window", "attention_vjp"), ("mask-documents", "attention_vjp"), ("none", "attention")],
+)
+def test_law_6_at_65536(name: str, door: str) -> None:
+    n = m = 65536
+    assert growth(name, door, n, m, 4, 4, kernel="native") <= allowed(door, n, m, 4, 4)
+
+
 @pytest.mark.parametrize("name", ["none", "mask-composed", "bias-row", "score-cosine"])
 @pytest.mark.parametrize("door", ["attention", "attention_vjp"])
 def test_law_6_at_16384(name: str, door: str) -> None:
@@ -186,7 +231,7 @@ def test_law_6_two_threads_take_at_most_twice_8_mib() -> None:
 def test_law_6_the_measurement_sees_a_full_matrix() -> None:
     """The definition builds n x m, and would fail by far."""
     code = program("none", "attention", 4096, 4096, 4, 4)
-    call = "regard.attention(q, k, v, threads=1, **options)"
+    call = "regard.attention(q, k, v, kernel='auto', threads=1, **options)"
     assert call in code
     code = code.replace(call, "regard.attend(q, k, v, **options)")
     done = subprocess.run(

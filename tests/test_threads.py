@@ -17,6 +17,7 @@ import strategies
 from numpy.typing import NDArray
 
 import regard
+from regard.kernels import native
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -44,10 +45,10 @@ OPTIONS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def run(name: str, threads: int | None) -> bytes:
+def run(name: str, threads: int | None, kernel: str = "auto") -> bytes:
     """Context and all gradients as bytes."""
     q, k, v, g = arrays()
-    options = OPTIONS[name]()
+    options = OPTIONS[name]() | {"kernel": kernel}
     context = regard.attention(q, k, v, threads=threads, **options)
     same, pullback = regard.attention_vjp(q, k, v, threads=threads, **options)
     found = pullback(g)
@@ -56,11 +57,12 @@ def run(name: str, threads: int | None) -> bytes:
     return b"".join(np.ascontiguousarray(x).tobytes() for x in pieces if x is not None)
 
 
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_law_5_bitwise_equal_whatever_the_number_of_threads(name: str) -> None:
-    alone = run(name, 1)
+def test_law_5_bitwise_equal_whatever_the_number_of_threads(name: str, kernel: str) -> None:
+    alone = run(name, 1, kernel)
     for threads in (2, 5, None):
-        assert run(name, threads) == alone, threads
+        assert run(name, threads, kernel) == alone, threads
 
 
 def test_law_12_eight_python_threads_at_once_are_bitwise_one() -> None:
@@ -69,6 +71,57 @@ def test_law_12_eight_python_threads_at_once_are_bitwise_one() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda i: (names[i % 4], run(names[i % 4], 1 + i % 3)), range(16)))
     assert all(found == expected[name] for name, found in results)
+
+
+SMALL: list[
+    tuple[int, int, dict[str, Any]]
+] = [  # n, m, options: few queries and many, with and without tasks to share
+    (1, 2100, {}),
+    (3, 300, {"bias": np.linspace(-1, 1, 300, dtype=np.float32)}),
+    (70, 130, {"mask": regard.mask.causal(align="end")}),
+    (50, 60, {"score": regard.scores.gaussian(2.0)}),
+]
+
+
+def small(i: int) -> bytes:
+    """One of a few small attentions, with its gradients now and then."""
+    n, m, options = SMALL[i % len(SMALL)]
+    rng = np.random.default_rng(i % len(SMALL))
+    q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, n, 8), (3, m, 8), (3, m, 5)))
+    if i % 12 > 3:
+        return regard.attention(q, k, v, threads=1 + i % 3, **options).tobytes()
+    context, pullback = regard.attention_vjp(q, k, v, threads=1 + i % 3, **options)
+    found = pullback(context)
+    return context.tobytes() + found.queries.tobytes() + found.keys.tobytes() + found.values.tobytes()
+
+
+def test_law_12_eight_python_threads_with_200_calls_each_are_bitwise_one() -> None:
+    expected = [small(i) for i in range(12)]
+
+    def calls(start: int) -> list[bool]:
+        return [small(start + i) == expected[(start + i) % 12] for i in range(200)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(all(right) for right in pool.map(calls, range(8)))
+
+
+def test_law_12_a_score_that_attends_itself_and_pools_within_pools() -> None:
+    """A call inside a call, from threads of threads."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 40, 6))
+
+    def score(queries: Any, keys: Any) -> Any:
+        inner = regard.attention(queries, keys, keys, threads=3)
+        return inner @ np.swapaxes(keys, -1, -2)
+
+    def outer(i: int) -> list[bytes]:
+        with ThreadPoolExecutor(2) as inside:
+            return list(
+                inside.map(lambda t: regard.attention(q, k, v, score=score, threads=t).tobytes(), [1, 3])
+            )
+
+    expected = regard.attention(q, k, v, score=score, threads=1).tobytes()
+    with ThreadPoolExecutor(4) as pool:
+        assert {found for both in pool.map(outer, range(8)) for found in both} == {expected}
 
 
 def test_law_12_a_recording_belongs_to_its_own_thread() -> None:
@@ -108,9 +161,30 @@ def test_law_12_works_after_fork() -> None:
     assert run("causal", 2) == expected
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_law_12_works_after_fork_in_the_middle_of_other_threads_calls() -> None:
+    expected = [small(i) for i in range(12)]
+    with ThreadPoolExecutor(3) as pool:
+        busy = [pool.submit(lambda: [small(i) for i in range(120)]) for _ in range(3)]
+        for _ in range(5):
+            child_id = os.fork()
+            if child_id == 0:  # nothing of pytest's may run here
+                os._exit(0 if [small(i) for i in range(12)] == expected else 1)
+            assert os.waitpid(child_id, 0)[1] == 0
+        assert all(one.result() == expected * 10 for one in busy)
+
+
+def test_law_12_works_in_spawned_processes() -> None:
+    expected = [small(i) for i in range(12)]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert pool.map(small, range(12)) == expected
+
+
 def fresh(code: str) -> str:
     """What a fresh interpreter prints."""
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    quiet = "ignore:regard was installed without its native kernel:RuntimeWarning"
+    command = [sys.executable, "-W", "error", "-W", quiet, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -145,3 +219,36 @@ def test_law_12_importing_and_attending_change_nothing_outside() -> None:
 def test_law_12_threads_do_not_keep_the_process_alive() -> None:
     code = "import numpy as np, regard; x = np.ones((4, 600, 8)); regard.attention(x, x, x, threads=4); print('done')"
     assert fresh(code) == "done\n"
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="resident size and threads are read from /proc"
+)
+@pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
+def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
+    printed = fresh(
+        """
+        import os
+        import numpy as np, regard
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        rng = np.random.default_rng(0)
+        few, many, keys = (rng.standard_normal((2, size, 8)).astype(np.float32) for size in (2, 30, 1100))
+        mask, bias = regard.mask.causal(align="end"), rng.standard_normal((30, 1100)).astype(np.float32)
+        def calls(count):
+            for i in range(count):
+                how = {"threads": 1 + i % 2, "kernel": "native"}
+                regard.attention(few, keys, keys, **how)
+                regard.attention(many, keys, keys, mask=mask, **how)
+                context, pullback = regard.attention_vjp(many, keys, keys, bias=bias, **how)
+                pullback(context)
+        calls(300)
+        before, threads = resident(), len(os.listdir("/proc/self/task"))
+        calls(2500)
+        print(resident() - before, len(os.listdir("/proc/self/task")) - threads)
+        """
+    )
+    growth, threads = map(int, printed.split())
+    assert growth < 1 << 20
+    assert threads == 0
