@@ -171,7 +171,8 @@ def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return an array whose rows the library can read: aligned, of this dtype, columns side by side."""
     x = x.astype(dtype, copy=False)
     fits = x.flags.aligned and (x.shape[-1] < 2 or x.strides[-1] == x.itemsize)
-    return x if fits and x.strides[-2] % x.itemsize == 0 else np.ascontiguousarray(x)
+    whole = x.shape[-2] < 2 or x.strides[-2] % 4 == 0  # pairs of half precision are read as one
+    return x if fits and whole and x.strides[-2] % x.itemsize == 0 else np.ascontiguousarray(x)
 
 
 def addresses(x: Items) -> Addresses:

@@ -289,6 +289,9 @@ template <class T>
 INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t row, int64_t rows, int64_t columns,
                         T* room) {
     const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
+#if defined(__AVX512BF16__)
+    return {reinterpret_cast<const T*>(start), x.row / int64_t(sizeof(T))};  // pairs, as they are
+#endif
     if (type == (sizeof(T) == 4 ? FLOAT32 : FLOAT64))
         return {reinterpret_cast<const T*>(start), x.row / int64_t(sizeof(T))};
     if constexpr (sizeof(T) == 4)
@@ -450,6 +453,58 @@ inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_
     return among(s.first < s.last, every);
 }
 
+// ---- pairs of bfloat16 ---------------------------------------------------------------------------------------
+
+// Where the instruction set multiplies pairs of bfloat16 and adds both products to a float, this file is compiled for
+// bfloat16 alone: a "number" of queries, keys, weights and values is then a pair, 32 bits wide, and half as many are
+// needed. Pairs lie side by side in rows of queries and keys; those of weights and values are of two keys.
+#if defined(__AVX512BF16__)
+constexpr bool PAIRS = true;
+#else
+constexpr bool PAIRS = false;
+#endif
+INLINE int64_t numbers(int64_t count) { return PAIRS ? (count + 1) / 2 : count; }
+
+template <class T>
+INLINE V<T> spread(const T* at) {  // one number into all lanes; a pair is no number to be computed with
+    if constexpr (!PAIRS) return all(*at);
+    typename Lanes<T>::Int bits;
+    memcpy(&bits, at, sizeof bits);
+    return (V<T>)(bits - I<T>{});
+}
+
+template <class T>
+INLINE V<T> add_products(V<T> a, V<T> b, V<T> c) {
+#if defined(__AVX512BF16__)
+    return (V<T>)_mm512_dpbf16_ps((__m512)c, (__m512bh)a, (__m512bh)b);
+#else
+    return fma(a, b, c);
+#endif
+}
+
+#if defined(__AVX512BF16__)
+INLINE __m512i narrow(V<float> x) {  // 16 of them, in the low halves of the lanes
+    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x));
+}
+INLINE V<float> pair(V<float> first, V<float> second) {
+    return (V<float>)_mm512_or_si512(narrow(first), _mm512_slli_epi32(narrow(second), 16));
+}
+// Rows of values two by two: out[t * width + f] holds f of rows 2 t and 2 t + 1, and 0 beyond `rows` and `columns`.
+inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows, int64_t columns, float* out,
+                      int64_t width) {
+    const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
+    auto some = [&](int64_t r, int64_t f) {
+        if (r >= rows || f >= columns) return _mm512_setzero_si512();
+        auto mask = __mmask16(columns - f >= 16 ? 0xffff : (1 << (columns - f)) - 1);
+        return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, start + r * x.row + 2 * f));
+    };
+    for (int64_t r = 0; r < rows; r += 2)
+        for (int64_t f = 0; f < width; f += 16)
+            _mm512_storeu_si512(out + r / 2 * width + f,
+                                _mm512_or_si512(some(r, f), _mm512_slli_epi32(some(r + 1, f), 16)));
+}
+#endif
+
 // ---- the one product -----------------------------------------------------------------------------------------
 
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes; a(r, k) is a[r * lda + k] where ACROSS, and
@@ -460,8 +515,8 @@ INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64
         V<T> bk[NV];
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
         UNROLL for (int r = 0; r < R; r++) {
-            V<T> ark = all(ACROSS ? a[r * lda + k] : a[k * lda + r]);
-            UNROLL for (int x = 0; x < NV; x++) c[r][x] = fma(ark, bk[x], c[r][x]);
+            V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
+            UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     }
 }
@@ -648,7 +703,7 @@ Scale<T> scale_of(const Problem& p) {
 template <class T>
 void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
     before = 1, after = factor;
-    if (p.score != PRODUCTS) return;
+    if (PAIRS || p.score != PRODUCTS) return;  // a pair can't be multiplied without being rounded
     const T largest = std::numeric_limits<T>::max(), size = std::abs(factor);
     V<T> mosts{}, leasts = all(largest);
     int64_t c = 0;
@@ -734,6 +789,7 @@ class Strip {
     Learned<T> of_pairs;
     Features<T> left, right;
     V<T> after[NV];
+    bool scaled;      // whether any of these is not 1
     bool unfinished;  // whether logits need more than the products give
 
     Strip(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
@@ -750,16 +806,17 @@ class Strip {
         T* wide = room.take<T>(p.queries_type == p.compute ? 0 : W * p.d);
         Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, wide);
         T before[W], factor[W];
-        bool scaled = false;
+        scaled = false;
         for (int64_t r = 0; r < W; r++) {
             before[r] = factor[r] = 1;
             if (r < rows) place_factor<T>(p, scale.factor, q.at + r * q.stride, before[r], factor[r]);
             scaled |= factor[r] != 1;
         }
         UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
-        unfinished = scaled || scale.cap != 0 || p.bias || p.score != PRODUCTS;
+        unfinished = scale.cap != 0 || p.bias || p.score != PRODUCTS;
         queries = room.take<T>(p.score == PRODUCTS ? p.d * W : 0);
-        if (p.score == PRODUCTS) return turn_rows<T>(q.at, q.stride, rows, p.d, queries, W, W, before);
+        if (p.score == PRODUCTS)
+            return turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W, PAIRS ? nullptr : before);
         prepare<T>(p, left, q, 0, rows);
         memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
@@ -774,9 +831,10 @@ class Strip {
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
-            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, p.d);
+            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d));
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) {
+                    if (scaled) sums[r][v] *= after[v];
                     store(strip + (c + r) * W + v * L<T>, sums[r][v]);
                     top[v] = larger(top[v], sums[r][v]);
                 }
@@ -789,7 +847,7 @@ class Strip {
         for (int64_t c = sight.first; c < sight.last; c++)
             UNROLL for (int v = 0; v < NV; v++) {
                 T* at = strip + c * W + v * L<T>;
-                V<T> x = load(at) * after[v];
+                V<T> x = p.score == PRODUCTS ? load(at) : load(at) * after[v];
                 if (scale.cap != 0) {
                     x = tanh<T>(x);
                     if (caps) store(caps + c * W + v * L<T>, x);
@@ -848,6 +906,20 @@ INLINE T tainted(T context, uint8_t taint) {
     return taint & PLUS ? context + INF<T> : taint & MINUS ? context - INF<T> : context;
 }
 
+// Put 0 in place of what is not finite in pairs of values, and tell of it.
+template <class T, class F>
+void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
+    auto* halves = reinterpret_cast<uint16_t*>(pairs);
+    for (int64_t c = 0; c < keys; c++)
+        for (int64_t f = 0; f < e; f++) {
+            uint16_t& half = halves[2 * (c / 2 * width + f) + c % 2];
+            if (uint8_t taint = taint_of(widen_bfloat16(half))) {
+                tell(c, f, taint);
+                half = 0;
+            }
+        }
+}
+
 template <class T, int NV>
 class Tile : Strip<T, NV> {
     using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
@@ -859,7 +931,7 @@ class Tile : Strip<T, NV> {
    public:
     Tile(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
         : Strip<T, NV>(p, item, i, rows, given) {
-        values_room = room.template take<T>(KEYS_AT_ONCE * p.e);
+        values_room = room.template take<T>(KEYS_AT_ONCE * width_of<T>(p.e));
         taints = room.template take<uint8_t>(p.e * W);
     }
 
@@ -931,13 +1003,14 @@ class Tile : Strip<T, NV> {
             x.top[v] = top[v];
         }
         weigh(x, first, last, from, faded);
+        const int64_t start = numbers(first + PAIRS) - PAIRS, depth = PAIRS ? pair_weights(first, last) : last - first;
         in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(x.context + (c + r) * W + v * L<T>) * faded[v];
-            product<T, R, NV, false>(sums, values.at + first * values.stride + c, values.stride, strip + first * W, W,
-                                     last - first);
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
+                                     depth);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(x.context + (c + r) * W + v * L<T>, sums[r][v]);
         });
@@ -961,7 +1034,24 @@ class Tile : Strip<T, NV> {
             x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
 
+    // Make pairs of the weights of two keys each; returns how many.
+    int64_t pair_weights(int64_t first, int64_t last) {
+        int64_t t = first / 2;
+#if defined(__AVX512BF16__)
+        for (; 2 * t < last; t++)
+            UNROLL for (int v = 0; v < NV; v++) {
+                const T* at = strip + 2 * t * W + v * L<T>;
+                V<T> one = 2 * t < first ? V<T>{} : load(at), two = 2 * t + 1 < last ? load(at + W) : V<T>{};
+                store(strip + t * W + v * L<T>, pair(one, two));
+            }
+#endif
+        return t - first / 2;
+    }
+
     Block<T> values_of(int64_t j, int64_t first, int64_t last) {
+#if defined(__AVX512BF16__)
+        return paired_values(j, first, last);
+#endif
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         if (!clean) return values;
         for (int64_t c = first; c < last; c++)
@@ -975,6 +1065,19 @@ class Tile : Strip<T, NV> {
             }
         return {values_room, p.e};
     }
+
+#if defined(__AVX512BF16__)
+    Block<T> paired_values(int64_t j, int64_t first, int64_t last) {
+        const int64_t width = width_of<T>(p.e);
+        pair_rows(p.values, item, j, last, p.e, values_room, width);
+        if (clean)
+            clean_pairs(values_room, width, p.e, last, [&](int64_t c, int64_t f, uint8_t taint) {
+                for (int64_t r = 0; r < rows && c >= first; r++)
+                    if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+            });
+        return {values_room, width};
+    }
+#endif
 
     void write(const Running<T, NV>& x) {
         T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
@@ -1013,8 +1116,8 @@ struct Partial {
     T& top() const { return at[0]; }
     T& total() const { return at[1]; }
     T* context() const { return at + 2; }
-    T* taints(int64_t e) const { return at + 2 + e; }
-    static int64_t size(int64_t e) { return 2 + 2 * e; }
+    T* taints(int64_t e) const { return at + 2 + width_of<T>(e); }
+    static int64_t size(int64_t e) { return 2 + width_of<T>(e) + e; }
 };
 
 template <class T>
@@ -1043,7 +1146,7 @@ class Few {
         after = room.take<T>(rows);
         turned = room.take<T>(AHEAD * p.d);
         keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
-        values_room = room.take<T>(K * p.e);
+        values_room = room.take<T>(K * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
         take_queries();
@@ -1070,7 +1173,9 @@ class Few {
             T *own = queries + r * p.d, before;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
             place_factor<T>(p, scale.factor, q.at, before, after[r]);
-            for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
+            if (PAIRS) memcpy(own, q.at, numbers(p.d) * sizeof(T));
+            else
+                for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
         }
         prepare<T>(p, left, {queries, p.d}, 0, rows);
     }
@@ -1092,6 +1197,7 @@ class Few {
         scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
+        if (PAIRS) pair_weights();
         collect(values_of(j, keys), keys, faded);
     }
 
@@ -1104,13 +1210,13 @@ class Few {
         for (int64_t c = 0; c < keys_here; c += AHEAD) {
             for (int64_t u = 0; u < AHEAD; u += L<T>) {
                 int64_t left = std::clamp<int64_t>(keys_here - c - u, 0, L<T>);
-                walk_through(keys.at + (c + u) * keys.stride, keys.stride, left, p.d);
-                turn_rows<T>(keys.at + (c + u) * keys.stride, keys.stride, left, p.d, turned + u, AHEAD, L<T>, nullptr);
+                walk_through(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d));
+                turn_rows<T>(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d), turned + u, AHEAD, L<T>, nullptr);
             }
             in_steps<4>(0, rows, [&](auto size, int64_t r) {
             constexpr int R = decltype(size)::value;
                 V<T> sums[R][4] = {};
-                product<T, R, 4, true>(sums, queries + r * p.d, p.d, turned, AHEAD, p.d);
+                product<T, R, 4, true>(sums, queries + r * p.d, p.d, turned, AHEAD, numbers(p.d));
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < 4; v++) store(strip + (r + u) * K + c + v * L<T>, sums[u][v]);
             });
@@ -1162,8 +1268,24 @@ class Few {
         }
     }
 
+    void pair_weights() {
+#if defined(__AVX512BF16__)
+        for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs take less room
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(strip + c / K * K + c % K / 2),
+                                (__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c)));
+#endif
+    }
+
     // Count the values of seen keys that are not finite.
     void note(int64_t r, int64_t j, int64_t keys) {
+#if defined(__AVX512BF16__)
+        const int64_t width = width_of<T>(p.e);
+        pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
+        return clean_pairs(values_room, width, p.e, keys, [&](int64_t c, int64_t f, uint8_t taint) {
+            T& noted = out[r].taints(p.e)[f];
+            if (!(strip[r * K + c] == -INF<T>)) noted = T(uint8_t(noted) | taint);
+        });
+#endif
         Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
         for (int64_t c = 0; c < keys; c++)
             for (int64_t f = 0; f < p.e && !(strip[r * K + c] == -INF<T>); f++)
@@ -1172,6 +1294,12 @@ class Few {
     }
 
     Block<T> values_of(int64_t j, int64_t keys) {
+#if defined(__AVX512BF16__)
+        const int64_t width = width_of<T>(p.e);
+        pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
+        if (clean) clean_pairs(values_room, width, p.e, keys, [](int64_t, int64_t, uint8_t) {});
+        return {values_room, width};
+#endif
         Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
         if (!clean) return values;
         for (int64_t c = 0; c < keys; c++)
@@ -1187,7 +1315,7 @@ class Few {
         int64_t c = 0;
         auto vectors = [&](auto count, auto most) {
             constexpr int NV = decltype(count)::value;
-            for (; c + NV * L<T> <= p.e; c += NV * L<T>)
+            for (; c + NV * L<T> <= (PAIRS ? width_of<T>(p.e) : p.e); c += NV * L<T>)
                 in_steps<decltype(most)::value>(0, rows, [&](auto size, int64_t r) {
                     constexpr int R = decltype(size)::value;
                     V<T> sums[R][NV];
@@ -1196,7 +1324,7 @@ class Few {
                             sums[u][v] = load(out[r + u].context() + c + v * L<T>);
                             sums[u][v] *= faded[r + u];
                         }
-                    product<T, R, NV, true>(sums, strip + r * K, K, values.at + c, values.stride, keys);
+                    product<T, R, NV, true>(sums, strip + r * K, K, values.at + c, values.stride, numbers(keys));
                     UNROLL for (int u = 0; u < R; u++)
                         UNROLL for (int v = 0; v < NV; v++) store(out[r + u].context() + c + v * L<T>, sums[u][v]);
                 });
@@ -1240,6 +1368,7 @@ void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
     statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(x.total())));
 }
 
+#if !defined(__AVX512BF16__)  // gradients are computed in float32
 // ---- backward ------------------------------------------------------------------------------------------------
 
 // c[r][lanes] += sum over k < depth of a(r, k) * b[k][lanes], in memory, for `lanes` lanes (filled up to vectors).
@@ -1499,6 +1628,8 @@ class Back : Strip<T, NV> {
     }
 };
 
+#endif
+
 // ---- tasks ---------------------------------------------------------------------------------------------------
 
 inline int64_t cut(int64_t length, int64_t step) { return (length + step - 1) / step; }
@@ -1576,13 +1707,53 @@ int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d), numbers;
     if (p.n <= FEW)
-        numbers = PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) + K * (1 + p.d + p.e + width) +
+        numbers = PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) + K * (1 + p.d + width_of<T>(p.e) + width) +
                   4 * L<T> * p.d + width;
     else
-        numbers = 2 * K * W + W * (2 * p.d + 3 * p.e + width) + K * (p.d + p.e + width) + width;
+        numbers = 2 * K * W + W * (2 * p.d + 3 * p.e + width) + K * (p.d + width_of<T>(p.e) + width) + width;
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 
+template <class T>
+int64_t forward_shared(const Problem& p) {
+    return p.n <= FEW && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+}
+template <class T>
+int64_t forward_tasks(const Problem& p, int phase) {
+    if (phase == 0) return p.n <= FEW ? Packs(p).count() * cut(p.m, CHUNK) : p.items * tiles<T>(p);
+    return phase == 1 && p.n <= FEW && p.m > CHUNK ? p.items * p.n : 0;
+}
+template <class T>
+void forward(const Problem& p, int phase, int64_t task, char* shared, char* scratch) {
+    if (phase == 1) merge<T>(p, task, shared, Room{scratch});
+    else if (p.n <= FEW) few<T>(p, task, shared, Room{scratch});
+    else tile<T>(p, task, Room{scratch});
+}
+
+#if defined(__AVX512BF16__)
+}  // namespace ISA
+namespace avx512 { extern const Kernel kernel; }  // does everything that is not made of pairs
+namespace ISA {
+
+bool paired(const Problem& p, bool backward) {
+    return !backward && p.score == PRODUCTS && p.d % 2 == 0 && p.queries_type == BFLOAT16 && p.keys_type == BFLOAT16 &&
+           p.values_type == BFLOAT16;
+}
+int64_t shared(const Problem& p, bool backward) {
+    return paired(p, backward) ? forward_shared<float>(p) : avx512::kernel.shared(p, backward);
+}
+int64_t scratch(const Problem& p, bool backward) {
+    return paired(p, backward) ? forward_scratch<float>(p) : avx512::kernel.scratch(p, backward);
+}
+int64_t tasks(const Problem& p, bool backward, int phase) {
+    return paired(p, backward) ? forward_tasks<float>(p, phase) : avx512::kernel.tasks(p, backward, phase);
+}
+void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
+    if (paired(p, backward)) forward<float>(p, phase, task, shared, scratch);
+    else avx512::kernel.run(p, backward, phase, task, shared, scratch);
+}
+void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
+#else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
@@ -1616,34 +1787,18 @@ void back(const Problem& p, int64_t task, Room room) {
     }
 }
 
-template <class T>
-struct Typed {
-    static int64_t shared(const Problem& p, bool backward) {
-        return !backward && p.n <= FEW && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T))
-                                         : 0;
-    }
-    static int64_t scratch(const Problem& p, bool backward) {
-        return backward ? backward_scratch<T>(p) : forward_scratch<T>(p);
-    }
-    static int64_t tasks(const Problem& p, bool backward, int phase) {
-        if (backward) return phase ? 0 : p.serial ? p.parts : p.groups * p.parts;
-        if (phase == 0) return p.n <= FEW ? Packs(p).count() * cut(p.m, CHUNK) : p.items * tiles<T>(p);
-        return phase == 1 && p.n <= FEW && p.m > CHUNK ? p.items * p.n : 0;
-    }
-    static void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
-        if (backward) back<T>(p, task, Room{scratch});
-        else if (phase == 1) merge<T>(p, task, shared, Room{scratch});
-        else if (p.n <= FEW) few<T>(p, task, shared, Room{scratch});
-        else tile<T>(p, task, Room{scratch});
-    }
-};
-
-#define OF_TYPE(CALL) (p.compute == FLOAT32 ? Typed<float>::CALL : Typed<double>::CALL)
-int64_t shared(const Problem& p, bool backward) { return OF_TYPE(shared(p, backward)); }
-int64_t scratch(const Problem& p, bool backward) { return OF_TYPE(scratch(p, backward)); }
-int64_t tasks(const Problem& p, bool backward, int phase) { return OF_TYPE(tasks(p, backward, phase)); }
+#define OF_TYPE(F, ...) (p.compute == FLOAT32 ? F<float>(__VA_ARGS__) : F<double>(__VA_ARGS__))
+int64_t shared(const Problem& p, bool backward) { return backward ? 0 : OF_TYPE(forward_shared, p); }
+int64_t scratch(const Problem& p, bool backward) {
+    return backward ? OF_TYPE(backward_scratch, p) : OF_TYPE(forward_scratch, p);
+}
+int64_t tasks(const Problem& p, bool backward, int phase) {
+    if (!backward) return OF_TYPE(forward_tasks, p, phase);
+    return phase ? 0 : p.serial ? p.parts : p.groups * p.parts;
+}
 void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
-    OF_TYPE(run(p, backward, phase, task, shared, scratch));
+    if (backward) OF_TYPE(back, p, task, Room{scratch});
+    else OF_TYPE(forward, p, phase, task, shared, scratch);
 }
 
 template <class T>
@@ -1654,6 +1809,7 @@ void exp2_each(const void* x, void* y, int64_t count) {
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
     type == FLOAT32 ? exp2_each<float>(x, y, count) : exp2_each<double>(x, y, count);
 }
+#endif
 
 #define STRING(x) #x
 #define NAME(x) STRING(x)
