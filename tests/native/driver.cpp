@@ -156,17 +156,19 @@ struct Attention {
         p.n = s.chance(0.4) ? s.whole(1, 5) : s.whole(1, 110);
         p.m = s.chance(0.15) ? s.whole(1000, 2100) : s.whole(1, 300);
         p.d = s.chance(0.05) ? 0 : s.whole(1, 80), p.e = s.chance(0.05) ? 0 : s.whole(1, 80);
-        p.compute = p.compared = p.summed = s.pick<int32_t>({FLOAT32, FLOAT32, FLOAT64});
+        p.compute = p.queries_type = p.keys_type = p.values_type = s.pick<int32_t>({FLOAT32, FLOAT32, FLOAT64});
         p.score = s.pick<int32_t>({PRODUCTS, PRODUCTS, PERCEPTRON, DISTANCES});
         if (p.score != PRODUCTS && p.n * p.m > 4000) p.m = 1 + 4000 / p.n;
-        if (p.compute == FLOAT32 && s.chance(0.5)) p.summed = s.pick<int32_t>({FLOAT16, BFLOAT16});
-        if (p.compute == FLOAT32 && p.score == PRODUCTS && s.chance(0.5)) p.compared = s.pick<int32_t>({FLOAT16, BFLOAT16});
+        if (p.compute == FLOAT32 && s.chance(0.5)) p.values_type = s.pick<int32_t>({FLOAT16, BFLOAT16});
+        if (p.compute == FLOAT32 && p.score == PRODUCTS && s.chance(0.5))
+            p.queries_type = p.keys_type = s.pick<int32_t>({FLOAT16, BFLOAT16});
+        if (size_of(p.keys_type) == 2 && s.chance(0.5)) p.values_type = p.keys_type;
         p.scale = s.chance(0.5) ? 0.25 : 1.0, p.softcap = s.chance(0.3) ? 2.0 : 0, p.width = 1.5;
         p.parts = s.pick<int64_t>({1, 4});
         const bool clean = s.chance(0.8);
-        p.queries = matrices(s, p, p.compared, p.n, p.d, false, clean);
-        p.keys = matrices(s, p, p.compared, p.m, p.d, true, clean);
-        p.values = matrices(s, p, p.summed, p.m, p.e, true, clean);
+        p.queries = matrices(s, p, p.queries_type, p.n, p.d, false, clean);
+        p.keys = matrices(s, p, p.keys_type, p.m, p.d, true, clean);
+        p.values = matrices(s, p, p.values_type, p.m, p.e, true, clean);
         p.dcontext = matrices(s, p, p.compute, p.n, p.e, false, clean);
         p.vector = s.numbers(p.compute, p.d, true);
         mask(s, p);
