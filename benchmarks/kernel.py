@@ -37,6 +37,7 @@ TURN = 0.02  # seconds that a turn takes at least
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # between two contestants
 # Left from the environment, these would slow NumPy down.
 TUNING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+AT_HOME = "told that the processor is Intel's, or it would use half of its vectors (--as-installed)"
 
 
 @dataclass(frozen=True)
@@ -413,11 +414,12 @@ def work_on(args: argparse.Namespace) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def environment(threads: int) -> dict[str, str]:
+def environment(threads: int, probe: Path | None, as_installed: bool) -> dict[str, str]:
     """Return what a process with so many threads needs to be told before it starts."""
     kept = {name: value for name, value in os.environ.items() if name not in TUNING}
     counts = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    return kept | counts | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    at_best = {"LD_PRELOAD": str(probe)} if probe and not as_installed else {}  # see probe.cpp
+    return kept | counts | at_best | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
 
 
 def start(name: str, threads: int, args: argparse.Namespace, probe: Path | None, results: Path) -> None:
@@ -430,10 +432,15 @@ def start(name: str, threads: int, args: argparse.Namespace, probe: Path | None,
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
     able = hasattr(os, "sched_setaffinity")
-    subprocess.run(command, env=environment(threads), preexec_fn=keep if able else None, check=False)
+    subprocess.run(
+        command,
+        env=environment(threads, probe, args.as_installed),
+        preexec_fn=keep if able else None,
+        check=False,
+    )
 
 
-def header(probe: Path | None, threads: Sequence[int]) -> None:
+def header(probe: Path | None, threads: Sequence[int], as_installed: bool) -> None:
     """Print the machine, the versions, and what is missing."""
     print(
         f"{processor()}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}"
@@ -443,12 +450,18 @@ def header(probe: Path | None, threads: Sequence[int]) -> None:
     print(", ".join(f"{name} {version}" for name, version in found.items() if version))
     for name in (name for name, version in found.items() if not version):
         print(f"{name} is not installed: left out")
-    print("-: the library has no such operation; (minimum-maximum) over all rounds; onnxruntime's operators are")
-    print("MultiHeadAttention and, for decoding, GroupQueryAttention; PyTorch, JAX and NumPy get masks as arrays")
+    print(
+        "-: the library has no such operation; (minimum-maximum) over all rounds; onnxruntime's operators are"
+    )
+    print(
+        "MultiHeadAttention and, for decoding, GroupQueryAttention; PyTorch, JAX and NumPy get masks as arrays"
+    )
     print(f"regard's kernel: {', '.join(native.instruction_sets()[:1]) or native.missing()}")
     for name in TUNING:
         if name in os.environ:
             print(f"{name}={os.environ[name]} is left out of the environment: it would slow NumPy down")
+    if found["PyTorch"] and "Intel" not in processor():
+        print(f"PyTorch's matrix library: {'as installed' if as_installed or not probe else AT_HOME}")
     if probe is None:
         print("no C++ compiler: the machine's limits are not measured")
         return
@@ -522,6 +535,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="TABLE", help=", ".join(names)
     )
+    told = "do not tell PyTorch's matrix library that it is at home: it halves its vectors on AMD"
+    parser.add_argument("--as-installed", action="store_true", help=told)
     both = sorted({1, os.cpu_count() or 1})
     parser.add_argument(
         "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"
@@ -547,7 +562,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         probe, results = compile_into(Path(folder)), args.json or Path(folder, "results")
         results.write_text("")
-        header(probe, args.threads)
+        header(probe, args.threads, args.as_installed)
         for name in (name for name in SECTIONS if name in args.only):
             alone = SECTIONS[name](args.quick).one_thread
             for threads in args.threads[:1] if alone else args.threads:

@@ -24,6 +24,7 @@ FORCED = {
     "avx2": "-march=haswell",
     "baseline": "-march=x86-64",
 }  # where regard keeps to less, so does its peak
+LONG = 1 << 28  # bytes that are read before the clock is looked at, again and again where there are fewer
 
 
 def compile_into(folder: Path) -> Path | None:
@@ -67,12 +68,14 @@ class Probe:
             [(x.ctypes.data + i * x.nbytes // self.threads, x.nbytes // self.threads) for x in arrays]
             for i in range(self.threads)
         ]
+        every = sum(x.nbytes for x in arrays)
+        times = max(1, LONG // every)  # starting threads takes time too
         start = time.perf_counter()
-        self._together([partial(self._read, share) for share in shares])
-        return sum(x.nbytes for x in arrays) / (time.perf_counter() - start)
+        self._together([partial(self._read, share * times) for share in shares])
+        return times * every / (time.perf_counter() - start)
 
-    def _read(self, share: list[tuple[int, int]]) -> float:
-        return float(sum(self._loaded.probe_read(*piece) for piece in share))
+    def _read(self, pieces: list[tuple[int, int]]) -> float:
+        return float(sum(self._loaded.probe_read(*piece) for piece in pieces))
 
     def _together(self, calls: list[Callable[[], float]]) -> list[float]:
         """Run all at once, the first on this thread."""
