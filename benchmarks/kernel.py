@@ -431,13 +431,10 @@ def start(name: str, threads: int, args: argparse.Namespace, probe: Path | None,
     def keep() -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
-    able = hasattr(os, "sched_setaffinity")
-    subprocess.run(
-        command,
-        env=environment(threads, probe, args.as_installed),
-        preexec_fn=keep if able else None,
-        check=False,
-    )
+    able = keep if hasattr(os, "sched_setaffinity") else None
+    told = environment(threads, probe, args.as_installed)
+    if subprocess.run(command, env=told, preexec_fn=able, check=False).returncode:
+        print(f"\n{name}, {threads} threads: FAILED", flush=True)
 
 
 def header(probe: Path | None, threads: Sequence[int], as_installed: bool) -> None:
