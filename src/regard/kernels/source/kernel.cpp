@@ -342,7 +342,7 @@ INLINE Seen guess_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int
 // Answer for a block without looking at pairs; SOME means that only a look can tell.
 inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     if (!p.nodes) return EVERYBODY;
-    Seen stack[DEPTH];
+    Seen stack[DEPTH] = {};
     int top = 0;
     for (int64_t s = 0; s < p.nodes; s++) {
         const Node& x = p.program[s];
@@ -1035,7 +1035,7 @@ class Tile : Strip<T, NV> {
     }
 
     // Make pairs of the weights of two keys each; returns how many.
-    int64_t pair_weights(int64_t first, int64_t last) {
+    int64_t pair_weights(int64_t first, [[maybe_unused]] int64_t last) {
         int64_t t = first / 2;
 #if defined(__AVX512BF16__)
         for (; 2 * t < last; t++)
@@ -1779,8 +1779,7 @@ void back(const Problem& p, int64_t task, Room room) {
             int64_t last = tiles<T>(p) * (part + 1) / p.parts;
             for (int64_t t = tiles<T>(p) * part / p.parts; t < last; t++) {
                 int64_t i = t * width, rows = std::min(width, p.n - i);
-                if (rows > 2 * L<T>) Back<T, 3>(p, item, i, rows, room, out).run();
-                else if (rows > L<T>) Back<T, 2>(p, item, i, rows, room, out).run();
+                if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run();
                 else Back<T, 1>(p, item, i, rows, room, out).run();
             }
         }
