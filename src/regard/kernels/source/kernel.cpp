@@ -213,8 +213,9 @@ INLINE void turn(V<T> (&rows)[L<T>]) {
     }
 }
 
+// With AHEAD, rows that far below are asked for meanwhile: the machine's own look-ahead doesn't see squares coming.
 // out[c * step + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
-template <class T>
+template <class T, int AHEAD = 0>
 void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
                const T* by) {
     for (int64_t r = 0; r < width; r += L<T>) {
@@ -223,6 +224,7 @@ void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* ou
             for (; c + L<T> <= columns; c += L<T>) {
                 V<T> square[L<T>];
                 UNROLL for (int i = 0; i < L<T>; i++) {
+                    if (AHEAD) __builtin_prefetch(in + (r + i + AHEAD) * stride + c, 0, 2);
                     square[i] = load(in + (r + i) * stride + c);
                     if (by) square[i] *= by[r + i];
                 }
@@ -298,18 +300,6 @@ INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t r
         for (int64_t r = 0; r < rows; r++)
             widen(reinterpret_cast<const uint16_t*>(start + r * x.row), columns, type, room + r * columns);
     return {room, columns};
-}
-
-// Read a word of every line of some rows, in the order of memory: the machine's own look-ahead follows that order, and
-// not the one in which squares of them are turned over.
-template <class T>
-INLINE void walk_through(const T* at, int64_t stride, int64_t rows, int64_t columns) {
-    constexpr int64_t LINE = 64 / sizeof(T);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += LINE) {
-            T word = at[r * stride + c];
-            asm volatile("" : : "r,m,x"(word));
-        }
 }
 
 // ---- who may see whom ----------------------------------------------------------------------------------------
@@ -498,10 +488,21 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
         auto mask = __mmask16(columns - f >= 16 ? 0xffff : (1 << (columns - f)) - 1);
         return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, start + r * x.row + 2 * f));
     };
-    for (int64_t r = 0; r < rows; r += 2)
-        for (int64_t f = 0; f < width; f += 16)
-            _mm512_storeu_si512(out + r / 2 * width + f,
-                                _mm512_or_si512(some(r, f), _mm512_slli_epi32(some(r + 1, f), 16)));
+    alignas(64) uint16_t places[64];  // in two vectors of 32, one behind the other: 0, 32, 1, 33, ...
+    for (int u = 0; u < 64; u++) places[u] = uint16_t(u / 2 + u % 2 * 32);
+    const __m512i low = _mm512_load_si512(places), high = _mm512_load_si512(places + 32);
+    for (int64_t r = 0; r < rows; r += 2) {
+        float* to = out + r / 2 * width;
+        int64_t f = 0;
+        for (; f + 32 <= columns && r + 1 < rows; f += 32) {
+            __m512i one = _mm512_loadu_si512(start + r * x.row + 2 * f);
+            __m512i two = _mm512_loadu_si512(start + (r + 1) * x.row + 2 * f);
+            _mm512_storeu_si512(to + f, _mm512_permutex2var_epi16(one, low, two));
+            _mm512_storeu_si512(to + f + 16, _mm512_permutex2var_epi16(one, high, two));
+        }
+        for (; f < width; f += 16)
+            _mm512_storeu_si512(to + f, _mm512_or_si512(some(r, f), _mm512_slli_epi32(some(r + 1, f), 16)));
+    }
 }
 #endif
 
@@ -1210,8 +1211,7 @@ class Few {
         for (int64_t c = 0; c < keys_here; c += AHEAD) {
             for (int64_t u = 0; u < AHEAD; u += L<T>) {
                 int64_t left = std::clamp<int64_t>(keys_here - c - u, 0, L<T>);
-                walk_through(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d));
-                turn_rows<T>(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d), turned + u, AHEAD, L<T>, nullptr);
+                turn_rows<T, 16>(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d), turned + u, AHEAD, L<T>, nullptr);
             }
             in_steps<4>(0, rows, [&](auto size, int64_t r) {
             constexpr int R = decltype(size)::value;
@@ -1250,6 +1250,12 @@ class Few {
     void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
         T* at = strip + r * K;
         const int64_t stop = whole(keys);
+        if (seen == EVERYBODY && !p.bias && scale.cap == 0) {
+            if (after[r] != 1)
+                for (int64_t c = 0; c < stop; c += L<T>) store(at + c, load(at + c) * after[r]);
+            for (int64_t c = keys; c < stop; c++) at[c] = -INF<T>;
+            return;
+        }
         uint64_t bits[K / 64 + 1] = {};
         Sight sight;
         if (seen == SOME) seen = look(p, item(r), query(r), 1, j, keys, sight);
