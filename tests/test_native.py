@@ -250,6 +250,17 @@ def test_law_1_wild_features_and_far_distances(isa: str, score: str) -> None:
             np.testing.assert_allclose(x, by_blocks[key], rtol=10 * rtol, atol=20 * rtol, err_msg=key)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_law_1_the_hyperbolic_tangent_of_a_softcap(isa: str, dtype: Any) -> None:
+    """The log-sum-exp of one key is its logit: 16 tanh(score / 16), relative to its own size down to the smallest."""
+    scores = np.r_[-(10.0 ** np.linspace(-30, 3, 700)), 0, np.linspace(0.01, 40, 700)].astype(dtype)[:, None]
+    one = np.ones((1, 1), dtype)
+    exact = 16 * np.tanh(scores[:, 0].astype(np.longdouble) / 16)
+    for rows in (slice(None), slice(600, 603), slice(900, 901)):
+        lse = regard.partial(scores[rows], one, one, score="dot", softcap=16.0, kernel="native").lse
+        np.testing.assert_allclose(lse, exact[rows].astype(np.float64), rtol=6 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("length", [2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**80])
 def test_law_1_windows_of_any_length(length: int) -> None:
     x = np.random.default_rng(0).standard_normal((9, 4))
