@@ -403,7 +403,7 @@ def _run_backward(
     p, c, pairs = made.p, made.c, made.pairs
     c.context, c.statistic = made.pointer(context), made.pointer(statistic)
     c.dcontext = made.matrices(Items(np.ascontiguousarray(dcontext), (p.layout.items,)))
-    c.parts = PARTS if c.groups < 2 * PARTS and p.layout.n >= 128 else 1
+    c.parts = -(-PARTS // c.groups) if p.layout.n >= 128 else 1
     collect_bias = _bias_gradient(made)
     cut = (c.groups, c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)

@@ -238,6 +238,21 @@ void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* ou
     }
 }
 
+// out[r * stride + c] = in[c * width + r] for r < rows, c < columns.
+template <class T>
+void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
+    int64_t c = 0;
+    for (; c + L<T> <= columns; c += L<T>)
+        for (int64_t r = 0; r < rows; r += L<T>) {
+            V<T> square[L<T>];
+            UNROLL for (int u = 0; u < L<T>; u++) square[u] = load(in + (c + u) * width + r);
+            turn<T>(square);
+            for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++) store(out + (r + u) * stride + c, square[u]);
+        }
+    for (; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) out[r * stride + c] = in[c * width + r];
+}
+
 // ---- numbers as they are stored ------------------------------------------------------------------------------
 
 inline float widen_bfloat16(uint16_t x) {
@@ -1087,17 +1102,7 @@ class Tile : Strip<T, NV> {
             V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
             for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, load(x.context + c) / divisor);
         }
-        int64_t c = 0;
-        for (; c + L<T> <= p.e; c += L<T>)
-            for (int64_t r = 0; r < rows; r += L<T>) {
-                V<T> square[L<T>];
-                UNROLL for (int u = 0; u < L<T>; u++) square[u] = load(x.context + (c + u) * W + r);
-                turn<T>(square);
-                for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++)
-                    store(out + (r + u) * p.e + c, square[u]);
-            }
-        for (; c < p.e; c++)
-            for (int64_t r = 0; r < rows; r++) out[r * p.e + c] = x.context[c * W + r];
+        turn_back<T>(x.context, W, rows, p.e, out, p.e);
         if (clean)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
@@ -1377,8 +1382,8 @@ void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
 #if !defined(__AVX512BF16__)  // gradients are computed in float32
 // ---- backward ------------------------------------------------------------------------------------------------
 
-// c[r][lanes] += sum over k < depth of a(r, k) * b[k][lanes], in memory, for `lanes` lanes (filled up to vectors).
-template <class T, bool ACROSS>
+// c[r][lanes] += sum over k < depth of a[r][k] * b[k][lanes], in memory, for `lanes` lanes (filled up to vectors).
+template <class T>
 void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, int64_t lda, const T* b, int64_t ldb,
                  int64_t depth) {
     auto strip = [&](auto width, int64_t x) {
@@ -1389,7 +1394,7 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
             V<T> sums[R][NV];
             UNROLL for (int u = 0; u < R; u++)
                 UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at + u * ldc + v * L<T>);
-            product<T, R, NV, ACROSS>(sums, a + (ACROSS ? r * lda : r), lda, b + x, ldb, depth);
+            product<T, R, NV, true>(sums, a + r * lda, lda, b + x, ldb, depth);
             UNROLL for (int u = 0; u < R; u++)
                 UNROLL for (int v = 0; v < NV; v++) store(at + u * ldc + v * L<T>, sums[u][v]);
         });
@@ -1435,10 +1440,13 @@ class Back : Strip<T, NV> {
         take_rows();
     }
 
-    void run() {
+    // What the keys from `first` to `last` - 1 give; ranges of keys come in order.
+    void run(int64_t first, int64_t last) {
+        if (guess(p, item, i, rows, first, last - first) == NOBODY) return;
+        if (first) read();
         Sight sight;
-        for (int64_t j = 0; j < p.m; j += K) {
-            Seen seen = look(p, item, i, rows, j, std::min(K, p.m - j), sight);
+        for (int64_t j = first; j < last; j += K) {
+            Seen seen = look(p, item, i, rows, j, std::min(K, last - j), sight);
             if (seen != NOBODY) block(j, seen, sight);
         }
         write();
@@ -1447,6 +1455,16 @@ class Back : Strip<T, NV> {
    private:
     static T finite(T x) { return std::isfinite(x) ? x : T(0); }
 
+    // Copy a row with 0 in place of what is not finite, filled up.
+    static void copy_finite(const T* in, int64_t count, T* out) {
+        int64_t c = 0;
+        for (; c + L<T> <= count; c += L<T>) {
+            V<T> x = load(in + c), witness = x * T(0);
+            store(out + c, witness == 0 ? x : V<T>{});
+        }
+        for (; c < filled(count); c++) out[c] = c < count ? finite(in[c]) : T(0);
+    }
+
     void take_rows() {
         Block<T> d = rows_of<T>(p.dcontext, p.compute, item, i, rows, p.e, static_cast<T*>(nullptr));
         turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, W, nullptr);
@@ -1454,14 +1472,17 @@ class Back : Strip<T, NV> {
         const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
         T found[4][W] = {};
         for (int64_t r = 0; r < rows; r++) {
-            const T *own = d.at + r * d.stride, *q = this->query_rows.at + r * this->query_rows.stride;
-            for (int64_t c = 0; c < filled(p.e); c++) rows_d[r * filled(p.e) + c] = c < p.e ? finite(own[c]) : T(0);
-            for (int64_t c = 0; c < filled(p.d); c++) rows_q[r * filled(p.d) + c] = c < p.d ? finite(q[c]) : T(0);
-            T mean = 0, witness = 0;
-            for (int64_t c = 0; c < p.e; c++) {
-                mean = fma1(own[c], context[r * p.e + c], mean);
-                witness += own[c] * T(0);
+            const T *own = d.at + r * d.stride, *its = context + r * p.e;
+            copy_finite(own, p.e, rows_d + r * filled(p.e));
+            copy_finite(this->query_rows.at + r * this->query_rows.stride, p.d, rows_q + r * filled(p.d));
+            V<T> means{}, witnesses{};
+            int64_t c = 0;
+            for (; c + L<T> <= p.e; c += L<T>) {
+                means = fma(load(own + c), load(its + c), means);
+                witnesses += load(own + c) * T(0);
             }
+            T mean = sum<T>(means), witness = sum<T>(witnesses);
+            for (; c < p.e; c++) mean = fma1(own[c], its[c], mean), witness += own[c] * T(0);
             found[0][r] = statistic[r], found[1][r] = statistic[p.n + r];
             found[2][r] = mean, found[3][r] = witness == 0 ? T(0) : std::numeric_limits<T>::quiet_NaN();
         }
@@ -1485,7 +1506,7 @@ class Back : Strip<T, NV> {
                 UNROLL for (int v = 0; v < NV; v++) store(dstrip + (c + r) * W + v * L<T>, sums[r][v]);
         });
         weigh(first, last);
-        add_product<T, true>(out.dvalues + (j + first) * filled(p.e), filled(p.e), last - first, p.e,
+        add_product<T>(out.dvalues + (j + first) * filled(p.e), filled(p.e), last - first, p.e,
                              strip + first * W, W, rows_d, filled(p.e), rows);
         if (out.dbias) add_bias_gradient(j, first, last);
         if (caps)
@@ -1537,11 +1558,19 @@ class Back : Strip<T, NV> {
     void pull_products(int64_t j, int64_t first, int64_t last) {
         const T factor = T(p.scale);
         for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
-        add_product<T, true>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
+        add_product<T>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
                              W, rows_q, filled(p.d), rows);
         Block<T> keys = finite_keys(rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, this->keys_room), first, last);
-        add_product<T, false>(dqueries, W, p.d, W, keys.at + first * keys.stride, keys.stride, dstrip + first * W, W,
-                              last - first);
+        in_steps<ROWS>(0, p.d, [&](auto size, int64_t c) {
+            constexpr int R = decltype(size)::value;
+            V<T> sums[R][NV];
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(dqueries + (c + r) * W + v * L<T>);
+            product<T, R, NV, false>(sums, keys.at + first * keys.stride + c, keys.stride, dstrip + first * W, W,
+                                     last - first);
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) store(dqueries + (c + r) * W + v * L<T>, sums[r][v]);
+        });
     }
 
     // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
@@ -1626,11 +1655,16 @@ class Back : Strip<T, NV> {
         *out.dlearned += down * squares * inverse;
     }
 
+    T* found() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }
+
+    void read() {
+        if (p.score == PRODUCTS) return turn_rows<T>(found(), p.d, rows, p.d, dqueries, W, W, nullptr);
+        for (int64_t r = 0; r < rows; r++) memcpy(dqueries + r * filled(p.d), found() + r * p.d, p.d * sizeof(T));
+    }
+
     void write() {
-        T* to = static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d;
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < p.d; c++)
-                to[r * p.d + c] = p.score == PRODUCTS ? dqueries[c * W + r] : dqueries[r * filled(p.d) + c];
+        if (p.score == PRODUCTS) return turn_back<T>(dqueries, W, rows, p.d, found(), p.d);
+        for (int64_t r = 0; r < rows; r++) memcpy(found() + r * p.d, dqueries + r * filled(p.d), p.d * sizeof(T));
     }
 };
 
@@ -1769,25 +1803,28 @@ int64_t backward_scratch(const Problem& p) {
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 
+constexpr int64_t NEAR = 512;  // keys whose gradients stay in the second cache while all queries pass
+
 // One part of the queries of one group of items; all groups where a bias collects from them all.
 template <class T>
 void back(const Problem& p, int64_t task, Room room) {
     constexpr int64_t width = WIDE * L<T>;
     int64_t part = p.serial ? task : task % p.parts, group = p.serial ? 0 : task / p.parts;
-    int64_t stop = p.serial ? p.groups : group + 1, learned = p.score == PERCEPTRON ? filled(p.d) : 1;
-    for (; group < stop; group++) {
+    int64_t last_group = p.serial ? p.groups : group + 1, learned = p.score == PERCEPTRON ? filled(p.d) : 1;
+    for (; group < last_group; group++) {
         int64_t place = group * p.parts + part;
         for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
             Collected<T> out = {static_cast<T*>(p.dkeys) + place * p.m * filled(p.d),
                                 static_cast<T*>(p.dvalues) + place * p.m * filled(p.e),
                                 static_cast<T*>(p.dlearned) + place * learned,
                                 p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr};
-            int64_t last = tiles<T>(p) * (part + 1) / p.parts;
-            for (int64_t t = tiles<T>(p) * part / p.parts; t < last; t++) {
-                int64_t i = t * width, rows = std::min(width, p.n - i);
-                if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run();
-                else Back<T, 1>(p, item, i, rows, room, out).run();
-            }
+            int64_t start = tiles<T>(p) * part / p.parts, stop = tiles<T>(p) * (part + 1) / p.parts;
+            for (int64_t j = 0; j < p.m; j += NEAR)
+                for (int64_t t = start; t < stop; t++) {
+                    int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
+                    if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run(j, last);
+                    else Back<T, 1>(p, item, i, rows, room, out).run(j, last);
+                }
         }
     }
 }
