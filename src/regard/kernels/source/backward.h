@@ -1,0 +1,296 @@
+// Backward, for a tile of NV vectors of queries.
+#pragma once
+
+#include "strip.h"
+
+namespace regard {
+namespace ISA {
+
+// c[r][lanes] += sum over k < depth of a[r][k] * b[k][lanes], in memory, for `lanes` lanes (filled up to vectors).
+template <class T>
+void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, int64_t lda, const T* b, int64_t ldb,
+                 int64_t depth) {
+    auto strip = [&](auto width, int64_t x) {
+        constexpr int NV = decltype(width)::value, AT_ONCE = NV == 4 ? ROWS / 2 : ROWS;
+        in_steps<AT_ONCE>(0, count, [&](auto size, int64_t r) {
+            constexpr int R = decltype(size)::value;
+            T* at = c + r * ldc + x;
+            V<T> sums[R][NV];
+            UNROLL for (int u = 0; u < R; u++)
+                UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at + u * ldc + v * L<T>);
+            product<T, R, NV, true>(sums, a + r * lda, lda, b + x, ldb, depth);
+            UNROLL for (int u = 0; u < R; u++)
+                UNROLL for (int v = 0; v < NV; v++) store(at + u * ldc + v * L<T>, sums[u][v]);
+        });
+    };
+    int64_t x = 0;
+    for (; x + 4 * L<T> <= lanes || x + 3 * L<T> < lanes; x += 4 * L<T>) strip(std::integral_constant<int, 4>{}, x);
+    for (; x + L<T> < lanes; x += 2 * L<T>) strip(std::integral_constant<int, 2>{}, x);
+    for (; x < lanes; x += L<T>) strip(std::integral_constant<int, 1>{}, x);
+}
+
+// Rows of gradients are filled up to a multiple of this many numbers; the Python side knows it.
+constexpr int64_t FILLED = 64;
+inline int64_t filled(int64_t count) { return (count + FILLED - 1) / FILLED * FILLED; }
+
+// Where a task collects.
+template <class T>
+struct Collected {
+    T *dkeys, *dvalues;  // (m, filled(d)), (m, filled(e))
+    T* dlearned;
+    char* dbias;
+};
+
+template <class T, int NV>
+class Back : Strip<T, NV> {
+    using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
+    using Strip<T, NV>::strip, Strip<T, NV>::room, Strip<T, NV>::scale, Strip<T, NV>::left, Strip<T, NV>::right;
+    static constexpr int64_t K = KEYS_AT_ONCE;
+    const Collected<T> out;
+    T *dstrip, *caps = nullptr, *values_room, *turned, *rows_q, *rows_d, *dqueries;
+    V<T> base[NV], logsum[NV], mean[NV], lost[NV];
+
+   public:
+    Back(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given, const Collected<T>& out)
+        : Strip<T, NV>(p, item, i, rows, given), out(out) {
+        dstrip = room.template take<T>(K * W);
+        if (scale.cap != 0) caps = room.template take<T>(K * W);
+        values_room = room.template take<T>(p.values_type == p.compute ? 0 : K * p.e);
+        turned = room.template take<T>(p.e * W);
+        rows_q = room.template take<T>(W * filled(p.d));
+        rows_d = room.template take<T>(W * filled(p.e));
+        dqueries = room.template take<T>(std::max(W * filled(p.d), p.d * W));
+        memset(dqueries, 0, W * filled(p.d) * sizeof(T));
+        take_rows();
+    }
+
+    // What the keys from `first` to `last` - 1 give; ranges of keys come in order.
+    void run(int64_t first, int64_t last) {
+        if (guess(p, item, i, rows, first, last - first) == NOBODY) return;
+        if (first) read();
+        Sight sight;
+        for (int64_t j = first; j < last; j += K) {
+            Seen seen = look(p, item, i, rows, j, std::min(K, last - j), sight);
+            if (seen != NOBODY) block(j, seen, sight);
+        }
+        write();
+    }
+
+   private:
+    static T finite(T x) { return std::isfinite(x) ? x : T(0); }
+
+    // Copy a row with 0 in place of what is not finite, filled up.
+    static void copy_finite(const T* in, int64_t count, T* out) {
+        int64_t c = 0;
+        for (; c + L<T> <= count; c += L<T>) {
+            V<T> x = load(in + c), witness = x * T(0);
+            store(out + c, witness == 0 ? x : V<T>{});
+        }
+        for (; c < filled(count); c++) out[c] = c < count ? finite(in[c]) : T(0);
+    }
+
+    void take_rows() {
+        Block<T> d = rows_of<T>(p.dcontext, p.compute, item, i, rows, p.e, static_cast<T*>(nullptr));
+        turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, W, nullptr);
+        const T* context = static_cast<const T*>(p.context) + (item * p.n + i) * p.e;
+        const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
+        T found[4][W] = {};
+        for (int64_t r = 0; r < rows; r++) {
+            const T *own = d.at + r * d.stride, *its = context + r * p.e;
+            copy_finite(own, p.e, rows_d + r * filled(p.e));
+            copy_finite(this->query_rows.at + r * this->query_rows.stride, p.d, rows_q + r * filled(p.d));
+            V<T> means{}, witnesses{};
+            int64_t c = 0;
+            for (; c + L<T> <= p.e; c += L<T>) {
+                means = fma(load(own + c), load(its + c), means);
+                witnesses += load(own + c) * T(0);
+            }
+            T mean = sum<T>(means), witness = sum<T>(witnesses);
+            for (; c < p.e; c++) mean = fma1(own[c], its[c], mean), witness += own[c] * T(0);
+            found[0][r] = statistic[r], found[1][r] = statistic[p.n + r];
+            found[2][r] = mean, found[3][r] = witness == 0 ? T(0) : std::numeric_limits<T>::quiet_NaN();
+        }
+        UNROLL for (int v = 0; v < NV; v++) {
+            base[v] = load(found[0] + v * L<T>), logsum[v] = countable<T>(load(found[1] + v * L<T>));
+            mean[v] = load(found[2] + v * L<T>), lost[v] = load(found[3] + v * L<T>);
+        }
+    }
+
+    void block(int64_t j, Seen seen, const Sight& sight) {
+        const int64_t first = sight.first, last = sight.last;
+        V<T> ignored[NV] = {};
+        this->scores(j, first, last, ignored);
+        if (this->unfinished || seen == SOME) this->finish(j, seen, sight, ignored, caps);
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
+        in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
+            constexpr int R = decltype(size)::value;
+            V<T> sums[R][NV] = {};
+            product<T, R, NV, true>(sums, values.at + c * values.stride, values.stride, turned, W, p.e);
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) store(dstrip + (c + r) * W + v * L<T>, sums[r][v]);
+        });
+        weigh(first, last);
+        add_product<T>(out.dvalues + (j + first) * filled(p.e), filled(p.e), last - first, p.e,
+                             strip + first * W, W, rows_d, filled(p.e), rows);
+        if (out.dbias) add_bias_gradient(j, first, last);
+        if (caps)
+            for (int64_t c = first * W; c < last * W; c += L<T>) {
+                V<T> cap = load(caps + c), down = load(dstrip + c) * (T(1) - cap * cap);
+                store(dstrip + c, load(strip + c) == V<T>{} ? V<T>{} : down);
+            }
+        if (p.score == PRODUCTS) pull_products(j, first, last);
+        else pull_pairs(j, first, last);
+    }
+
+    // Weights into the strip, gradients of the logits into the other one.
+    void weigh(int64_t first, int64_t last) {
+        for (int64_t c = first; c < last; c++)
+            UNROLL for (int v = 0; v < NV; v++) {
+                T *at = strip + c * W + v * L<T>, *dat = dstrip + c * W + v * L<T>;
+                V<T> logit = load(at);
+                I<T> hidden = logit == -INF<T>;
+                V<T> weight = exp2<T>((logit - base[v]) - logsum[v]) + lost[v];
+                V<T> down = weight * (load(dat) - mean[v]);
+                store(at, hidden ? V<T>{} : weight);
+                store(dat, hidden ? V<T>{} : down);
+            }
+    }
+
+    void add_bias_gradient(int64_t j, int64_t first, int64_t last) {
+        int64_t row = p.dbias_row, column = p.dbias_column;
+        char* at = out.dbias + i * row + (j + first) * column;
+        if (p.bias == DISTANCE_BIAS) {
+            row = sizeof(T), column = -row;
+            at = out.dbias + (p.m - 1 + i - j - first) * row;
+        }
+        int64_t c = first;
+        if (row && column == sizeof(T))
+            for (; c + L<T> <= last; c += L<T>, at += L<T> * column)
+                for (int64_t r = 0; r < rows; r += L<T>) {
+                    V<T> square[L<T>];
+                    UNROLL for (int u = 0; u < L<T>; u++) square[u] = load(dstrip + (c + u) * W + r);
+                    turn<T>(square);
+                    for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++) {
+                        T* to = reinterpret_cast<T*>(at + (r + u) * row);
+                        store(to, load(to) + square[u]);
+                    }
+                }
+        for (; c < last; c++, at += column)
+            for (int64_t r = 0; r < rows; r++) *reinterpret_cast<T*>(at + r * row) += dstrip[c * W + r];
+    }
+
+    void pull_products(int64_t j, int64_t first, int64_t last) {
+        const T factor = T(p.scale);
+        for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
+        add_product<T>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
+                             W, rows_q, filled(p.d), rows);
+        Block<T> keys = finite_keys(rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, this->keys_room), first, last);
+        in_steps<ROWS>(0, p.d, [&](auto size, int64_t c) {
+            constexpr int R = decltype(size)::value;
+            V<T> sums[R][NV];
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(dqueries + (c + r) * W + v * L<T>);
+            product<T, R, NV, false>(sums, keys.at + first * keys.stride + c, keys.stride, dstrip + first * W, W,
+                                     last - first);
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) store(dqueries + (c + r) * W + v * L<T>, sums[r][v]);
+        });
+    }
+
+    // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
+    Block<T> finite_keys(Block<T> keys, int64_t first, int64_t last) {
+        T witness = 0;
+        for (int64_t c = first; c < last; c++) {
+            const T* row = keys.at + c * keys.stride;
+            V<T> sums{};
+            int64_t f = 0;
+            for (; f + L<T> <= p.d; f += L<T>) sums += load(row + f) * T(0);
+            witness += sum<T>(sums);
+            for (; f < p.d; f++) witness += row[f] * T(0);
+        }
+        if (witness == 0) return keys;
+        for (int64_t c = first; c < last; c++)
+            for (int64_t f = 0; f < p.d; f++) this->keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
+        return {this->keys_room, p.d};
+    }
+
+    void pull_pairs(int64_t j, int64_t first, int64_t last) {
+        T* dkeys = out.dkeys + j * filled(p.d);
+        for (int64_t c = first; c < last; c++)
+            for (int64_t r = 0; r < rows; r++) {
+                T down = dstrip[c * W + r] * T(p.scale);
+                if (p.score == DISTANCES) pull_distance(r, c, down, dkeys);
+                else if (left.wild[r] || right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
+                dstrip[c * W + r] = down;
+            }
+        if (p.score == PERCEPTRON) in_steps<4>(0, rows, [&](auto size, int64_t r) {
+            constexpr int R = decltype(size)::value;
+            pull_perceptron<R>(r, first, last, dkeys);
+        });
+    }
+
+    // With s = 1 / (1 + exp(2 x)): tanh x = 1 - 2 s, and its slope is 4 (s - s^2).
+    template <int R>
+    INLINE void pull_perceptron(int64_t r, int64_t first, int64_t last, T* dkeys) {
+        for (int64_t f = 0; f < left.width; f += L<T>) {
+            V<T> exps[R], dleft[R], dvector{}, slope = load(this->of_pairs.vector + f) * T(4);
+            UNROLL for (int u = 0; u < R; u++) {
+                exps[u] = load(left.exps + (r + u) * left.width + f);
+                dleft[u] = load(dqueries + (r + u) * filled(p.d) + f);
+            }
+            for (int64_t c = first; c < last; c++) {
+                V<T> key = load(right.exps + c * right.width + f), dright = load(dkeys + c * filled(p.d) + f);
+                UNROLL for (int u = 0; u < R; u++) {
+                    V<T> down = all(dstrip[c * W + r + u]);
+                    V<T> s = reciprocal(fma(exps[u], key, all(T(1))));
+                    V<T> steep = fma(-s, s, s) * slope;
+                    dleft[u] = fma(down, steep, dleft[u]);
+                    dright = fma(down, steep, dright);
+                    dvector = fma(down, fma(all(T(-2)), s, all(T(1))), dvector);
+                }
+                store(dkeys + c * filled(p.d) + f, dright);
+            }
+            UNROLL for (int u = 0; u < R; u++) store(dqueries + (r + u) * filled(p.d) + f, dleft[u]);
+            store(out.dlearned + f, load(out.dlearned + f) + dvector);
+        }
+    }
+
+    void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
+        if (down == 0) return;
+        const T* vector = static_cast<const T*>(p.vector);
+        for (int64_t f = 0; f < p.d; f++) {
+            T high = std::tanh(left.rows.at[r * left.rows.stride + f] + right.rows.at[c * right.rows.stride + f]);
+            T steep = down * vector[f] * (1 - high * high);
+            dqueries[r * filled(p.d) + f] += steep, dkeys[c * filled(p.d) + f] += steep;
+            out.dlearned[f] += down * high;
+        }
+    }
+
+    void pull_distance(int64_t r, int64_t c, T down, T* dkeys) {
+        if (down == 0) return;  // not seen: no influence, be it infinitely far
+        const T inverse = this->of_pairs.inverse;
+        T squares = 0;
+        for (int64_t f = 0; f < p.d; f++) {
+            T apart = (left.rows.at[r * left.rows.stride + f] - right.rows.at[c * right.rows.stride + f]) * inverse;
+            squares += apart * apart;
+            dqueries[r * filled(p.d) + f] -= down * apart * inverse;
+            dkeys[c * filled(p.d) + f] += down * apart * inverse;
+        }
+        *out.dlearned += down * squares * inverse;
+    }
+
+    T* found() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }
+
+    void read() {
+        if (p.score == PRODUCTS) return turn_rows<T>(found(), p.d, rows, p.d, dqueries, W, W, nullptr);
+        for (int64_t r = 0; r < rows; r++) memcpy(dqueries + r * filled(p.d), found() + r * p.d, p.d * sizeof(T));
+    }
+
+    void write() {
+        if (p.score == PRODUCTS) return turn_back<T>(dqueries, W, rows, p.d, found(), p.d);
+        for (int64_t r = 0; r < rows; r++) memcpy(found() + r * p.d, dqueries + r * filled(p.d), p.d * sizeof(T));
+    }
+};
+
+}  // namespace ISA
+}  // namespace regard

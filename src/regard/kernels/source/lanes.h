@@ -1,0 +1,253 @@
+// Vectors of the instruction set: arithmetic, exponential, squares turned over.
+#pragma once
+
+#include "problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace regard {
+namespace ISA {
+
+// ---- lanes: vectors of the instruction set -------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+constexpr int BYTES = 64, ROWS = 8;  // size of a vector; rows of the register tile of 3 vectors
+#elif defined(__AVX2__)
+constexpr int BYTES = 32, ROWS = 4;
+#elif defined(__aarch64__)
+constexpr int BYTES = 16, ROWS = 8;
+#else
+constexpr int BYTES = 16, ROWS = 4;
+#endif
+constexpr int WIDE = 3;        // vectors of queries in a tile
+constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays in the nearest cache
+constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
+constexpr int FEW = 4;         // queries of an item up to which lanes are keys and values
+constexpr int PACK = 16;       // such queries in one task
+
+template <class T>
+struct Lanes {
+    static constexpr int COUNT = BYTES / sizeof(T);
+    using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    typedef T V __attribute__((vector_size(BYTES)));
+    typedef Int I __attribute__((vector_size(BYTES)));
+    typedef T Anywhere __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
+};
+template <class T>
+using V = typename Lanes<T>::V;
+template <class T>
+using I = typename Lanes<T>::I;
+template <class T>
+constexpr int L = Lanes<T>::COUNT;
+template <class T>
+constexpr T INF = std::numeric_limits<T>::infinity();
+
+#define INLINE inline __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 32")
+
+template <class T>
+INLINE V<T> load(const T* p) {
+    return *reinterpret_cast<const typename Lanes<T>::Anywhere*>(p);
+}
+template <class T>
+INLINE void store(T* p, V<T> x) {
+    *reinterpret_cast<typename Lanes<T>::Anywhere*>(p) = x;
+}
+template <class T>
+INLINE V<T> all(T x) {
+    return x - V<T>{};
+}
+
+// a * b + c, rounded once where the instruction set can; the same for one number and for a vector.
+// larger(a, b): b where either is NaN.
+#if defined(__AVX512F__)
+INLINE V<float> fma(V<float> a, V<float> b, V<float> c) { return (V<float>)_mm512_fmadd_ps(a, b, c); }
+INLINE V<double> fma(V<double> a, V<double> b, V<double> c) { return (V<double>)_mm512_fmadd_pd(a, b, c); }
+INLINE V<float> larger(V<float> a, V<float> b) { return (V<float>)_mm512_max_ps(a, b); }
+INLINE V<double> larger(V<double> a, V<double> b) { return (V<double>)_mm512_max_pd(a, b); }
+#elif defined(__AVX2__)
+INLINE V<float> fma(V<float> a, V<float> b, V<float> c) { return (V<float>)_mm256_fmadd_ps(a, b, c); }
+INLINE V<double> fma(V<double> a, V<double> b, V<double> c) { return (V<double>)_mm256_fmadd_pd(a, b, c); }
+INLINE V<float> larger(V<float> a, V<float> b) { return (V<float>)_mm256_max_ps(a, b); }
+INLINE V<double> larger(V<double> a, V<double> b) { return (V<double>)_mm256_max_pd(a, b); }
+#elif defined(__aarch64__)
+INLINE V<float> fma(V<float> a, V<float> b, V<float> c) {
+    return (V<float>)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE V<double> fma(V<double> a, V<double> b, V<double> c) {
+    return (V<double>)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+template <class X>
+INLINE X larger(X a, X b) {
+    return a > b ? a : b;
+}
+#else
+template <class X>
+INLINE X fma(X a, X b, X c) {
+    return a * b + c;
+}
+template <class X>
+INLINE X larger(X a, X b) {
+    return a > b ? a : b;
+}
+#endif
+
+template <class T>
+INLINE T fma1(T a, T b, T c) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return std::fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+// ---- exp2 and tanh -------------------------------------------------------------------------------------------
+
+template <class T>
+struct Numbers;
+template <>
+struct Numbers<float> {
+    static constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: adding it leaves a whole number in the low bits
+    static constexpr float LEAST = -160.0f;
+    static constexpr int MANTISSA = 23, HALFWAY = 64, ONE = 127;
+    // 2^f = 1 + f * (...) for |f| <= 1/2, relative error below 4e-9
+    static constexpr float EXP2[] = {0.69314722539501108653f,  0.24022651084117293574f,   0.055502973141993247575f,
+                                     0.0096180307825051537978f, 0.0013410000966100157069f, 0.00015469731977475548114f};
+    // tanh y = y + y^3 * (...) in y^2 for |y| <= 0.55, relative error below 4e-9
+    static constexpr float TANH[] = {-0.33333332007976979681f, 0.1333311372902087191f, -0.053909428827460545439f,
+                                     0.021309388664443473807f, -0.0066102278311147345141f};
+    static constexpr float WILD = 20.0f;  // exp(4 * WILD) is finite
+};
+template <>
+struct Numbers<double> {
+    static constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double LEAST = -1100.0;
+    static constexpr int MANTISSA = 52, HALFWAY = 512, ONE = 1023;
+    // relative error below 1e-19
+    static constexpr double EXP2[] = {0.69314718055994530745,    0.24022650695910071224,    0.055504108664821770966,
+                                      0.0096181291076284866168,  0.0013333558146374230244,  0.00015403530393354775175,
+                                      0.000015252733871034374202, 1.3215486823296216342e-6, 1.0178045296501752225e-7,
+                                      7.0548914678111156862e-9,  4.4575330189438569545e-10, 2.5737813502097132775e-11};
+    // relative error below 3e-18
+    static constexpr double TANH[] = {-0.33333333333333332561, 0.13333333333332714826,  -0.053968253967434014504,
+                                      0.021869488493666941903, -0.0088632343978143548378, 0.0035921103786890238773,
+                                      -0.0014556618301007160336, 0.00058893605200740577697, -0.00023463474108872371445,
+                                      0.000085113136855776715155, -0.000020602765376366341605};
+    static constexpr double WILD = 170.0;
+};
+constexpr double LOG2E = 1.4426950408889634074;
+
+template <class T, int N>
+INLINE V<T> polynomial(V<T> x, const T (&c)[N]) {
+    V<T> y = all(c[N - 1]);
+    UNROLL for (int i = N - 2; i >= 0; i--) y = fma(y, x, all(c[i]));
+    return y;
+}
+
+// 2^x for x below 2^22: exact at 0, gradual underflow, NaN stays.
+template <class T>
+INLINE V<T> exp2(V<T> x) {
+    using N = Numbers<T>;
+    x = larger(all(N::LEAST), x);
+#if defined(__AVX512F__)
+    V<T> near = (x + N::ROUND) - N::ROUND, f = x - near;
+    V<T> y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
+    if constexpr (sizeof(T) == 4) return (V<T>)_mm512_scalef_ps((__m512)y, (__m512)near);
+    else return (V<T>)_mm512_scalef_pd((__m512d)y, (__m512d)near);
+#else
+    // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is.
+    V<T> t = x + (N::ROUND + N::HALFWAY), near = t - (N::ROUND + N::HALFWAY), f = x - near;
+    V<T> y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
+    V<T> halfway = (V<T>)(((I<T>)t << N::MANTISSA) + (typename Lanes<T>::Int(N::ONE) << N::MANTISSA));
+    return (y * halfway) * (sizeof(T) == 4 ? T(0x1p-64) : T(0x1p-512));
+#endif
+}
+template <class T>
+INLINE T exp2(T x) {
+    return exp2<T>(all(x))[0];
+}
+
+template <class T>
+INLINE V<T> tanh(V<T> x) {
+    constexpr typename Lanes<T>::Int SIGN = std::numeric_limits<typename Lanes<T>::Int>::min();
+    I<T> sign = (I<T>)x & SIGN;
+    V<T> size = (V<T>)((I<T>)x & ~SIGN), square = x * x;
+    V<T> small = fma(polynomial<T>(square, Numbers<T>::TANH) * square, size, size);
+    V<T> faded = exp2<T>(size * T(-2 * LOG2E));
+    V<T> large = (T(1) - faded) / (T(1) + faded);
+    return (V<T>)((I<T>)(size < T(0.55) ? small : large) | sign);
+}
+
+// ---- squares of lanes, turned over ---------------------------------------------------------------------------
+
+template <class T, int S, size_t... C>
+INLINE void turn_pair(V<T>& a, V<T>& b, std::index_sequence<C...>) {
+    constexpr int n = L<T>;
+    V<T> low = __builtin_shufflevector(a, b, ((C & S) ? n + int(C) - S : int(C))...);
+    b = __builtin_shufflevector(a, b, ((C & S) ? n + int(C) : int(C) + S)...);
+    a = low;
+}
+template <class T, int S = 1>
+INLINE void turn(V<T> (&rows)[L<T>]) {
+    if constexpr (S < L<T>) {
+        UNROLL for (int i = 0; i < L<T>; i++)
+            if (!(i & S)) turn_pair<T, S>(rows[i], rows[i | S], std::make_index_sequence<L<T>>());
+        turn<T, 2 * S>(rows);
+    }
+}
+
+// With AHEAD, rows that far below are asked for meanwhile: the machine's own look-ahead doesn't see squares coming.
+// out[c * step + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
+template <class T, int AHEAD = 0>
+void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
+               const T* by) {
+    for (int64_t r = 0; r < width; r += L<T>) {
+        int64_t c = 0;
+        if (r + L<T> <= rows)
+            for (; c + L<T> <= columns; c += L<T>) {
+                V<T> square[L<T>];
+                UNROLL for (int i = 0; i < L<T>; i++) {
+                    if (AHEAD) __builtin_prefetch(in + (r + i + AHEAD) * stride + c, 0, 2);
+                    square[i] = load(in + (r + i) * stride + c);
+                    if (by) square[i] *= by[r + i];
+                }
+                turn<T>(square);
+                UNROLL for (int i = 0; i < L<T>; i++) store(out + (c + i) * step + r, square[i]);
+            }
+        for (; c < columns; c++)
+            for (int64_t i = 0; i < L<T>; i++)
+                out[c * step + r + i] = r + i >= rows ? T(0) : by ? in[(r + i) * stride + c] * by[r + i]
+                                                                   : in[(r + i) * stride + c];
+    }
+}
+
+// out[r * stride + c] = in[c * width + r] for r < rows, c < columns.
+template <class T>
+void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
+    int64_t c = 0;
+    for (; c + L<T> <= columns; c += L<T>)
+        for (int64_t r = 0; r < rows; r += L<T>) {
+            V<T> square[L<T>];
+            UNROLL for (int u = 0; u < L<T>; u++) square[u] = load(in + (c + u) * width + r);
+            turn<T>(square);
+            for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++) store(out + (r + u) * stride + c, square[u]);
+        }
+    for (; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) out[r * stride + c] = in[c * width + r];
+}
+
+}  // namespace ISA
+}  // namespace regard

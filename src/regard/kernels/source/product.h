@@ -1,0 +1,45 @@
+// The one product that all others are made of, and the memory that a thread works in.
+#pragma once
+
+#include "stored.h"
+
+namespace regard {
+namespace ISA {
+
+// ---- the one product -----------------------------------------------------------------------------------------
+
+// c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes; a(r, k) is a[r * lda + k] where ACROSS, and
+// a[k * lda + r] otherwise. All sums run over k in order.
+template <class T, int R, int NV, bool ACROSS>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
+    for (int64_t k = 0; k < depth; k++) {
+        V<T> bk[NV];
+        UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
+        UNROLL for (int r = 0; r < R; r++) {
+            V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
+            UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
+        }
+    }
+}
+
+// Call f(number of rows, first row) in steps of R rows, a power of 2, and of smaller powers at the end.
+template <int R, class F>
+INLINE void in_steps(int64_t first, int64_t last, F&& f) {
+    for (; first + R <= last; first += R) f(std::integral_constant<int, R>{}, first);
+    if constexpr (R > 1) in_steps<R / 2>(first, last, f);
+}
+
+// ---- room: memory that a thread works in ---------------------------------------------------------------------
+
+struct Room {
+    char* at;
+    template <class T>
+    T* take(int64_t count) {
+        T* start = reinterpret_cast<T*>(at);
+        at += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
+        return start;
+    }
+};
+
+}  // namespace ISA
+}  // namespace regard

@@ -1,0 +1,149 @@
+// Who may see whom: the program of a mask, answered for blocks and for pairs.
+#pragma once
+
+#include "lanes.h"
+
+namespace regard {
+namespace ISA {
+
+enum Seen { NOBODY, SOME, EVERYBODY };
+constexpr int DEPTH = 32;      // of the program's stack; the Python side checks it
+
+INLINE Seen among(bool any, bool every) { return every ? EVERYBODY : any ? SOME : NOBODY; }
+
+INLINE Seen guess_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
+    switch (x.kind) {
+        case BAND: {
+            int64_t first = j - (i + rows - 1), last = j + keys - 1 - i;  // the least and the largest j - i
+            return among(last >= x.low && first <= x.high, first >= x.low && last <= x.high);
+        }
+        case KEYS: return among(x.left[item] > j, x.left[item] >= j + keys);
+        case QUERIES: return among(x.left[item] > i, x.left[item] >= i + rows);
+        case DOCUMENTS: {
+            auto* a = reinterpret_cast<const int64_t*>(x.left[item]) + i;
+            auto* b = reinterpret_cast<const int64_t*>(x.right[item]) + j;
+            int64_t least = *std::min_element(a, a + rows), most = *std::max_element(a, a + rows);
+            int64_t low = b[0], high = b[0];
+            for (int64_t c = 1; c < keys; c++) low = b[c] < low ? b[c] : low, high = b[c] > high ? b[c] : high;
+            return among(low <= most && least <= high, low == high && least == most && low == least);
+        }
+        default: return SOME;
+    }
+}
+
+// Answer for a block without looking at pairs; SOME means that only a look can tell.
+inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
+    if (!p.nodes) return EVERYBODY;
+    Seen stack[DEPTH] = {};
+    int top = 0;
+    for (int64_t s = 0; s < p.nodes; s++) {
+        const Node& x = p.program[s];
+        if (x.kind == NOT) stack[top - 1] = Seen(EVERYBODY - stack[top - 1]);
+        else if (x.kind == BOTH) top--, stack[top - 1] = std::min(stack[top - 1], stack[top]);
+        else stack[top++] = guess_leaf(x, item, i, rows, j, keys);
+    }
+    return stack[0];
+}
+
+// Bits from `first` to `last` - 1.
+INLINE uint64_t range(int64_t first, int64_t last) {
+    first = std::max<int64_t>(first, 0), last = std::min<int64_t>(last, 64);
+    return first >= last ? 0 : (~uint64_t(0) >> (64 - (last - first))) << first;
+}
+
+INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
+    uint64_t bits = 0;
+    int64_t c = 0;
+#if defined(__AVX512BW__)
+    if (step == 1 && count == 64) {
+        __m512i bytes = _mm512_loadu_si512(x);
+        return _mm512_test_epi8_mask(bytes, bytes);
+    }
+#endif
+    if (step == 1)
+        for (; c + 8 <= count; c += 8) {
+            uint64_t eight;
+            memcpy(&eight, x + c, 8);
+            bits |= ((eight * 0x0102040810204080) >> 56) << c;
+        }
+    for (; c < count; c++) bits |= uint64_t(x[c * step] != 0) << c;
+    return bits;
+}
+
+// Turn a square of 64 x 64 bits over (Warren, "Hacker's Delight", section 7-3).
+inline void turn_bits(uint64_t* a) {
+    uint64_t mask = 0x00000000ffffffff;
+    for (int step = 32; step; step >>= 1, mask ^= mask << step)
+        for (int k = 0; k < 64; k = ((k | step) + 1) & ~step) {
+            uint64_t t = ((a[k] >> step) ^ a[k | step]) & mask;
+            a[k] ^= t << step;
+            a[k | step] ^= t;
+        }
+}
+
+// Who sees a block of keys: for each key a bit for each query of a tile.
+using Words = uint64_t[KEYS_AT_ONCE];
+
+inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Words& words) {
+    switch (x.kind) {
+        case BAND:
+            for (int64_t c = 0; c < keys; c++) words[c] = range(j + c - x.high - i, j + c - x.low - i + 1);
+            return;
+        case KEYS:
+            for (int64_t c = 0; c < keys; c++) words[c] = j + c < x.left[item] ? ~uint64_t(0) : 0;
+            return;
+        case QUERIES: std::fill_n(words, keys, range(0, x.left[item] - i)); return;
+        case DOCUMENTS: {
+            auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
+            auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
+            for (int64_t c = 0; c < keys; c++) {
+                words[c] = 0;
+                for (int64_t r = 0; r < rows; r++) words[c] |= uint64_t(left[r] == right[c]) << r;
+            }
+            return;
+        }
+        default:
+            for (int64_t w = 0; w < keys; w += 64) {
+                for (int64_t r = 0; r < 64; r++) {
+                    auto* at = reinterpret_cast<const uint8_t*>(x.left[item]) + (i + r) * x.row + (j + w) * x.column;
+                    words[w + r] = r < rows ? bits_of_bools(at, x.column, std::min<int64_t>(64, keys - w)) : 0;
+                }
+                turn_bits(words + w);
+            }
+    }
+}
+
+// What a tile of queries sees of a block of keys, and the keys from first to last - 1 that matter.
+struct Sight {
+    Words words;
+    int64_t first, last;
+};
+
+inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
+    s.first = 0, s.last = keys;
+    Seen seen = guess(p, item, i, rows, j, keys);
+    if (seen != SOME) return seen;
+    Words stack[DEPTH];
+    int top = 0;
+    for (int64_t n = 0; n < p.nodes; n++) {
+        const Node& x = p.program[n];
+        if (x.kind == NOT)
+            for (uint64_t& word : stack[top - 1]) word = ~word;
+        else if (x.kind == BOTH) {
+            top--;
+            for (int c = 0; c < KEYS_AT_ONCE; c++) stack[top - 1][c] &= stack[top][c];
+        } else look_leaf(x, item, i, rows, j, keys, stack[top++]);
+    }
+    const uint64_t real = range(0, rows);
+    bool every = true;
+    s.first = keys, s.last = 0;
+    for (int64_t c = 0; c < keys; c++) {
+        s.words[c] = stack[0][c] & real;
+        every &= s.words[c] == real;
+        if (s.words[c]) s.first = std::min(s.first, c), s.last = c + 1;
+    }
+    return among(s.first < s.last, every);
+}
+
+}  // namespace ISA
+}  // namespace regard

@@ -1,0 +1,137 @@
+// Numbers as they are stored: half precision widened, or multiplied in pairs.
+#pragma once
+
+#include "lanes.h"
+
+namespace regard {
+namespace ISA {
+
+// ---- numbers as they are stored ------------------------------------------------------------------------------
+
+inline float widen_bfloat16(uint16_t x) {
+    uint32_t bits = uint32_t(x) << 16;
+    float y;
+    memcpy(&y, &bits, 4);
+    return y;
+}
+inline float widen_float16(uint16_t x) {
+    uint32_t bits = uint32_t(x & 0x7fff) << 13, sign = uint32_t(x & 0x8000) << 16;
+    float y;
+    memcpy(&y, &bits, 4);
+    y *= 0x1p112f;  // the exponents' biases differ by 112; exact for subnormal numbers too
+    memcpy(&bits, &y, 4);
+    if ((x & 0x7c00) == 0x7c00) bits |= 0x7f800000;
+    bits |= sign;
+    memcpy(&y, &bits, 4);
+    return y;
+}
+
+inline void widen(const uint16_t* in, int64_t count, int32_t type, float* out) {
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= count; i += 16) {
+        __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
+        __m512 full = type == FLOAT16 ? _mm512_cvtph_ps(half)
+                                      : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+        _mm512_storeu_ps(out + i, full);
+    }
+#elif defined(__AVX2__)
+    for (; i + 8 <= count; i += 8) {
+        __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+        __m256 full = type == FLOAT16 ? _mm256_cvtph_ps(half)
+                                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+        _mm256_storeu_ps(out + i, full);
+    }
+#endif
+    if (type == FLOAT16)
+        for (; i < count; i++) out[i] = widen_float16(in[i]);
+    else
+        for (; i < count; i++) out[i] = widen_bfloat16(in[i]);
+}
+
+// Some rows of an item's matrix in the compute type: in place where they are stored so, in `room` otherwise.
+template <class T>
+struct Block {
+    const T* at;
+    int64_t stride;
+};
+template <class T>
+INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t row, int64_t rows, int64_t columns,
+                        T* room) {
+    const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
+#if defined(__AVX512BF16__)
+    return {reinterpret_cast<const T*>(start), x.row / int64_t(sizeof(T))};  // pairs, as they are
+#endif
+    if (type == (sizeof(T) == 4 ? FLOAT32 : FLOAT64))
+        return {reinterpret_cast<const T*>(start), x.row / int64_t(sizeof(T))};
+    if constexpr (sizeof(T) == 4)
+        for (int64_t r = 0; r < rows; r++)
+            widen(reinterpret_cast<const uint16_t*>(start + r * x.row), columns, type, room + r * columns);
+    return {room, columns};
+}
+
+// ---- pairs of bfloat16 ---------------------------------------------------------------------------------------
+
+// Where the instruction set multiplies pairs of bfloat16 and adds both products to a float, this file is compiled for
+// bfloat16 alone: a "number" of queries, keys, weights and values is then a pair, 32 bits wide, and half as many are
+// needed. Pairs lie side by side in rows of queries and keys; those of weights and values are of two keys.
+#if defined(__AVX512BF16__)
+constexpr bool PAIRS = true;
+#else
+constexpr bool PAIRS = false;
+#endif
+INLINE int64_t numbers(int64_t count) { return PAIRS ? (count + 1) / 2 : count; }
+
+template <class T>
+INLINE V<T> spread(const T* at) {  // one number into all lanes; a pair is no number to be computed with
+    if constexpr (!PAIRS) return all(*at);
+    typename Lanes<T>::Int bits;
+    memcpy(&bits, at, sizeof bits);
+    return (V<T>)(bits - I<T>{});
+}
+
+template <class T>
+INLINE V<T> add_products(V<T> a, V<T> b, V<T> c) {
+#if defined(__AVX512BF16__)
+    return (V<T>)_mm512_dpbf16_ps((__m512)c, (__m512bh)a, (__m512bh)b);
+#else
+    return fma(a, b, c);
+#endif
+}
+
+#if defined(__AVX512BF16__)
+INLINE __m512i narrow(V<float> x) {  // 16 of them, in the low halves of the lanes
+    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x));
+}
+INLINE V<float> pair(V<float> first, V<float> second) {
+    return (V<float>)_mm512_or_si512(narrow(first), _mm512_slli_epi32(narrow(second), 16));
+}
+// Rows of values two by two: out[t * width + f] holds f of rows 2 t and 2 t + 1, and 0 beyond `rows` and `columns`.
+inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows, int64_t columns, float* out,
+                      int64_t width) {
+    const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
+    auto some = [&](int64_t r, int64_t f) {
+        if (r >= rows || f >= columns) return _mm512_setzero_si512();
+        auto mask = __mmask16(columns - f >= 16 ? 0xffff : (1 << (columns - f)) - 1);
+        return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, start + r * x.row + 2 * f));
+    };
+    alignas(64) uint16_t places[64];  // in two vectors of 32, one behind the other: 0, 32, 1, 33, ...
+    for (int u = 0; u < 64; u++) places[u] = uint16_t(u / 2 + u % 2 * 32);
+    const __m512i low = _mm512_load_si512(places), high = _mm512_load_si512(places + 32);
+    for (int64_t r = 0; r < rows; r += 2) {
+        float* to = out + r / 2 * width;
+        int64_t f = 0;
+        for (; f + 32 <= columns && r + 1 < rows; f += 32) {
+            __m512i one = _mm512_loadu_si512(start + r * x.row + 2 * f);
+            __m512i two = _mm512_loadu_si512(start + (r + 1) * x.row + 2 * f);
+            _mm512_storeu_si512(to + f, _mm512_permutex2var_epi16(one, low, two));
+            _mm512_storeu_si512(to + f + 16, _mm512_permutex2var_epi16(one, high, two));
+        }
+        for (; f < width; f += 16)
+            _mm512_storeu_si512(to + f, _mm512_or_si512(some(r, f), _mm512_slli_epi32(some(r + 1, f), 16)));
+    }
+}
+#endif
+
+}  // namespace ISA
+}  // namespace regard

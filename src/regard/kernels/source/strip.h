@@ -1,0 +1,95 @@
+// The logits of a tile of queries and a block of keys.
+#pragma once
+
+#include "scores.h"
+
+namespace regard {
+namespace ISA {
+
+template <class T, int NV>
+class Strip {
+   protected:
+    static constexpr int64_t W = NV * L<T>;
+    const Problem& p;
+    const int64_t item, i, rows;
+    const Scale<T> scale;
+    Room room;
+    T *queries, *strip, *bias = nullptr, *keys_room;
+    Block<T> query_rows;
+    Learned<T> of_pairs;
+    Features<T> left, right;
+    V<T> after[NV];
+    bool scaled;      // whether any of these is not 1
+    bool unfinished;  // whether logits need more than the products give
+
+    Strip(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
+        : p(p), item(item), i(i), rows(rows), scale(scale_of<T>(p)), room(given) {
+        strip = room.take<T>(KEYS_AT_ONCE * W);
+        if (p.bias) bias = room.take<T>(KEYS_AT_ONCE * W), memset(bias, 0, KEYS_AT_ONCE * W * sizeof(T));
+        keys_room = room.take<T>(KEYS_AT_ONCE * p.d);
+        of_pairs = learned<T>(p, room);
+        left = features<T>(p, room, W), right = features<T>(p, room, KEYS_AT_ONCE);
+        take_queries();
+    }
+
+    void take_queries() {
+        T* wide = room.take<T>(p.queries_type == p.compute ? 0 : W * p.d);
+        Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, wide);
+        T before[W], factor[W];
+        scaled = false;
+        for (int64_t r = 0; r < W; r++) {
+            before[r] = factor[r] = 1;
+            if (r < rows) place_factor<T>(p, scale.factor, q.at + r * q.stride, before[r], factor[r]);
+            scaled |= factor[r] != 1;
+        }
+        UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
+        unfinished = scale.cap != 0 || p.bias || p.score != PRODUCTS;
+        queries = room.take<T>(p.score == PRODUCTS ? p.d * W : 0);
+        if (p.score == PRODUCTS)
+            return turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W, PAIRS ? nullptr : before);
+        prepare<T>(p, left, q, 0, rows);
+        memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
+    }
+
+    // Fill the strip [key][query], and raise `top` to the largest of its products.
+    void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV]) {
+        Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
+        if (p.score != PRODUCTS) {
+            prepare<T>(p, right, keys, first, last);
+            return score_pairs<T>(p, of_pairs, left, rows, right, first, last, strip, W, 1);
+        }
+        in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
+            constexpr int R = decltype(size)::value;
+            V<T> sums[R][NV] = {};
+            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d));
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) {
+                    if (scaled) sums[r][v] *= after[v];
+                    store(strip + (c + r) * W + v * L<T>, sums[r][v]);
+                    top[v] = larger(top[v], sums[r][v]);
+                }
+        });
+    }
+
+    // Make logits of the scores: factor, cap, bias, -inf where not seen.
+    void finish(int64_t j, Seen seen, const Sight& sight, V<T> (&top)[NV], T* caps = nullptr) {
+        if (p.bias) fetch_bias<T>(p, item, i, rows, j, sight.first, sight.last, bias, W);
+        for (int64_t c = sight.first; c < sight.last; c++)
+            UNROLL for (int v = 0; v < NV; v++) {
+                T* at = strip + c * W + v * L<T>;
+                V<T> x = p.score == PRODUCTS ? load(at) : load(at) * after[v];
+                if (scale.cap != 0) {
+                    x = tanh<T>(x);
+                    if (caps) store(caps + c * W + v * L<T>, x);
+                    x = x * scale.cap;
+                }
+                if (p.bias) x = add_bias<T>(x, load(bias + c * W + v * L<T>));
+                if (seen == SOME) x = lanes_of<T>(sight.words[c] >> (v * L<T>)) ? x : all(-INF<T>);
+                store(at, x);
+                top[v] = larger(top[v], x);
+            }
+    }
+};
+
+}  // namespace ISA
+}  // namespace regard

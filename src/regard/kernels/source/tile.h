@@ -1,0 +1,244 @@
+// Forward, for a tile of NV vectors of queries.
+#pragma once
+
+#include "strip.h"
+
+namespace regard {
+namespace ISA {
+
+// The softmax so far: largest logit, sum of exp2(logit - largest), and the sums of the values [value][query].
+template <class T, int NV>
+struct Running {
+    V<T> top[NV], total[NV];
+    T* context;
+};
+
+template <class T>
+INLINE V<T> countable(V<T> top) {  // what logits are counted from: no -inf
+    return top == -INF<T> ? V<T>{} : top;
+}
+
+// Take in what was found in other keys.
+template <class T, int NV>
+void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
+    constexpr int64_t width = NV * L<T>;
+    V<T> a[NV], b[NV];
+    UNROLL for (int v = 0; v < NV; v++) {
+        V<T> top = larger(x.top[v], y.top[v]), from = countable<T>(top);
+        a[v] = exp2<T>(x.top[v] - from), b[v] = exp2<T>(y.top[v] - from);
+        x.total[v] = fma(x.total[v], a[v], y.total[v] * b[v]);
+        x.top[v] = top;
+    }
+    for (int64_t c = 0; c < e; c++)
+        UNROLL for (int v = 0; v < NV; v++) {
+            T* at = x.context + c * width + v * L<T>;
+            store(at, fma(load(at), a[v], load(y.context + c * width + v * L<T>) * b[v]));
+        }
+}
+
+// Values +inf, -inf and NaN that each query sees: so that no others reach its context.
+enum Taint : uint8_t { PLUS = 1, MINUS = 2, LOST = 4 };
+
+template <class T>
+INLINE uint8_t taint_of(T x) {
+    return std::isfinite(x) ? 0 : std::isnan(x) ? LOST : x > 0 ? PLUS : MINUS;
+}
+template <class T>
+INLINE T tainted(T context, uint8_t taint) {
+    if (taint & LOST || (taint & PLUS && taint & MINUS)) return std::numeric_limits<T>::quiet_NaN();
+    return taint & PLUS ? context + INF<T> : taint & MINUS ? context - INF<T> : context;
+}
+
+// Put 0 in place of what is not finite in pairs of values, and tell of it.
+template <class T, class F>
+void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
+    auto* halves = reinterpret_cast<uint16_t*>(pairs);
+    for (int64_t c = 0; c < keys; c++)
+        for (int64_t f = 0; f < e; f++) {
+            uint16_t& half = halves[2 * (c / 2 * width + f) + c % 2];
+            if (uint8_t taint = taint_of(widen_bfloat16(half))) {
+                tell(c, f, taint);
+                half = 0;
+            }
+        }
+}
+
+template <class T, int NV>
+class Tile : Strip<T, NV> {
+    using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
+    using Strip<T, NV>::strip, Strip<T, NV>::room;
+    T* values_room;
+    uint8_t* taints;
+    bool clean = false;  // whether values that are not finite are taken out and counted
+
+   public:
+    Tile(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
+        : Strip<T, NV>(p, item, i, rows, given) {
+        values_room = room.template take<T>(KEYS_AT_ONCE * width_of<T>(p.e));
+        taints = room.template take<uint8_t>(p.e * W);
+    }
+
+    void run() {
+        Running<T, NV> whole = attend();
+        V<T> witness{};
+        for (int64_t c = 0; c < p.e * W; c += W)
+            UNROLL for (int v = 0; v < NV; v++) witness += load(whole.context + c + v * L<T>) * T(0);
+        bool finite = true;
+        for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
+        if (!finite) {  // the same once more, so that nothing unseen reaches anybody
+            clean = true;
+            memset(taints, 0, p.e * W);
+            whole = attend();
+        }
+        write(whole);
+    }
+
+   private:
+    Running<T, NV> empty(T* context) {
+        Running<T, NV> x;
+        UNROLL for (int v = 0; v < NV; v++) x.top[v] = all(-INF<T>), x.total[v] = V<T>{};
+        x.context = context;
+        memset(context, 0, p.e * W * sizeof(T));
+        return x;
+    }
+
+    Running<T, NV> attend() {
+        Room r = room;
+        Running<T, NV> whole = empty(r.take<T>(p.e * W));
+        if (p.m <= CHUNK) {
+            walk(whole, 0, p.m);
+            return whole;
+        }
+        T* context = r.take<T>(p.e * W);
+        for (int64_t j = 0; j < p.m; j += CHUNK) {
+            int64_t stop = std::min(j + CHUNK, p.m);
+            if (guess(p, item, i, rows, j, stop - j) == NOBODY) continue;
+            Running<T, NV> part = empty(context);
+            walk(part, j, stop);
+            absorb<T, NV>(whole, part, p.e);
+        }
+        return whole;
+    }
+
+    void walk(Running<T, NV>& x, int64_t first, int64_t last) {
+        Sight sight;
+        for (int64_t j = first; j < last; j += KEYS_AT_ONCE) {
+            Seen seen = look(p, item, i, rows, j, std::min<int64_t>(KEYS_AT_ONCE, last - j), sight);
+            if (seen != NOBODY) block(x, j, seen, sight);
+        }
+    }
+
+    void block(Running<T, NV>& x, int64_t j, Seen seen, const Sight& sight) {
+        const int64_t first = sight.first, last = sight.last;
+        V<T> top[NV], from[NV], faded[NV];
+        UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
+        if (this->unfinished || seen == SOME) {
+            V<T> ignored[NV] = {};
+            this->scores(j, first, last, ignored);
+            this->finish(j, seen, sight, top);
+        } else {
+            this->scores(j, first, last, top);
+        }
+        Block<T> values = values_of(j, first, last);
+        UNROLL for (int v = 0; v < NV; v++) {
+            from[v] = countable<T>(top[v]);
+            faded[v] = exp2<T>(x.top[v] - from[v]);
+            x.top[v] = top[v];
+        }
+        weigh(x, first, last, from, faded);
+        const int64_t start = numbers(first + PAIRS) - PAIRS, depth = PAIRS ? pair_weights(first, last) : last - first;
+        in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
+            constexpr int R = decltype(size)::value;
+            V<T> sums[R][NV];
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(x.context + (c + r) * W + v * L<T>) * faded[v];
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
+                                     depth);
+            UNROLL for (int r = 0; r < R; r++)
+                UNROLL for (int v = 0; v < NV; v++) store(x.context + (c + r) * W + v * L<T>, sums[r][v]);
+        });
+    }
+
+    // Turn logits into weights, unnormalised, and add up their sum: four sums, by the key's number modulo 4.
+    void weigh(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&from)[NV], const V<T> (&faded)[NV]) {
+        V<T> sums[4][NV] = {};
+        auto one = [&](int64_t c, V<T> (&into)[NV]) INLINE_LAMBDA {
+            UNROLL for (int v = 0; v < NV; v++) {
+                V<T> weight = exp2<T>(load(strip + c * W + v * L<T>) - from[v]);
+                store(strip + c * W + v * L<T>, weight);
+                into[v] += weight;
+            }
+        };
+        int64_t c = first;
+        for (; c < last && c % 4; c++) one(c, sums[c % 4]);
+        for (; c + 4 <= last; c += 4) UNROLL for (int u = 0; u < 4; u++) one(c + u, sums[u]);
+        for (; c < last; c++) one(c, sums[c % 4]);
+        UNROLL for (int v = 0; v < NV; v++)
+            x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
+    }
+
+    // Make pairs of the weights of two keys each; returns how many.
+    int64_t pair_weights(int64_t first, [[maybe_unused]] int64_t last) {
+        int64_t t = first / 2;
+#if defined(__AVX512BF16__)
+        for (; 2 * t < last; t++)
+            UNROLL for (int v = 0; v < NV; v++) {
+                const T* at = strip + 2 * t * W + v * L<T>;
+                V<T> one = 2 * t < first ? V<T>{} : load(at), two = 2 * t + 1 < last ? load(at + W) : V<T>{};
+                store(strip + t * W + v * L<T>, pair(one, two));
+            }
+#endif
+        return t - first / 2;
+    }
+
+    Block<T> values_of(int64_t j, int64_t first, int64_t last) {
+#if defined(__AVX512BF16__)
+        return paired_values(j, first, last);
+#endif
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
+        if (!clean) return values;
+        for (int64_t c = first; c < last; c++)
+            for (int64_t f = 0; f < p.e; f++) {
+                T x = values.at[c * values.stride + f];
+                uint8_t taint = taint_of(x);
+                values_room[c * p.e + f] = taint ? T(0) : x;
+                if (taint)
+                    for (int64_t r = 0; r < rows; r++)
+                        if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+            }
+        return {values_room, p.e};
+    }
+
+#if defined(__AVX512BF16__)
+    Block<T> paired_values(int64_t j, int64_t first, int64_t last) {
+        const int64_t width = width_of<T>(p.e);
+        pair_rows(p.values, item, j, last, p.e, values_room, width);
+        if (clean)
+            clean_pairs(values_room, width, p.e, last, [&](int64_t c, int64_t f, uint8_t taint) {
+                for (int64_t r = 0; r < rows && c >= first; r++)
+                    if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+            });
+        return {values_room, width};
+    }
+#endif
+
+    void write(const Running<T, NV>& x) {
+        T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
+        UNROLL for (int v = 0; v < NV; v++) {
+            store(total + v * L<T>, x.total[v]), store(top + v * L<T>, countable<T>(x.top[v]));
+            V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
+            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, load(x.context + c) / divisor);
+        }
+        turn_back<T>(x.context, W, rows, p.e, out, p.e);
+        if (clean)
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
+        if (!p.statistic) return;
+        T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
+        for (int64_t r = 0; r < rows; r++)
+            statistic[r] = top[r], statistic[p.n + r] = T(std::log2(double(total[r])));
+    }
+};
+
+}  // namespace ISA
+}  // namespace regard
