@@ -40,7 +40,7 @@ NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
 FAR = 1 << 62  # further than any key
 DEPTH = 32  # of the stack on which the library answers who sees whom
 FILLED = 64  # rows of gradients are filled up to a multiple of this many numbers
-PARTS = 4  # into how many parts the queries are cut at most where there are few heads to share among threads
+PARTS = 4  # into which many queries are cut, so that threads can share one head
 
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
@@ -72,7 +72,7 @@ class CProblem(ctypes.Structure):
         *((name, Int) for name in ("items", "n", "m", "d", "e", "groups")),
         ("group", Pointer),
         *((name, ctypes.c_int32) for name in ("compute", "queries_type", "keys_type", "values_type")),
-        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "filler")),
+        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "together")),
         *((name, CMatrices) for name in ("queries", "keys", "values")),
         ("scale", Double),
         ("softcap", Double),
@@ -277,7 +277,8 @@ def _mask(made: Call) -> None:
     program = (CNode * len(steps))()
     for node, step in zip(program, steps, strict=True):
         node.kind = STEPS[step.kind]
-        node.low, node.high = -FAR if step.low is None else step.low, FAR if step.high is None else step.high
+        node.low = -FAR if step.low is None else max(step.low, -FAR)
+        node.high = FAR if step.high is None else min(step.high, FAR)
         if step.counts is not None:
             node.left = made.pointer(step.counts)
         elif step.left is not None:
@@ -403,12 +404,13 @@ def _run_backward(
     p, c, pairs = made.p, made.c, made.pairs
     c.context, c.statistic = made.pointer(context), made.pointer(statistic)
     c.dcontext = made.matrices(Items(np.ascontiguousarray(dcontext), (p.layout.items,)))
-    c.parts = -(-PARTS // c.groups) if p.layout.n >= 128 else 1
+    c.parts = PARTS if p.layout.n >= 128 else 1  # of n alone: the sums' order must not depend on the batch
     collect_bias = _bias_gradient(made)
-    cut = (c.groups, c.parts)
+    c.together = int(not c.serial and c.groups >= PARTS)
+    cut = (c.groups, 1 if c.together else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
     dright, dvalues = (np.zeros((*cut, p.layout.m, _filled(size)), p.compute) for size in (c.d, c.e))
-    dlearned = np.zeros((*cut, _filled(c.d) if "vector" in pairs.learned else 1), p.compute)
+    dlearned = np.zeros((c.groups, c.parts, _filled(c.d) if "vector" in pairs.learned else 1), p.compute)
     c.dqueries, c.dkeys, c.dvalues, c.dlearned = (made.pointer(x) for x in (dleft, dright, dvalues, dlearned))
     made.run(True, threads)
     collect_bias()
@@ -464,7 +466,7 @@ def _bias_gradient(made: Call) -> Callable[[], None]:
     source = bias.items.source
     groups = np.searchsorted(_starts(c), np.arange(items), "right")
     if len(np.unique(source)) < len(np.unique(np.stack([source, groups]), axis=1).T):
-        c.serial, c.parts = 1, PARTS  # threads share by queries, whose rows are their own
+        c.serial = 1  # threads share by queries, whose rows are their own
     starts = made.pointer(total) + np.repeat(source, c.parts) * total.strides[0]
     c.dbias, c.dbias_row = made.pointer(starts.astype(np.int64)), total.strides[1]
     return lambda: None

@@ -144,33 +144,55 @@ int64_t backward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d);
     int64_t numbers = 4 * K * W + W * (3 * p.d + p.e + 2 * filled(p.d) + filled(p.e) + width) +
-                      K * (p.d + p.e + width) + width;
+                      K * (p.d + p.e + width) + width + (p.together ? p.m * (filled(p.d) + filled(p.e)) : 0);
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 
 constexpr int64_t NEAR = 512;  // keys whose gradients stay in the second cache while all queries pass
 
-// One part of the queries of one group of items; all groups where a bias collects from them all.
+// One part of the queries of one group of items.
+template <class T>
+void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalues, Room room) {
+    constexpr int64_t width = WIDE * L<T>;
+    const int64_t learned = p.score == PERCEPTRON ? filled(p.d) : 1;
+    T* dlearned = static_cast<T*>(p.dlearned) + (group * p.parts + part) * learned;
+    const int64_t start = tiles<T>(p) * part / p.parts, stop = tiles<T>(p) * (part + 1) / p.parts;
+    for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
+        char* dbias = p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr;
+        const Collected<T> out = {dkeys, dvalues, dlearned, dbias};
+        for (int64_t j = 0; j < p.m; j += NEAR)
+            for (int64_t t = start; t < stop; t++) {
+                int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
+                if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run(j, last);
+                else Back<T, 1>(p, item, i, rows, room, out).run(j, last);
+            }
+    }
+}
+
+// All parts of a group one after the other, each summed up from zero: as if other threads had done them.
+template <class T>
+void back_together(const Problem& p, int64_t group, Room room) {
+    const int64_t keys = p.m * filled(p.d), values = p.m * filled(p.e);
+    T *dkeys = static_cast<T*>(p.dkeys) + group * keys, *dvalues = static_cast<T*>(p.dvalues) + group * values;
+    T *part_keys = room.take<T>(keys), *part_values = room.take<T>(values);
+    back_part<T>(p, group, 0, dkeys, dvalues, room);
+    for (int64_t part = 1; part < p.parts; part++) {
+        memset(part_keys, 0, keys * sizeof(T)), memset(part_values, 0, values * sizeof(T));
+        back_part<T>(p, group, part, part_keys, part_values, room);
+        for (int64_t c = 0; c < keys; c += L<T>) store(dkeys + c, load(dkeys + c) + load(part_keys + c));
+        for (int64_t c = 0; c < values; c += L<T>) store(dvalues + c, load(dvalues + c) + load(part_values + c));
+    }
+}
+
+// A task: a group, or one part of it, or one part of them all where a bias collects from all of them.
 template <class T>
 void back(const Problem& p, int64_t task, Room room) {
-    constexpr int64_t width = WIDE * L<T>;
-    int64_t part = p.serial ? task : task % p.parts, group = p.serial ? 0 : task / p.parts;
-    int64_t last_group = p.serial ? p.groups : group + 1, learned = p.score == PERCEPTRON ? filled(p.d) : 1;
-    for (; group < last_group; group++) {
-        int64_t place = group * p.parts + part;
-        for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
-            Collected<T> out = {static_cast<T*>(p.dkeys) + place * p.m * filled(p.d),
-                                static_cast<T*>(p.dvalues) + place * p.m * filled(p.e),
-                                static_cast<T*>(p.dlearned) + place * learned,
-                                p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr};
-            int64_t start = tiles<T>(p) * part / p.parts, stop = tiles<T>(p) * (part + 1) / p.parts;
-            for (int64_t j = 0; j < p.m; j += NEAR)
-                for (int64_t t = start; t < stop; t++) {
-                    int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
-                    if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run(j, last);
-                    else Back<T, 1>(p, item, i, rows, room, out).run(j, last);
-                }
-        }
+    if (p.together) return back_together<T>(p, task, room);
+    const int64_t part = p.serial ? task : task % p.parts, first = p.serial ? 0 : task / p.parts;
+    for (int64_t group = first; group < (p.serial ? p.groups : first + 1); group++) {
+        int64_t place = (group * p.parts + part) * p.m;
+        back_part<T>(p, group, part, static_cast<T*>(p.dkeys) + place * filled(p.d),
+                     static_cast<T*>(p.dvalues) + place * filled(p.e), room);
     }
 }
 
@@ -181,7 +203,7 @@ int64_t scratch(const Problem& p, bool backward) {
 }
 int64_t tasks(const Problem& p, bool backward, int phase) {
     if (!backward) return OF_TYPE(forward_tasks, p, phase);
-    return phase ? 0 : p.serial ? p.parts : p.groups * p.parts;
+    return phase ? 0 : p.together ? p.groups : p.serial ? p.parts : p.groups * p.parts;
 }
 void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
     if (backward) OF_TYPE(back, p, task, Room{scratch});

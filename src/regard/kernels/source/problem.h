@@ -33,7 +33,8 @@ struct Problem {
     int64_t groups;        // runs of items that read the same keys and values
     const int64_t* group;  // (groups + 1,) where each begins; null where every item is one
     int32_t compute, queries_type, keys_type, values_type;  // types: of the arithmetic, and as they are stored
-    int32_t score, bias, bias_type, filler;
+    int32_t score, bias, bias_type;
+    int32_t together;  // backward: whether one task does all parts of a group, and keeps their sum only
     Matrices queries, keys, values;
     double scale, softcap;  // softcap 0: none
     const void* vector;     // PERCEPTRON: (d,) in the compute type
@@ -44,12 +45,12 @@ struct Problem {
     int64_t bias_row, bias_column;  // bytes
     void* context;                  // (items, n, e) in the compute type
     void* statistic;                // (items, 2, n): base 2 logit counted from, base 2 logarithm of the sum; or null
-    // Backward; the queries of an item are cut into `parts`, whose gradients of the keys' side are kept apart.
+    // Backward; the queries of an item are cut into `parts`, whose gradients of the keys' side are summed up apart.
     int64_t parts;
     int64_t serial;                        // whether one task does all groups, since a bias collects from them all
     Matrices dcontext;      // in the compute type, as all gradients
     void* dqueries;         // (items, n, d)
-    void *dkeys, *dvalues;  // (groups, parts, m, d) and (groups, parts, m, e), rows filled up; zeros before
+    void *dkeys, *dvalues;  // (groups, parts, m, d), (groups, parts, m, e), rows filled up; one part if together; zeros
     const int64_t* dbias;   // (items, parts) addresses, zeros before, or null
     int64_t dbias_row, dbias_column;
     void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
