@@ -6,6 +6,8 @@ against exact arithmetic, with S_i = max_j scale * sum |q_i||k_j|: the largest s
 row i sees. Another score takes its own sum of absolute terms, a bias adds its absolute value, and d is the number of
 terms of the longest sum (`oracle.Score` says both).
 
+bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8.
+
 A step two that isn't smooth in proportion (sparsemax, entmax: an error of a logit moves a weight by as much, however
 small the weight is) replaces the weighted sum by the plain sum of |v_je| over the keys that row i sees.
 """
@@ -35,6 +37,11 @@ def absolute_values(values: Any, lead: tuple[int, ...]) -> F64:
     if size.ndim > 2 and lead and 1 < size.shape[-3] < lead[-1]:
         size = np.repeat(size, lead[-1] // size.shape[-3], axis=-3)
     return size
+
+
+def rounded_weights(weighted_values: F64) -> F64:
+    """What may be added for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded to it."""
+    return weighted_values * 2.0**-8
 
 
 def of_answer(answer: oracle.Answer, values: Any, dtype: Any, *, proportional: bool = True) -> F64:

@@ -646,7 +646,7 @@ def test_law_7_half_precision_accumulates_in_float32(name: str, dtype: Any) -> N
     info = ml_dtypes.finfo(dtype)
     if dtype == ml_dtypes.bfloat16 and c.option.proportional:  # pairs are multiplied as they are stored
         size = exact.weights @ budget.absolute_values(c.values, exact.context.shape[:-2])
-        allowed = allowed + size * float(info.eps) / 2
+        allowed = allowed + budget.rounded_weights(size)
     rounding = np.abs(exact.context) * float(info.eps) / 2 + float(info.smallest_subnormal)
     for door in ("attend", "attention", "attention_vjp"):
         context = DOORS[door](*c.arrays, **c.option.regard)

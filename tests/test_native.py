@@ -130,6 +130,8 @@ def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Cas
     if np.dtype(dtype).itemsize == 2:  # one more rounding, to what comes back
         half = ml_dtypes.finfo(dtype)
         allowed += np.abs(found.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
+    if dtype == ml_dtypes.bfloat16:  # multiplied in pairs as they are stored, the weights too
+        allowed += budget.rounded_weights(weighted)
     return c, found.context, allowed
 
 
