@@ -1067,3 +1067,27 @@ def test_records_may_be_nested() -> None:
             regard.attention(x, x, x)
         regard.attend(x, x, x)
     assert (len(outer), len(inner)) == (2, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32, np.float16])
+@pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 3)])
+def test_law_1_the_short_way_is_bitwise_the_long_way(lead: tuple[int, ...], dtype: Any) -> None:
+    """What is asked for most takes fewer checks; an array for the result asks for all of them."""
+    rng = np.random.default_rng(5)
+    for n, m, d, e in ((1, 1, 1, 1), (4, 4, 3, 3), (1, 40, 8, 3), (70, 33, 5, 17)):
+        q, k, v = (
+            (rng.standard_normal((*lead, *size)) * 3).astype(dtype) for size in ((n, d), (m, d), (m, e))
+        )
+        out = np.empty((*lead, n, e), np.float64 if np.dtype(dtype).kind == "i" else dtype)
+        regard.attention(q, k, v, out=out)
+        assert same(regard.attention(q, k, v), out)
+        assert same(
+            regard.attention(read_only(q), k, v, scale=0.25), regard.attention(q, k, v, scale=0.25, out=out)
+        )
+        assert same(regard.attention(q[..., ::-1, :], k, v)[..., ::-1, :], regard.attention(q, k, v))
+
+
+def read_only(x: Array) -> Array:
+    x = x.view()
+    x.flags.writeable = False
+    return x

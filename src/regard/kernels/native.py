@@ -24,6 +24,7 @@ from regard._layout import Items
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
+from regard.mask import Step
 from regard.position import ArrayBias, DistanceBias
 
 __all__: list[str] = []
@@ -39,7 +40,7 @@ STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both":
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
 FAR = 1 << 62  # further than any key
 DEPTH = 32  # of the stack on which the library answers who sees whom
-FILLED = 64  # rows of gradients are filled up to a multiple of this many numbers
+FILLED = 16  # rows of gradients are filled up to a multiple of this many numbers
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
@@ -139,7 +140,7 @@ def missing() -> str:
 @cache
 def warn_once() -> None:
     """Say once that everything will be slower than it could be."""
-    warnings.warn(f"{missing()}; the NumPy kernel does its work, slower", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"{missing()}; the NumPy kernel does its work, slower", RuntimeWarning, stacklevel=5)
 
 
 def refusal(p: Problem) -> str:
@@ -148,11 +149,24 @@ def refusal(p: Problem) -> str:
         return "a score function of the user's"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"
-    if p.mask is not None and p.mask.steps(p.layout) is None:
-        return "a mask class of the user's"
+    if p.mask is not None:
+        steps = p.mask.steps(p.layout)
+        if steps is None:
+            return "a mask class of the user's"
+        if _depth(steps) > DEPTH:
+            return f"masks nested more than {DEPTH} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     return ""
+
+
+def _depth(steps: list[Step]) -> int:
+    """Return how many answers wait at most for others."""
+    waiting = deepest = 0
+    for step in steps:
+        waiting += {"both": -1, "not": 0}.get(step.kind, 1)
+        deepest = max(deepest, waiting)
+    return deepest
 
 
 def thread_count(p: Problem, threads: int | None) -> int:

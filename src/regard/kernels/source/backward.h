@@ -30,7 +30,7 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
 }
 
 // Rows of gradients are filled up to a multiple of this many numbers; the Python side knows it.
-constexpr int64_t FILLED = 64;
+constexpr int64_t FILLED = 16;
 inline int64_t filled(int64_t count) { return (count + FILLED - 1) / FILLED * FILLED; }
 
 // Where a task collects.
@@ -119,8 +119,8 @@ class Back : Strip<T, NV> {
     void block(int64_t j, Seen seen, const Sight& sight) {
         const int64_t first = sight.first, last = sight.last;
         V<T> ignored[NV] = {};
-        this->scores(j, first, last, ignored);
-        if (this->unfinished || seen == SOME) this->finish(j, seen, sight, ignored, caps);
+        this->scores(j, first, last, ignored, seen == SOME && !this->unfinished ? &sight : nullptr);
+        if (this->unfinished) this->finish(j, seen, sight, ignored, caps);
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
@@ -257,12 +257,13 @@ class Back : Strip<T, NV> {
 
     void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
         if (down == 0) return;
-        const T* vector = static_cast<const T*>(p.vector);
-        for (int64_t f = 0; f < p.d; f++) {
-            T high = std::tanh(left.rows.at[r * left.rows.stride + f] + right.rows.at[c * right.rows.stride + f]);
-            T steep = down * vector[f] * (1 - high * high);
-            dqueries[r * filled(p.d) + f] += steep, dkeys[c * filled(p.d) + f] += steep;
-            out.dlearned[f] += down * high;
+        const T *one = left.rows.at + r * left.rows.stride, *other = right.rows.at + c * right.rows.stride;
+        auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
+        for (int64_t f = 0; f < p.d; f += L<T>) {
+            V<T> high = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
+            V<T> steep = load(this->of_pairs.vector + f) * (T(1) - high * high) * down;
+            add(dqueries + r * filled(p.d) + f, steep), add(dkeys + c * filled(p.d) + f, steep);
+            add(out.dlearned + f, high * down);
         }
     }
 

@@ -146,17 +146,18 @@ class Few {
     void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
         T* at = strip + r * K;
         const int64_t stop = whole(keys);
-        if (seen == EVERYBODY && !p.bias && scale.cap == 0) {
+        Sight sight;
+        if (seen != NOBODY) seen = look(p, item(r), query(r), 1, j, keys, sight);
+        if (seen == EVERYBODY && sight.last - sight.first == keys && !p.bias && scale.cap == 0) {
             if (after[r] != 1)
                 for (int64_t c = 0; c < stop; c += L<T>) store(at + c, load(at + c) * after[r]);
             for (int64_t c = keys; c < stop; c++) at[c] = -INF<T>;
             return;
         }
         uint64_t bits[K / 64 + 1] = {};
-        Sight sight;
-        if (seen == SOME) seen = look(p, item(r), query(r), 1, j, keys, sight);
-        for (int64_t c = 0; c < keys; c++)
-            bits[c / 64] |= uint64_t(seen == EVERYBODY || (seen == SOME && sight.words[c])) << (c % 64);
+        if (seen != NOBODY)
+            for (int64_t c = sight.first; c < sight.last; c++)
+                bits[c / 64] |= uint64_t(seen == EVERYBODY || sight.words[c]) << (c % 64);
         if (p.bias) {
             BiasAt b = bias_at<T>(p, item(r));
             const char* start = b.start + query(r) * b.row + j * b.column;
@@ -226,12 +227,14 @@ class Few {
                             sums[u][v] = load(out[r + u].context() + c + v * L<T>);
                             sums[u][v] *= faded[r + u];
                         }
-                    product<T, R, NV, true>(sums, strip + r * K, K, values.at + c, values.stride, numbers(keys));
+                    const T *weights = strip + r * K, *at = values.at + c;
+                    if (NV == 8 && r == 0) product<T, R, NV, true, 16>(sums, weights, K, at, values.stride, numbers(keys));
+                    else product<T, R, NV, true>(sums, weights, K, at, values.stride, numbers(keys));
                     UNROLL for (int u = 0; u < R; u++)
                         UNROLL for (int v = 0; v < NV; v++) store(out[r + u].context() + c + v * L<T>, sums[u][v]);
                 });
         };
-        if (rows < 4) vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, 2>{});
+        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, 2>{});  // a long row in one stream
         vectors(std::integral_constant<int, 4>{}, std::integral_constant<int, 4>{});
         vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
         for (; c < p.e; c++)

@@ -171,7 +171,9 @@ INLINE V<T> exp2(V<T> x) {
     // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is.
     V<T> t = x + (N::ROUND + N::HALFWAY), near = t - (N::ROUND + N::HALFWAY), f = x - near;
     V<T> y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
-    V<T> halfway = (V<T>)(((I<T>)t << N::MANTISSA) + (typename Lanes<T>::Int(N::ONE) << N::MANTISSA));
+    using Bits = std::make_unsigned_t<typename Lanes<T>::Int>;
+    typedef Bits U __attribute__((vector_size(BYTES)));
+    V<T> halfway = (V<T>)(((U)t << N::MANTISSA) + (Bits(N::ONE) << N::MANTISSA));
     return (y * halfway) * (sizeof(T) == 4 ? T(0x1p-64) : T(0x1p-512));
 #endif
 }

@@ -10,10 +10,11 @@ namespace ISA {
 
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes; a(r, k) is a[r * lda + k] where ACROSS, and
 // a[k * lda + r] otherwise. All sums run over k in order.
-template <class T, int R, int NV, bool ACROSS>
+template <class T, int R, int NV, bool ACROSS, int AHEAD = 0>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
     for (int64_t k = 0; k < depth; k++) {
         V<T> bk[NV];
+        if (AHEAD) UNROLL for (int x = 0; x < NV; x++) __builtin_prefetch(b + (k + AHEAD) * ldb + x * L<T>, 0, 3);
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
         UNROLL for (int r = 0; r < R; r++) {
             V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);

@@ -94,10 +94,21 @@ Learned<T> learned(const Problem& p, Room& room) {
 }
 
 template <class T>
-T wild_pair(const Problem& p, const T* left, const T* right) {
-    T score = 0;
-    for (int64_t c = 0; c < p.d; c++) score += static_cast<const T*>(p.vector)[c] * std::tanh(left[c] + right[c]);
-    return score;
+INLINE V<T> load_some(const T* at, int64_t count) {  // 0 beyond `count`
+    if (count >= L<T>) return load(at);
+    T some[L<T>] = {};
+    memcpy(some, at, count * sizeof(T));
+    return load(some);
+}
+
+template <class T>
+T wild_pair(const Problem& p, const Learned<T>& w, const T* left, const T* right) {
+    V<T> found{};
+    for (int64_t c = 0; c < p.d; c += L<T>) {
+        V<T> x = load_some(left + c, p.d - c) + load_some(right + c, p.d - c);
+        found = fma(load(w.vector + c), tanh<T>(x), found);
+    }
+    return sum<T>(found);
 }
 
 // Scores of one query with R keys.
@@ -114,7 +125,7 @@ INLINE void perceptron(const Problem& p, const Learned<T>& w, const Features<T>&
     }
     for (int r = 0; r < R; r++)
         out[(j + r) * step] = q.wild[i] || k.wild[j + r]
-                                  ? wild_pair(p, q.rows.at + i * q.rows.stride, k.rows.at + (j + r) * k.rows.stride)
+                                  ? wild_pair(p, w, q.rows.at + i * q.rows.stride, k.rows.at + (j + r) * k.rows.stride)
                                   : w.total - 2 * sum<T>(found[r]);
 }
 

@@ -64,6 +64,8 @@ INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
         for (; c + 8 <= count; c += 8) {
             uint64_t eight;
             memcpy(&eight, x + c, 8);
+            eight |= eight >> 4, eight |= eight >> 2, eight |= eight >> 1;  // any bit of a byte makes it true
+            eight &= 0x0101010101010101;
             bits |= ((eight * 0x0102040810204080) >> 56) << c;
         }
     for (; c < count; c++) bits |= uint64_t(x[c * step] != 0) << c;
@@ -96,7 +98,10 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
         case DOCUMENTS: {
             auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
             auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
+            bool same = std::all_of(left, left + rows, [&](int64_t id) { return id == *left; });
             for (int64_t c = 0; c < keys; c++) {
+                words[c] = right[c] == *left ? ~uint64_t(0) : 0;
+                if (same) continue;
                 words[c] = 0;
                 for (int64_t r = 0; r < rows; r++) words[c] |= uint64_t(left[r] == right[c]) << r;
             }
@@ -113,7 +118,8 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
     }
 }
 
-// What a tile of queries sees of a block of keys, and the keys from first to last - 1 that matter.
+// What a tile of queries sees of a block of keys. Only the keys from first to last - 1 matter: EVERYBODY sees those, SOME
+// see them by their words.
 struct Sight {
     Words words;
     int64_t first, last;
@@ -135,14 +141,14 @@ inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_
         } else look_leaf(x, item, i, rows, j, keys, stack[top++]);
     }
     const uint64_t real = range(0, rows);
-    bool every = true;
+    int64_t whole = 0;
     s.first = keys, s.last = 0;
     for (int64_t c = 0; c < keys; c++) {
         s.words[c] = stack[0][c] & real;
-        every &= s.words[c] == real;
+        whole += s.words[c] == real;
         if (s.words[c]) s.first = std::min(s.first, c), s.last = c + 1;
     }
-    return among(s.first < s.last, every);
+    return among(s.first < s.last, whole == s.last - s.first);
 }
 
 }  // namespace ISA
