@@ -73,6 +73,9 @@ void merge(const Problem& p, int64_t row, char* shared, Room room) {
     write<T>(p, whole, row / p.n, row % p.n);
 }
 
+// Whether lanes are keys and values: not worth it where there are few keys either.
+inline bool few_queries(const Problem& p) { return p.n <= FEW && p.m >= 64; }
+
 template <class T>
 int64_t tiles(const Problem& p) {
     return cut(p.n, WIDE * L<T>);
@@ -91,7 +94,7 @@ template <class T>
 int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d), numbers;
-    if (p.n <= FEW)
+    if (few_queries(p))
         numbers = PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) + K * (1 + p.d + width_of<T>(p.e) + width) +
                   4 * L<T> * p.d + width;
     else
@@ -101,17 +104,17 @@ int64_t forward_scratch(const Problem& p) {
 
 template <class T>
 int64_t forward_shared(const Problem& p) {
-    return p.n <= FEW && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+    return few_queries(p) && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return p.n <= FEW ? Packs(p).count() * cut(p.m, CHUNK) : p.items * tiles<T>(p);
-    return phase == 1 && p.n <= FEW && p.m > CHUNK ? p.items * p.n : 0;
+    if (phase == 0) return few_queries(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * tiles<T>(p);
+    return phase == 1 && few_queries(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>
 void forward(const Problem& p, int phase, int64_t task, char* shared, char* scratch) {
     if (phase == 1) merge<T>(p, task, shared, Room{scratch});
-    else if (p.n <= FEW) few<T>(p, task, shared, Room{scratch});
+    else if (few_queries(p)) few<T>(p, task, shared, Room{scratch});
     else tile<T>(p, task, Room{scratch});
 }
 
