@@ -51,8 +51,8 @@ class Strip {
         memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
 
-    // Fill the strip [key][query], and raise `top` to the largest of its products. With `hidden`, -inf where not seen.
-    void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV], const Sight* hidden = nullptr) {
+    // Fill the strip [key][query], and raise `top` to the largest of its products.
+    void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV]) {
         Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
         if (p.score != PRODUCTS) {
             prepare<T>(p, right, keys, first, last);
@@ -65,7 +65,6 @@ class Strip {
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     if (scaled) sums[r][v] *= after[v];
-                    if (hidden) sums[r][v] = lanes_of<T>(hidden->words[c + r] >> (v * L<T>)) ? sums[r][v] : all(-INF<T>);
                     store(strip + (c + r) * W + v * L<T>, sums[r][v]);
                     top[v] = larger(top[v], sums[r][v]);
                 }

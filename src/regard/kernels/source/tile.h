@@ -132,12 +132,12 @@ class Tile : Strip<T, NV> {
         const int64_t first = sight.first, last = sight.last;
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
-        if (this->unfinished) {
+        if (this->unfinished || seen == SOME) {
             V<T> ignored[NV] = {};
             this->scores(j, first, last, ignored);
             this->finish(j, seen, sight, top);
         } else {
-            this->scores(j, first, last, top, seen == SOME ? &sight : nullptr);
+            this->scores(j, first, last, top);
         }
         Block<T> values = values_of(j, first, last);
         UNROLL for (int v = 0; v < NV; v++) {
