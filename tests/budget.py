@@ -20,6 +20,8 @@ import numpy as np
 import oracle
 from numpy.typing import NDArray
 
+from regard.weights import local_p
+
 F64 = NDArray[np.float64]
 
 
@@ -39,9 +41,18 @@ def absolute_values(values: Any, lead: tuple[int, ...]) -> F64:
     return size
 
 
-def rounded_weights(weighted_values: F64) -> F64:
-    """What may be added for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded to it."""
-    return weighted_values * 2.0**-8
+def rounded_weights(weighted_values: F64, options: dict[str, Any], d: int) -> F64:
+    """What may be added for bfloat16, from sum_j w_ij |v_je|: where pairs are multiplied, weights are rounded to it.
+
+    That is so for softmax of dot products of an even number of terms.
+    """
+    pairs = (
+        options.get("score", "scaled_dot") in ("dot", "scaled_dot")
+        and not isinstance(options.get("normalize"), local_p)
+        and options.get("normalize") not in ("sparsemax", "entmax15", "hard")
+        and d % 2 == 0
+    )
+    return weighted_values * (2.0**-8 if pairs else 0.0)
 
 
 def of_answer(answer: oracle.Answer, values: Any, dtype: Any, *, proportional: bool = True) -> F64:

@@ -131,7 +131,7 @@ def expected(name: str, dtype: Any, n: int, m: int, d: int, e: int) -> tuple[Cas
         half = ml_dtypes.finfo(dtype)
         allowed += np.abs(found.context) * float(half.eps) * 0.51 + float(half.smallest_subnormal)
     if dtype == ml_dtypes.bfloat16:  # multiplied in pairs as they are stored, the weights too
-        allowed += budget.rounded_weights(weighted)
+        allowed += budget.rounded_weights(weighted, c.option.regard, d)
     return c, found.context, allowed
 
 
