@@ -308,7 +308,7 @@ def sample(
     if len(rngs) != len(lengths):
         _check.fail(f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead.")
     draws = _Draws(lengths, _limits(lengths, most, least), count, scoring, choice, rngs)
-    return draws.run(network.steps(source, lengths))
+    return draws.run(network.steps(source, lengths, count))
 
 
 def force(
@@ -626,10 +626,9 @@ def _bars(logits: Array, offsets: Array, count: int) -> Array:
     if most.shape[1] < count:
         return np.where(np.isfinite(offsets), np.finfo(logits.dtype).min, np.inf)
     bar = np.partition(most, -count, axis=1)[:, [-count]]
+    rounding = 4 * float(np.finfo(logits.dtype).eps)  # shall not lose any
     with np.errstate(invalid="ignore"):  # -inf - -inf in a place that is not used
-        bars = bar - offsets
-    # Rounding here must not lose any.
-    bars -= 4 * np.finfo(logits.dtype).eps * (np.abs(bar) + np.abs(offsets))
+        bars = bar - offsets - rounding * (np.abs(bar) + np.abs(offsets))
     return np.where(np.isfinite(offsets), np.maximum(bars, np.finfo(logits.dtype).min), np.inf)
 
 
@@ -694,16 +693,15 @@ class _Draws:
         self.which = np.tile(np.arange(count), (len(lengths), 1))  # (B', k'): which sample is there; -1 none any more
         self.done: list[dict[int, _Ending]] = [{} for _ in lengths]
 
-    def run(self, steps_of: Steps) -> list[list[Hypothesis]]:
+    def run(self, steps: Steps) -> list[list[Hypothesis]]:
         """Draw to the end."""
-        steps_of.select(np.zeros_like(self.which))
         words = np.full(self.which.shape, START)
         while words.size:
-            logits, weights = steps_of(words)
+            logits, weights = steps(words)
             words, parents, going = self.step(logits, weights)
             if going.any():
-                _kept(steps_of, going, going)
-                steps_of.select(parents)
+                _kept(steps, going, going)
+                steps.select(parents)
         return [
             [self.trail.hypothesis(sentence, done[sample]) for sample in sorted(done)]
             for sentence, done in enumerate(self.done)
