@@ -92,7 +92,12 @@ def _sigmoid(x: Array) -> Array:
 
 
 def gru(
-    x: Array, input_weight: Array, bias: Array, state_weight: Array
+    x: Array,
+    input_weight: Array,
+    bias: Array,
+    state_weight: Array,
+    *,
+    lengths: NDArray[np.int64] | None = None,
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array, Array]]]:
     """Read a sequence forwards (K = 1), or forwards and backwards (K = 2), starting from states of 0.
 
@@ -106,6 +111,9 @@ def gru(
         Added to that.
     state_weight : array (K, H, 3 H)
         From each direction's state to its gates.
+    lengths : integer array (B,), optional
+        Steps of each sequence, if not all have T: forwards its state stays as it is from there on, backwards it starts
+        there.
 
     Returns
     -------
@@ -129,14 +137,16 @@ def gru(
     directions, size, _ = state_weight.shape
     inputs = _project(x, input_weight, bias)  # (T, K, B, 3H), each direction in its own order of time
     states = np.zeros((length + 1, directions, batch, size), x.dtype)
+    going = _going(lengths, length, directions)  # (T, K, B, 1)
     steps = []
     for t in range(length):
-        states[t + 1], step = gru_step(inputs[t], states[t] @ state_weight, states[t])
+        new, step = gru_step(inputs[t], states[t] @ state_weight, states[t])
+        states[t + 1] = new if going is None else np.where(going[t], new, states[t])
         steps.append(step)
 
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
         dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
-        dinputs, dhidden = _back_through_time(steps, dpast, state_weight)  # (T, K, B, 3H)
+        dinputs, dhidden = _back_through_time(steps, dpast, state_weight, going)  # (T, K, B, 3H)
         dstate_weight = np.stack([_flat(states[:-1, k]).T @ _flat(dhidden[:, k]) for k in range(directions)])
         dgates = _in_own_time(dinputs).swapaxes(1, 2).reshape(length * batch, -1)  # (T B, K 3H)
         dx = dgates @ input_weight.reshape(len(input_weight), -1).T  # (T B, E)
@@ -161,7 +171,10 @@ def _project(x: Array, weight: Array, bias: Array) -> Array:
 
 
 def _back_through_time(
-    steps: list[Callable[[Array], tuple[Array, Array, Array]]], dstates: Array, state_weight: Array
+    steps: list[Callable[[Array], tuple[Array, Array, Array]]],
+    dstates: Array,
+    state_weight: Array,
+    going: NDArray[np.bool_] | None,
 ) -> tuple[Array, Array]:
     """Walk back from the last step: gradients of the gates' two halves (T, K, B, 3H)."""
     back = np.ascontiguousarray(state_weight.swapaxes(1, 2))  # (K, 3H, H)
@@ -169,10 +182,21 @@ def _back_through_time(
     dhidden = np.empty_like(dinputs)
     dstate = np.zeros_like(dstates[:1])[0] if len(dstates) else dstates
     for t in reversed(range(len(steps))):
-        dinputs[t], dhidden[t], direct = steps[t](dstate + dstates[t])
-        dstate = dhidden[t] @ back
+        dstate = dstate + dstates[t]
+        dnew = dstate if going is None else np.where(going[t], dstate, 0)
+        dinputs[t], dhidden[t], direct = steps[t](dnew)
+        dstate = dstate - dnew
+        dstate += dhidden[t] @ back
         dstate += direct
     return dinputs, dhidden
+
+
+def _going(lengths: NDArray[np.int64] | None, length: int, directions: int) -> NDArray[np.bool_] | None:
+    """Say which sequences still go on, at each step in the direction's own time; None if all do."""
+    if lengths is None or (lengths == length).all():
+        return None
+    forwards = np.arange(length)[:, None] < lengths  # (T, B)
+    return np.stack([forwards, forwards[::-1]][:directions], axis=1)[..., None]
 
 
 def _in_own_time(x: Array) -> Array:

@@ -163,7 +163,7 @@ def beam(
     *,
     width: int = 5,
     n_best: int = 1,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
     most: Ids | None = None,
     least: int = 0,
 ) -> list[list[Hypothesis]]:
@@ -239,7 +239,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
     most: Ids | None = None,
     least: int = 0,
 ) -> list[list[Hypothesis]]:
@@ -306,7 +306,9 @@ def sample(
     choice = _Choice.checked(temperature, top_k, top_p)
     rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
     if len(rngs) != len(lengths):
-        _check.fail(f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead.")
+        _check.fail(
+            f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
+        )
     draws = _Draws(lengths, _limits(lengths, most, least), count, scoring, choice, rngs)
     return draws.run(network.steps(source, lengths, count))
 
@@ -317,7 +319,7 @@ def force(
     lengths: Ids,
     target: Ids,
     *,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
 ) -> list[Hypothesis]:
     """Let the network say given sentences: how probable it finds each word, and where it looks for it.
 
@@ -359,7 +361,9 @@ def force(
     """
     _check_sentences(source, lengths)
     if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():
-        _check.fail(f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead.")
+        _check.fail(
+            f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
+        )
     counts = (target != PAD).sum(axis=0) - 1
     steps = network.steps(source, lengths)
     rows = np.arange(len(lengths))
@@ -384,7 +388,9 @@ def _given(target: Ids, said: Sequence[tuple[float, Array]], length: int, scorin
 
 def _check_sentences(source: Ids, lengths: Ids) -> None:
     if source.ndim != 2 or lengths.shape != source.shape[1:]:
-        _check.fail(f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead.")
+        _check.fail(
+            f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead."
+        )
     if lengths.size and not 1 <= lengths.min() <= lengths.max() <= len(source):
         _check.fail(
             f"lengths must be from 1 to T = {len(source)}. Got {lengths.min()} to {lengths.max()} instead."
@@ -506,11 +512,15 @@ class _Beam:
         self.width, self.n_best = width, n_best
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.rows = np.arange(len(lengths))  # (B,): where they are among those
-        self.sums = np.zeros((len(lengths), 1))  # (B', k'): log-probabilities; -inf in a place that is not used
+        self.sums = np.zeros(
+            (len(lengths), 1)
+        )  # (B', k'): log-probabilities; -inf in a place that is not used
         self.coverage: Any = 0.0  # (B', k', T): how much was looked at each source word
         self.done: list[list[_Ending]] = [[] for _ in lengths]  # the best that ended
         self.broken: dict[int, _Ending] = {}
-        self.bars = np.full(len(lengths), -np.inf)  # (B,): what a further sentence must score to be among the best
+        self.bars = np.full(
+            len(lengths), -np.inf
+        )  # (B,): what a further sentence must score to be among the best
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
         """Search to the end."""
@@ -545,7 +555,8 @@ class _Beam:
         going = live.any(axis=1) & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs, totals = (
-            np.take_along_axis(x, order, axis=1) for x in (words, parents, logs, np.where(live, totals, -np.inf))
+            np.take_along_axis(x, order, axis=1)
+            for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
         self._break_off(~going, step + live.any(axis=1))
@@ -690,7 +701,9 @@ class _Draws:
         self.choice, self.rngs = choice, rngs
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.rows = np.arange(len(lengths))  # (B,): where they are among those
-        self.which = np.tile(np.arange(count), (len(lengths), 1))  # (B', k'): which sample is there; -1 none any more
+        self.which = np.tile(
+            np.arange(count), (len(lengths), 1)
+        )  # (B', k'): which sample is there; -1 none any more
         self.done: list[dict[int, _Ending]] = [{} for _ in lengths]
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
