@@ -9,9 +9,11 @@
 //   stored.h half precision     scores.h   from scores to      tile.h      forward
 //   sight.h  who sees whom                 logits              few.h       forward, decoding
 //                                                              backward.h  gradients
+// Beside them, recurrence.h: gated recurrent units.
 #include "few.h"
 #if !defined(__AVX512BF16__)  // gradients are computed in float32
 #include "backward.h"
+#include "recurrence.h"
 #endif
 
 namespace regard {
@@ -141,6 +143,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else avx512::kernel.run(p, backward, phase, task, shared, scratch);
 }
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
+int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.recurrence_scratch(p); }
+void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.recur(p, backward, scratch); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -226,7 +230,7 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, recurrence_scratch, recur, exp2_all};
 
 }  // namespace ISA
 }  // namespace regard

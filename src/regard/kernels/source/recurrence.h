@@ -1,0 +1,434 @@
+// Gated recurrent units over whole sequences, with or without a look at other states before each step; float32.
+//
+// Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
+// Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side. The panel of
+// a gates' tile is one vector of each gate for the same units, so gates and the new state are found in registers.
+#pragma once
+
+#include "scores.h"
+
+namespace regard {
+namespace ISA {
+
+using Lane = V<float>;
+constexpr int64_t UNITS = L<float>;          // of a gates' tile
+constexpr int64_t TILE = WIDE * L<float>;    // columns of any other
+constexpr int64_t filled16(int64_t count) { return (count + 15) / 16 * 16; }
+
+inline void store_some(float* at, Lane x, int64_t count) {
+    if (count >= UNITS) return store(at, x);
+    float some[UNITS];
+    store(some, x);
+    memcpy(at, some, count * sizeof(float));
+}
+
+// 1 / (1 + exp(-x)); exp never sees a positive number.
+INLINE Lane sigmoid(Lane x) {
+    Lane faded = exp2<float>((x < 0 ? x : -x) * float(LOG2E));
+    return (x < 0 ? faded : all(1.0f)) * reciprocal(1.0f + faded);
+}
+
+// ---- products with packed weights ----------------------------------------------------------------------------
+
+// Columns in panels [depth][columns of the panel], filled up with 0; the last panel is as narrow as vectors allow.
+inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& room) {
+    float* packed = room.take<float>(depth * width_of<float>(columns));
+    for (int64_t c = 0, at = 0; c < columns; c += TILE)
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t x = c; x < std::min(c + TILE, columns); x += UNITS, at += UNITS)
+                store(packed + at, load_some<float>(weight + k * columns + x, columns - x));
+    return packed;
+}
+// The same for the transposed of weight (columns, depth).
+inline float* pack_turned(const float* weight, int64_t depth, int64_t columns, Room& room) {
+    float* packed = room.take<float>(depth * width_of<float>(columns));
+    for (int64_t c = 0; c < columns; c += TILE) {
+        int64_t rows = std::min(TILE, columns - c), width = width_of<float>(rows);
+        turn_rows<float>(weight + c * depth, depth, rows, depth, packed + c * depth, width, width, nullptr);
+    }
+    return packed;
+}
+// Gates (depth, 3 units) in panels [depth][3][UNITS].
+inline float* pack_gates(const float* weight, int64_t depth, int64_t units, Room& room) {
+    float* packed = room.take<float>(depth * 3 * width_of<float>(units));
+    float* at = packed;
+    for (int64_t j = 0; j < units; j += UNITS)
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t gate = 0; gate < 3; gate++, at += UNITS)
+                store(at, load_some<float>(weight + (k * 3 + gate) * units + j, units - j));
+    return packed;
+}
+
+template <int NV>
+void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
+                    int64_t width) {
+    in_steps<ROWS>(0, rows, [&](auto size, int64_t r) {
+        constexpr int R = decltype(size)::value;
+        Lane sums[R][NV];
+        UNROLL for (int i = 0; i < R; i++)
+            UNROLL for (int v = 0; v < NV; v++) sums[i][v] = load(out + (r + i) * width + v * UNITS);
+        product<float, R, NV, true>(sums, a + r * lda, lda, panel, NV * UNITS, depth);
+        UNROLL for (int i = 0; i < R; i++)
+            UNROLL for (int v = 0; v < NV; v++) store(out + (r + i) * width + v * UNITS, sums[i][v]);
+    });
+}
+
+// out (rows, columns filled up) += a (rows, depth) @ packed
+inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
+                     float* out) {
+    const int64_t width = width_of<float>(columns);
+    for (int64_t c = 0; c < width; c += TILE) {
+        const float* panel = packed + c * depth;
+        if (width - c >= TILE) multiply_panel<3>(a, lda, rows, panel, depth, out + c, width);
+        else if (width - c > UNITS) multiply_panel<2>(a, lda, rows, panel, depth, out + c, width);
+        else multiply_panel<1>(a, lda, rows, panel, depth, out + c, width);
+    }
+}
+
+// ---- the looks ------------------------------------------------------------------------------------------------
+
+// Bahdanau's attention of one query to the keys of its sequence, by exp(2 x) of both as in scores.h.
+class Look {
+    const Recurrence& p;
+    const int64_t width;  // of the hidden features, filled up
+    float *key_exps, *query_exps, *vector, *logits, *dvector = nullptr;
+    bool* wild;           // keys
+    bool wild_query;
+    float total = 0;
+
+   public:
+    static int64_t numbers(const Recurrence& p) {
+        int64_t width = width_of<float>(p.hidden), keys = p.batch * p.positions;
+        return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
+    }
+    Look(const Recurrence& p, Room& room) : p(p), width(width_of<float>(p.hidden)) {
+        key_exps = room.take<float>(p.batch * p.positions * width);
+        wild = room.take<bool>(p.batch * p.positions);
+        query_exps = room.take<float>(width), vector = room.take<float>(width), dvector = room.take<float>(width);
+        logits = room.take<float>(2 * width_of<float>(p.positions));
+        memset(dvector, 0, width * sizeof(float));
+        for (int64_t c = 0; c < width; c += UNITS) store(vector + c, load_some<float>(p.vector + c, p.hidden - c));
+        Lane sums{};
+        for (int64_t c = 0; c < width; c += UNITS) sums += load(vector + c);
+        total = sum<float>(sums);
+        for (int64_t b = 0; b < p.batch; b++)
+            for (int64_t i = b * p.positions; i < b * p.positions + p.seen[b]; i++)
+                wild[i] = grow(p.keys + i * p.hidden, key_exps + i * width);
+    }
+
+    // Fill the weights of row b and its context.
+    void forward(int64_t b, const float* query, float* weights, float* context) {
+        const int64_t seen = p.seen[b], all_keys = width_of<float>(seen);
+        wild_query = grow(query, query_exps);
+        for (int64_t j = 0; j < seen; j++) logits[j] = score(b, j, query);
+        float top = -INF<float>;
+        for (int64_t j = 0; j < seen; j++) top = logits[j] > top ? logits[j] : top;
+        for (int64_t j = seen; j < all_keys; j++) logits[j] = -INF<float>;
+        Lane sums{};
+        for (int64_t j = 0; j < all_keys; j += UNITS) {
+            Lane x = exp2<float>((load(logits + j) - top) * float(LOG2E));
+            store(logits + j, load(logits + j) == -INF<float> ? Lane{} : x);
+            sums += load(logits + j);
+        }
+        const float share = 1 / sum<float>(sums);
+        memset(weights, 0, p.positions * sizeof(float));
+        for (int64_t j = 0; j < seen; j++) weights[j] = logits[j] * share;
+        collect(b, weights, context);
+    }
+
+    // Add what the gradient of a context gives to keys and values, and write that of the query.
+    void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
+                  float* dquery) {
+        const int64_t seen = p.seen[b];
+        float mean = 0;
+        for (int64_t j = 0; j < seen; j++) {
+            float of_weight = back_value(b, j, weights[j], dcontext);
+            if (dweights) of_weight += dweights[j];
+            logits[j] = of_weight, mean += of_weight * weights[j];
+        }
+        for (int64_t j = 0; j < seen; j++) logits[j] = weights[j] * (logits[j] - mean);
+        wild_query = grow(query, query_exps);
+        for (int64_t c = 0; c < p.hidden; c += UNITS) back_features(b, c, query, dquery);
+    }
+
+    void finish(float* out) { memcpy(out, dvector, p.hidden * sizeof(float)); }
+
+   private:
+    // Write exp(2 x), or 1 where that might be too large; returns whether it might.
+    bool grow(const float* x, float* out) {
+        float most = 0;
+        Lane mosts{};
+        for (int64_t c = 0; c < width; c += UNITS) {
+            Lane here = load_some<float>(x + c, p.hidden - c), size = here < 0 ? -here : here;
+            mosts = size <= mosts ? mosts : size;
+            store(out + c, exp2<float>(here * float(2 * LOG2E)));
+        }
+        for (int u = 0; u < UNITS; u++) most = std::abs(mosts[u]) <= most ? most : mosts[u];
+        if (most <= Numbers<float>::WILD) return false;
+        for (int64_t c = 0; c < width; c += UNITS) store(out + c, all(1.0f));
+        return true;
+    }
+
+    bool is_wild(int64_t b, int64_t j) const { return wild_query || wild[b * p.positions + j]; }
+
+    float score(int64_t b, int64_t j, const float* query) const {
+        const float* exps = key_exps + (b * p.positions + j) * width;
+        Lane found{};
+        if (is_wild(b, j)) {
+            const float* key = p.keys + (b * p.positions + j) * p.hidden;
+            for (int64_t c = 0; c < p.hidden; c += UNITS) {
+                Lane x = load_some<float>(query + c, p.hidden - c) + load_some<float>(key + c, p.hidden - c);
+                found = fma(load(vector + c), tanh<float>(x), found);
+            }
+            return sum<float>(found);
+        }
+        for (int64_t c = 0; c < width; c += UNITS) {
+            Lane grown = fma(load(query_exps + c), load(exps + c), all(1.0f));
+            found = fma(load(vector + c), reciprocal(grown), found);
+        }
+        return total - 2 * sum<float>(found);
+    }
+
+    void collect(int64_t b, const float* weights, float* context) const {
+        const float* values = p.values + b * p.positions * p.context;
+        int64_t c = 0;
+        for (; c + 4 * UNITS <= p.context; c += 4 * UNITS) {
+            Lane sums[4] = {};
+            for (int64_t j = 0; j < p.seen[b]; j++)
+                UNROLL for (int v = 0; v < 4; v++)
+                    sums[v] = fma(all(weights[j]), load(values + j * p.context + c + v * UNITS), sums[v]);
+            UNROLL for (int v = 0; v < 4; v++) store(context + c + v * UNITS, sums[v]);
+        }
+        for (; c < p.context; c += UNITS) {
+            Lane sums{};
+            for (int64_t j = 0; j < p.seen[b]; j++)
+                sums = fma(all(weights[j]), load_some<float>(values + j * p.context + c, p.context - c), sums);
+            store_some(context + c, sums, p.context - c);
+        }
+    }
+
+    // The gradient of a weight.
+    float back_value(int64_t b, int64_t j, float weight, const float* dcontext) const {
+        const int64_t at = (b * p.positions + j) * p.context;
+        Lane sums[2] = {};
+        for (int64_t c = 0; c < p.context; c += UNITS) {
+            Lane d = load(dcontext + c), &sums_here = sums[c / UNITS % 2];
+            sums_here = fma(d, load_some<float>(p.values + at + c, p.context - c), sums_here);
+            Lane before = load_some<float>(p.dvalues + at + c, p.context - c);
+            store_some(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
+        }
+        return sum<float>(sums[0] + sums[1]);
+    }
+
+    // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
+    void back_features(int64_t b, int64_t c, const float* query, float* dquery) {
+        const int64_t some = p.hidden - c;
+        const Lane left = load(query_exps + c), weight = load(vector + c);
+        Lane of_query{}, of_vector = load(dvector + c);
+        for (int64_t j = 0; j < p.seen[b]; j++) {
+            const int64_t i = b * p.positions + j;
+            Lane squashed, slope;
+            if (is_wild(b, j)) {
+                squashed = tanh<float>(load_some<float>(query + c, some) + load_some<float>(p.keys + i * p.hidden + c, some));
+                slope = 1.0f - squashed * squashed;
+            } else {
+                Lane product = left * load(key_exps + i * width + c), r = reciprocal(1.0f + product);
+                squashed = 1.0f - 2.0f * r;
+                slope = 4.0f * r * (product * r);
+            }
+            Lane d = logits[j] * weight * slope;
+            of_query += d;
+            of_vector = fma(all(logits[j]), squashed, of_vector);
+            float* dkey = p.dkeys + i * p.hidden + c;
+            store_some(dkey, load_some<float>(dkey, some) + d, some);
+        }
+        store_some(dquery + c, of_query, some);
+        store(dvector + c, of_vector);
+    }
+};
+
+// ---- the recurrence -------------------------------------------------------------------------------------------
+
+class Recur {
+    const Recurrence& p;
+    const int64_t h, width;
+    Room room;
+
+    bool attends() const { return p.context_weight; }
+    int64_t step(int64_t i) const { return p.reversed ? p.steps - 1 - i : i; }
+    bool sleeps(int64_t t, int64_t r) const { return p.lengths && t >= p.lengths[r]; }
+    struct Rows {
+        const float* at;
+        int64_t row;
+    };
+    // The states before the i-th step.
+    Rows before(int64_t i) const {
+        if (i == 0) return {p.start, h};
+        return {p.states + step(i - 1) * p.batch * p.state_row, p.state_row};
+    }
+    float* gates(int64_t t) const { return p.gates + t * p.batch * 4 * filled16(h); }
+
+   public:
+    static int64_t scratch(const Recurrence& p) {
+        int64_t h = filled16(p.size), a = filled16(p.hidden), c = filled16(p.context);
+        int64_t weights = 3 * h * h + (p.context_weight ? 3 * h * c + h * a : 0) + 3 * h * filled16(p.size);
+        int64_t rows = p.batch * (h + c + a);
+        return (weights + rows + (p.context_weight ? Look::numbers(p) : 0)) * int64_t(sizeof(float)) + 8192;
+    }
+    Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), room{scratch} {}
+
+    void forward() {
+        const float* state_weight = pack_gates(p.state_weight, h, h, room);
+        if (!attends()) {
+            for (int64_t i = 0; i < p.steps; i++) take_step(i, state_weight, nullptr);
+            return;
+        }
+        const float* context_weight = pack_gates(p.context_weight, p.context, h, room);
+        const float* query_weight = pack(p.query_weight, h, p.hidden, room);
+        const int64_t hidden = width_of<float>(p.hidden);
+        float* queries = room.take<float>(p.batch * hidden);
+        Look look(p, room);
+        for (int64_t t = 0; t < p.steps; t++) {
+            const Rows past = before(t);
+            memset(queries, 0, p.batch * hidden * sizeof(float));
+            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
+            for (int64_t b = 0; b < p.batch; b++) {
+                const int64_t row = t * p.batch + b;
+                memcpy(p.queries + row * p.hidden, queries + b * hidden, p.hidden * sizeof(float));
+                look.forward(b, p.queries + row * p.hidden, p.weights + row * p.positions, p.contexts + row * p.context);
+            }
+            take_step(t, state_weight, context_weight);
+        }
+    }
+
+    void backward() {
+        const float *to_state = pack_turned(p.state_weight, 3 * h, h, room), *to_context = nullptr, *to_query = nullptr;
+        float* dstate = room.take<float>(p.batch * width);
+        memset(dstate, 0, p.batch * width * sizeof(float));
+        if (attends()) {
+            to_context = pack_turned(p.context_weight, 3 * h, p.context, room);
+            to_query = pack_turned(p.query_weight, p.hidden, h, room);
+        }
+        float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
+        if (attends()) {
+            Look look(p, room);
+            for (int64_t t = p.steps - 1; t >= 0; t--) {
+                back_step(t, dstate);
+                back_look(t, look, to_context, dcontext);
+                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, dstate);
+            }
+            look.finish(p.dvector);
+        } else {
+            for (int64_t i = p.steps - 1; i >= 0; i--) {
+                back_step(i, dstate);
+                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+            }
+        }
+        for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
+    }
+
+   private:
+    float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
+
+    void take_step(int64_t i, const float* state_weight, const float* context_weight) {
+        for (int64_t j = 0; j < h; j += UNITS)
+            in_steps<ROWS>(0, p.batch, [&](auto size, int64_t r) {
+                tile<decltype(size)::value>(i, r, j, state_weight + j * 3 * h,
+                                            context_weight ? context_weight + j * 3 * p.context : nullptr);
+            });
+    }
+
+    // The gates of some units of R rows, and their new states.
+    template <int R>
+    void tile(int64_t i, int64_t r, int64_t j, const float* state_panel, const float* context_panel) {
+        const int64_t t = step(i), some = h - j;
+        const Rows past = before(i);
+        Lane sums[R][3] = {}, outside[R] = {};
+        if (context_panel) {
+            product<float, R, 3, true>(sums, p.contexts + (t * p.batch + r) * p.context, p.context, context_panel,
+                                       3 * UNITS, p.context);
+            UNROLL for (int u = 0; u < R; u++) outside[u] = sums[u][2], sums[u][2] = Lane{};
+        }
+        if (p.state_bias)
+            UNROLL for (int g = 0; g < 3; g++) {
+                Lane bias = load_some<float>(p.state_bias + g * h + j, some);
+                UNROLL for (int u = 0; u < R; u++) sums[u][g] += bias;
+            }
+        product<float, R, 3, true>(sums, past.at + r * past.row, past.row, state_panel, 3 * UNITS, h);
+        for (int u = 0; u < R; u++) finish(t, r + u, j, past.at + (r + u) * past.row, sums[u], outside[u]);
+    }
+
+    void finish(int64_t t, int64_t r, int64_t j, const float* past, const Lane (&sums)[3], Lane outside) const {
+        const int64_t row = t * p.batch + r, some = h - j;
+        const Lane state = load_some<float>(past + j, some);
+        float* out = p.states + row * p.state_row + j;
+        if (sleeps(t, r)) return store_some(out, state, some);
+        const float* inputs = p.inputs + row * p.input_row + j;
+        const Lane reset = sigmoid(sums[0] + load_some<float>(inputs, some));
+        const Lane update = sigmoid(sums[1] + load_some<float>(inputs + h, some));
+        const Lane given = outside + load_some<float>(inputs + 2 * h, some);
+        const Lane candidate = tanh<float>(fma(reset, sums[2], given));
+        store_some(out, fma(update, state - candidate, candidate), some);
+        float* kept = gates(t) + r * 4 * filled16(h) + j;
+        const Lane found[4] = {reset, update, candidate, sums[2]};
+        UNROLL for (int g = 0; g < 4; g++) store(kept + g * filled16(h), found[g]);
+    }
+
+    // From the gradients of the states after the i-th step to those of the gates' two halves; what goes straight to the
+    // states before stays in dstate.
+    void back_step(int64_t i, float* dstate) const {
+        const int64_t t = step(i);
+        const Rows past = before(i);
+        for (int64_t r = 0; r < p.batch; r++) {
+            const int64_t row = t * p.batch + r;
+            float *dinputs = p.dinputs + row * p.dinput_row, *dhidden = p.dhidden + row * 3 * h;
+            for (int64_t j = 0; j < h; j += UNITS) {
+                const int64_t some = h - j;
+                float* d = dstate + r * width + j;
+                Lane dnew = load(d) + load_some<float>(p.dstates + row * p.dstate_row + j, some);
+                Lane found[4] = {};
+                if (sleeps(t, r)) store(d, dnew);
+                else store(d, back_gates(gates(t) + r * 4 * filled16(h) + j,
+                                         load_some<float>(past.at + r * past.row + j, some), dnew, found));
+                UNROLL for (int g = 0; g < 3; g++) {
+                    store_some(dinputs + g * h + j, found[g], some);
+                    store_some(dhidden + g * h + j, found[g < 2 ? g : 3], some);
+                }
+            }
+        }
+    }
+    Lane back_gates(const float* kept, Lane state, Lane dnew, Lane (&found)[4]) const {
+        const int64_t gate = filled16(h);
+        const Lane reset = load(kept), update = load(kept + gate), candidate = load(kept + 2 * gate);
+        const Lane dcandidate = dnew * (1.0f - update) * (1.0f - candidate * candidate);
+        found[0] = dcandidate * load(kept + 3 * gate) * (reset * (1.0f - reset));
+        found[1] = dnew * (state - candidate) * (update * (1.0f - update));
+        found[2] = dcandidate;
+        found[3] = dcandidate * reset;
+        return dnew * update;
+    }
+
+    void back_look(int64_t t, Look& look, const float* to_context, float* dcontext) const {
+        const int64_t filled = width_of<float>(p.context);
+        for (int64_t b = 0; b < p.batch; b++)
+            for (int64_t c = 0; c < p.context; c += UNITS)
+                store(dcontext + b * filled + c,
+                      load_some<float>(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
+        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context, dcontext);
+        for (int64_t b = 0; b < p.batch; b++) {
+            const int64_t row = t * p.batch + b;
+            look.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * filled,
+                          p.dweights ? p.dweights + row * p.positions : nullptr, p.dqueries + row * p.hidden);
+        }
+    }
+};
+
+inline int64_t recurrence_scratch(const Recurrence& p) { return Recur::scratch(p); }
+inline void recur(const Recurrence& p, bool backward, char* scratch) {
+    Recur made(p, scratch);
+    backward ? made.backward() : made.forward();
+}
+
+}  // namespace ISA
+}  // namespace regard
