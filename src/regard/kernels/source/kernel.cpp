@@ -9,11 +9,9 @@
 //   stored.h half precision     scores.h   from scores to      tile.h      forward
 //   sight.h  who sees whom                 logits              few.h       forward, decoding
 //                                                              backward.h  gradients
-// Beside them, recurrence.h: gated recurrent units.
 #include "few.h"
 #if !defined(__AVX512BF16__)  // gradients are computed in float32
 #include "backward.h"
-#include "recurrence.h"
 #endif
 
 namespace regard {
@@ -216,6 +214,9 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     if (backward) OF_TYPE(back, p, task, Room{scratch});
     else OF_TYPE(forward, p, phase, task, shared, scratch);
 }
+
+int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
+void recur(const Recurrence& p, bool backward, char* scratch);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {

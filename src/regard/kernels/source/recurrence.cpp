@@ -1,18 +1,23 @@
 // Gated recurrent units over whole sequences, with or without a look at other states before each step; float32.
 //
 // Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
-// Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side. The panel of
-// a gates' tile is one vector of each gate for the same units, so gates and the new state are found in registers.
-#pragma once
-
+// Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
+//
+// A file of its own, compiled once for each instruction set, so that it changes nothing in how the compiler treats
+// kernel.cpp.
 #include "scores.h"
+
+#if !defined(__AVX512BF16__)  // everything here is float32
 
 namespace regard {
 namespace ISA {
 
+// What is worth no second copy: the library is small.
+#define ONCE __attribute__((noinline))
+
 using Lane = V<float>;
-constexpr int64_t UNITS = L<float>;          // of a gates' tile
-constexpr int64_t TILE = WIDE * L<float>;    // columns of any other
+constexpr int64_t UNITS = L<float>;        // of a vector
+constexpr int64_t TILE = WIDE * L<float>;  // columns of a tile
 constexpr int64_t filled16(int64_t count) { return (count + 15) / 16 * 16; }
 
 inline void store_some(float* at, Lane x, int64_t count) {
@@ -30,39 +35,52 @@ INLINE Lane sigmoid(Lane x) {
 
 // ---- products with packed weights ----------------------------------------------------------------------------
 
-// Columns in panels [depth][columns of the panel], filled up with 0; the last panel is as narrow as vectors allow.
+// Columns in panels [depth][columns of the panel], filled up with 0: panels of TILE columns, the last ones of a vector.
+struct Place {
+    int64_t panel, width;  // first column of the panel that a column is in, and how many it has
+};
+inline Place place(int64_t column, int64_t columns) {
+    const int64_t panel = column / TILE * TILE;
+    return panel + TILE <= width_of<float>(columns) ? Place{panel, TILE} : Place{column, UNITS};
+}
 inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& room) {
     float* packed = room.take<float>(depth * width_of<float>(columns));
-    for (int64_t c = 0, at = 0; c < columns; c += TILE)
+    for (int64_t c = 0; c < columns; c += UNITS) {
+        const Place at = place(c, columns);
         for (int64_t k = 0; k < depth; k++)
-            for (int64_t x = c; x < std::min(c + TILE, columns); x += UNITS, at += UNITS)
-                store(packed + at, load_some<float>(weight + k * columns + x, columns - x));
-    return packed;
-}
-// The same for the transposed of weight (columns, depth).
-inline float* pack_turned(const float* weight, int64_t depth, int64_t columns, Room& room) {
-    float* packed = room.take<float>(depth * width_of<float>(columns));
-    for (int64_t c = 0; c < columns; c += TILE) {
-        int64_t rows = std::min(TILE, columns - c), width = width_of<float>(rows);
-        turn_rows<float>(weight + c * depth, depth, rows, depth, packed + c * depth, width, width, nullptr);
+            store(packed + at.panel * depth + k * at.width + c - at.panel,
+                  load_some<float>(weight + k * columns + c, columns - c));
     }
     return packed;
 }
-// Gates (depth, 3 units) in panels [depth][3][UNITS].
-inline float* pack_gates(const float* weight, int64_t depth, int64_t units, Room& room) {
-    float* packed = room.take<float>(depth * 3 * width_of<float>(units));
-    float* at = packed;
-    for (int64_t j = 0; j < units; j += UNITS)
-        for (int64_t k = 0; k < depth; k++)
-            for (int64_t gate = 0; gate < 3; gate++, at += UNITS)
-                store(at, load_some<float>(weight + (k * 3 + gate) * units + j, units - j));
+// The same for the transposed of weight (columns, depth).
+ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t columns, Room& room) {
+    float* packed = room.take<float>(depth * width_of<float>(columns));
+    for (int64_t c = 0; c < columns; c += UNITS) {
+        const Place at = place(c, columns);
+        for (int64_t k = 0; k < depth; k += UNITS) {
+            Lane square[UNITS];
+            for (int i = 0; i < UNITS; i++)
+                square[i] = c + i < columns ? load_some<float>(weight + (c + i) * depth + k, depth - k) : Lane{};
+            turn<float>(square);
+            for (int i = 0; i < UNITS && k + i < depth; i++)
+                store(packed + at.panel * depth + (k + i) * at.width + c - at.panel, square[i]);
+        }
+    }
     return packed;
+}
+// Call f(number of rows, first row) for tiles of ROWS rows, and the rest one by one: every tile more costs memory.
+template <class F>
+INLINE void in_tiles(int64_t rows, F&& f) {
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS) f(std::integral_constant<int, ROWS>{}, r);
+    for (; r < rows; r++) f(std::integral_constant<int, 1>{}, r);
 }
 
 template <int NV>
 void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
                     int64_t width) {
-    in_steps<ROWS>(0, rows, [&](auto size, int64_t r) {
+    in_tiles(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Lane sums[R][NV];
         UNROLL for (int i = 0; i < R; i++)
@@ -74,15 +92,12 @@ void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* pane
 }
 
 // out (rows, columns filled up) += a (rows, depth) @ packed
-inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
+ONCE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
                      float* out) {
     const int64_t width = width_of<float>(columns);
-    for (int64_t c = 0; c < width; c += TILE) {
-        const float* panel = packed + c * depth;
-        if (width - c >= TILE) multiply_panel<3>(a, lda, rows, panel, depth, out + c, width);
-        else if (width - c > UNITS) multiply_panel<2>(a, lda, rows, panel, depth, out + c, width);
-        else multiply_panel<1>(a, lda, rows, panel, depth, out + c, width);
-    }
+    int64_t c = 0;
+    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, out + c, width);
+    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, out + c, width);
 }
 
 // ---- the looks ------------------------------------------------------------------------------------------------
@@ -101,7 +116,7 @@ class Look {
         int64_t width = width_of<float>(p.hidden), keys = p.batch * p.positions;
         return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
     }
-    Look(const Recurrence& p, Room& room) : p(p), width(width_of<float>(p.hidden)) {
+    ONCE Look(const Recurrence& p, Room& room) : p(p), width(width_of<float>(p.hidden)) {
         key_exps = room.take<float>(p.batch * p.positions * width);
         wild = room.take<bool>(p.batch * p.positions);
         query_exps = room.take<float>(width), vector = room.take<float>(width), dvector = room.take<float>(width);
@@ -155,7 +170,7 @@ class Look {
 
    private:
     // Write exp(2 x), or 1 where that might be too large; returns whether it might.
-    bool grow(const float* x, float* out) {
+    ONCE bool grow(const float* x, float* out) {
         float most = 0;
         Lane mosts{};
         for (int64_t c = 0; c < width; c += UNITS) {
@@ -171,7 +186,7 @@ class Look {
 
     bool is_wild(int64_t b, int64_t j) const { return wild_query || wild[b * p.positions + j]; }
 
-    float score(int64_t b, int64_t j, const float* query) const {
+    ONCE float score(int64_t b, int64_t j, const float* query) const {
         const float* exps = key_exps + (b * p.positions + j) * width;
         Lane found{};
         if (is_wild(b, j)) {
@@ -189,7 +204,7 @@ class Look {
         return total - 2 * sum<float>(found);
     }
 
-    void collect(int64_t b, const float* weights, float* context) const {
+    ONCE void collect(int64_t b, const float* weights, float* context) const {
         const float* values = p.values + b * p.positions * p.context;
         int64_t c = 0;
         for (; c + 4 * UNITS <= p.context; c += 4 * UNITS) {
@@ -221,7 +236,7 @@ class Look {
     }
 
     // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
-    void back_features(int64_t b, int64_t c, const float* query, float* dquery) {
+    ONCE void back_features(int64_t b, int64_t c, const float* query, float* dquery) {
         const int64_t some = p.hidden - c;
         const Lane left = load(query_exps + c), weight = load(vector + c);
         Lane of_query{}, of_vector = load(dvector + c);
@@ -254,7 +269,7 @@ class Recur {
     const int64_t h, width;
     Room room;
 
-    bool attends() const { return p.context_weight; }
+    static bool attends(const Recurrence& p) { return p.context_weight; }
     int64_t step(int64_t i) const { return p.reversed ? p.steps - 1 - i : i; }
     bool sleeps(int64_t t, int64_t r) const { return p.lengths && t >= p.lengths[r]; }
     struct Rows {
@@ -266,51 +281,34 @@ class Recur {
         if (i == 0) return {p.start, h};
         return {p.states + step(i - 1) * p.batch * p.state_row, p.state_row};
     }
-    float* gates(int64_t t) const { return p.gates + t * p.batch * 4 * filled16(h); }
+    float* kept(int64_t row) const { return p.gates + row * 4 * filled16(h); }
 
    public:
     static int64_t scratch(const Recurrence& p) {
-        int64_t h = filled16(p.size), a = filled16(p.hidden), c = filled16(p.context);
-        int64_t weights = 3 * h * h + (p.context_weight ? 3 * h * c + h * a : 0) + 3 * h * filled16(p.size);
-        int64_t rows = p.batch * (h + c + a);
-        return (weights + rows + (p.context_weight ? Look::numbers(p) : 0)) * int64_t(sizeof(float)) + 8192;
+        int64_t h = filled16(p.size), a = filled16(p.hidden), c = filled16(p.context), gates = filled16(3 * p.size);
+        int64_t weights = h * gates + (attends(p) ? c * gates + h * a : 0), rows = p.batch * (2 * gates + h + c + a);
+        return (weights + rows + (attends(p) ? Look::numbers(p) : 0)) * int64_t(sizeof(float)) + 8192;
     }
     Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), room{scratch} {}
 
     void forward() {
-        const float* state_weight = pack_gates(p.state_weight, h, h, room);
-        if (!attends()) {
-            for (int64_t i = 0; i < p.steps; i++) take_step(i, state_weight, nullptr);
-            return;
-        }
-        const float* context_weight = pack_gates(p.context_weight, p.context, h, room);
-        const float* query_weight = pack(p.query_weight, h, p.hidden, room);
-        const int64_t hidden = width_of<float>(p.hidden);
-        float* queries = room.take<float>(p.batch * hidden);
-        Look look(p, room);
-        for (int64_t t = 0; t < p.steps; t++) {
-            const Rows past = before(t);
-            memset(queries, 0, p.batch * hidden * sizeof(float));
-            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
-            for (int64_t b = 0; b < p.batch; b++) {
-                const int64_t row = t * p.batch + b;
-                memcpy(p.queries + row * p.hidden, queries + b * hidden, p.hidden * sizeof(float));
-                look.forward(b, p.queries + row * p.hidden, p.weights + row * p.positions, p.contexts + row * p.context);
-            }
-            take_step(t, state_weight, context_weight);
-        }
+        const float* state_weight = pack(p.state_weight, h, 3 * h, room);
+        float* hidden = room.take<float>(p.batch * sums_row());
+        if (attends(p)) return unroll(state_weight, hidden);
+        for (int64_t i = 0; i < p.steps; i++)
+            take_step(i, state_weight, hidden, {p.inputs + step(i) * p.batch * p.input_row, p.input_row});
     }
 
     void backward() {
         const float *to_state = pack_turned(p.state_weight, 3 * h, h, room), *to_context = nullptr, *to_query = nullptr;
         float* dstate = room.take<float>(p.batch * width);
         memset(dstate, 0, p.batch * width * sizeof(float));
-        if (attends()) {
+        if (attends(p)) {
             to_context = pack_turned(p.context_weight, 3 * h, p.context, room);
             to_query = pack_turned(p.query_weight, p.hidden, h, room);
         }
         float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
-        if (attends()) {
+        if (attends(p)) {
             Look look(p, room);
             for (int64_t t = p.steps - 1; t >= 0; t--) {
                 back_step(t, dstate);
@@ -331,53 +329,65 @@ class Recur {
    private:
     float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
 
-    void take_step(int64_t i, const float* state_weight, const float* context_weight) {
-        for (int64_t j = 0; j < h; j += UNITS)
-            in_steps<ROWS>(0, p.batch, [&](auto size, int64_t r) {
-                tile<decltype(size)::value>(i, r, j, state_weight + j * 3 * h,
-                                            context_weight ? context_weight + j * 3 * p.context : nullptr);
-            });
-    }
+    int64_t sums_row() const { return width_of<float>(3 * h); }
 
-    // The gates of some units of R rows, and their new states.
-    template <int R>
-    void tile(int64_t i, int64_t r, int64_t j, const float* state_panel, const float* context_panel) {
-        const int64_t t = step(i), some = h - j;
-        const Rows past = before(i);
-        Lane sums[R][3] = {}, outside[R] = {};
-        if (context_panel) {
-            product<float, R, 3, true>(sums, p.contexts + (t * p.batch + r) * p.context, p.context, context_panel,
-                                       3 * UNITS, p.context);
-            UNROLL for (int u = 0; u < R; u++) outside[u] = sums[u][2], sums[u][2] = Lane{};
-        }
-        if (p.state_bias)
-            UNROLL for (int g = 0; g < 3; g++) {
-                Lane bias = load_some<float>(p.state_bias + g * h + j, some);
-                UNROLL for (int u = 0; u < R; u++) sums[u][g] += bias;
+    void unroll(const float* state_weight, float* hidden) {
+        const float *context_weight = pack(p.context_weight, p.context, 3 * h, room),
+                    *query_weight = pack(p.query_weight, h, p.hidden, room);
+        const int64_t query_row = width_of<float>(p.hidden);
+        float *given = room.take<float>(p.batch * sums_row()), *queries = room.take<float>(p.batch * query_row);
+        Look look(p, room);
+        for (int64_t t = 0; t < p.steps; t++) {
+            const Rows past = before(t);
+            memset(queries, 0, p.batch * query_row * sizeof(float));
+            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
+            for (int64_t b = 0; b < p.batch; b++) {
+                const int64_t row = t * p.batch + b;
+                float* query = p.queries + row * p.hidden;
+                memcpy(query, queries + b * query_row, p.hidden * sizeof(float));
+                look.forward(b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+                memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
             }
-        product<float, R, 3, true>(sums, past.at + r * past.row, past.row, state_panel, 3 * UNITS, h);
-        for (int u = 0; u < R; u++) finish(t, r + u, j, past.at + (r + u) * past.row, sums[u], outside[u]);
+            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h, given);
+            take_step(t, state_weight, hidden, {given, sums_row()});
+        }
     }
 
-    void finish(int64_t t, int64_t r, int64_t j, const float* past, const Lane (&sums)[3], Lane outside) const {
-        const int64_t row = t * p.batch + r, some = h - j;
-        const Lane state = load_some<float>(past + j, some);
-        float* out = p.states + row * p.state_row + j;
-        if (sleeps(t, r)) return store_some(out, state, some);
-        const float* inputs = p.inputs + row * p.input_row + j;
-        const Lane reset = sigmoid(sums[0] + load_some<float>(inputs, some));
-        const Lane update = sigmoid(sums[1] + load_some<float>(inputs + h, some));
-        const Lane given = outside + load_some<float>(inputs + 2 * h, some);
-        const Lane candidate = tanh<float>(fma(reset, sums[2], given));
-        store_some(out, fma(update, state - candidate, candidate), some);
-        float* kept = gates(t) + r * 4 * filled16(h) + j;
-        const Lane found[4] = {reset, update, candidate, sums[2]};
-        UNROLL for (int g = 0; g < 4; g++) store(kept + g * filled16(h), found[g]);
+    void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {
+        const Rows past = before(i);
+        for (int64_t r = 0; r < p.batch; r++)
+            if (p.state_bias) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
+            else memset(hidden + r * sums_row(), 0, 3 * h * sizeof(float));
+        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, hidden);
+        for (int64_t r = 0; r < p.batch; r++) {
+            const float* state = past.at + r * past.row;
+            const int64_t row = step(i) * p.batch + r;
+            float* out = p.states + row * p.state_row;
+            if (sleeps(step(i), r)) memcpy(out, state, h * sizeof(float));
+            else new_state(given.at + r * given.row, hidden + r * sums_row(), state, out, kept(row));
+        }
+    }
+
+    void new_state(const float* given, const float* hidden, const float* state, float* out, float* kept) const {
+        const int64_t gate = filled16(h);
+        for (int64_t j = 0; j < h; j += UNITS) {
+            Lane outside[3], inside[3];
+            UNROLL for (int g = 0; g < 3; g++) {
+                outside[g] = load_some<float>(given + g * h + j, h - j);
+                inside[g] = load_some<float>(hidden + g * h + j, h - j);
+            }
+            const Lane reset = sigmoid(outside[0] + inside[0]), update = sigmoid(outside[1] + inside[1]);
+            const Lane candidate = tanh<float>(fma(reset, inside[2], outside[2]));
+            const Lane before = load_some<float>(state + j, h - j);
+            store_some(out + j, fma(update, before - candidate, candidate), h - j);
+            store(kept + j, reset), store(kept + gate + j, update);
+            store(kept + 2 * gate + j, candidate), store(kept + 3 * gate + j, inside[2]);
+        }
     }
 
     // From the gradients of the states after the i-th step to those of the gates' two halves; what goes straight to the
     // states before stays in dstate.
-    void back_step(int64_t i, float* dstate) const {
+    ONCE void back_step(int64_t i, float* dstate) const {
         const int64_t t = step(i);
         const Rows past = before(i);
         for (int64_t r = 0; r < p.batch; r++) {
@@ -389,7 +399,7 @@ class Recur {
                 Lane dnew = load(d) + load_some<float>(p.dstates + row * p.dstate_row + j, some);
                 Lane found[4] = {};
                 if (sleeps(t, r)) store(d, dnew);
-                else store(d, back_gates(gates(t) + r * 4 * filled16(h) + j,
+                else store(d, back_gates(kept(row) + j,
                                          load_some<float>(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
                     store_some(dinputs + g * h + j, found[g], some);
@@ -424,11 +434,12 @@ class Recur {
     }
 };
 
-inline int64_t recurrence_scratch(const Recurrence& p) { return Recur::scratch(p); }
-inline void recur(const Recurrence& p, bool backward, char* scratch) {
+int64_t recurrence_scratch(const Recurrence& p) { return Recur::scratch(p); }
+void recur(const Recurrence& p, bool backward, char* scratch) {
     Recur made(p, scratch);
     backward ? made.backward() : made.forward();
 }
 
 }  // namespace ISA
 }  // namespace regard
+#endif
