@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,17 @@ Pull = Callable[..., Any]
 
 def native_does(*arrays: Array | None) -> bool:
     """Say whether the library computes with these arrays: it is there, and they are all float32."""
-    return native.library() is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+    return _library() is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    loaded = native.library()
+    if loaded is not None:
+        assert loaded.regard_recurrence_size() == ctypes.sizeof(CRecurrence), (
+            "the library is of another version"
+        )
+    return loaded
 
 
 # ---- a sequence of steps -------------------------------------------------------------------------------------
@@ -109,8 +120,8 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class Unrolling:
-    """Gradients of an unrolled decoder: of what went into the gates from both sides (n, B, 3 H), of the queries (n, B, A)
-    and of the arrays that they are named after.
+    """Gradients of an unrolled decoder: of what went into the gates from both sides (n, B, 3 H), of the queries
+    (n, B, A), and of the arrays that they are named after.
     """
 
     dinputs: Array
@@ -207,7 +218,7 @@ def _plain_gru(g: Gru, states: Array) -> Pull:
 
 @dataclass(frozen=True)
 class _Sight:
-    """What can be seen, with zeros where nothing is: keys (B, T, A), values (B, T, C), and which positions are (B, T)."""
+    """Keys (B, T, A) and values (B, T, C) with zeros where nothing is to be seen, and where something is (B, T)."""
 
     keys: Array
     values: Array
@@ -311,7 +322,7 @@ class _Call:
 
     def run(self, backward: bool) -> None:
         """Run the kernel in this thread."""
-        loaded = native.library()
+        loaded = _library()
         assert loaded is not None
         if loaded.regard_recur(ctypes.byref(self.c), int(backward)):
             raise MemoryError
@@ -326,7 +337,7 @@ def _in_rows(x: Array) -> bool:
 
 
 def _rows(x: Array) -> Array:
-    return x if _in_rows(x) else _whole(x)
+    return x if _in_rows(x) else np.require(x, np.float32, ["C", "A"])
 
 
 def _whole(x: Array | None) -> Array | None:

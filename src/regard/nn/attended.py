@@ -62,8 +62,8 @@ def attended_gru(
     (states, contexts, weights) : arrays (n + 1, B, D), (n, B, C), (n, B, T)
         The states from `start` on; what each step saw, and where. Where a length is 0, weights and contexts are 0.
     pullback : function
-        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the eight arrays in their order;
-        dstates is that of ``states[1:]``.
+        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the eight arrays in their
+        order; dstates is that of ``states[1:]``.
 
     Raises
     ------
@@ -87,12 +87,17 @@ def attended_gru(
     arrays = inputs, start, keys, values, query_weight, vector, context_weight, state_weight
     inputs, start, keys, values, query_weight, vector, context_weight, state_weight = map(np.asarray, arrays)
     _check_attended(inputs, start, keys, values, query_weight, vector, context_weight, state_weight)
-    counts = None if lengths is None else _check.lengths(lengths, len(keys), keys.shape[1])
+    (n, batch, _), (_, positions, width) = inputs.shape, values.shape
+    counts = None if lengths is None else _check.lengths(lengths, batch, positions)
     g = recurrence.Gru(inputs, start, state_weight)
     looks = recurrence.Looks(keys, values, counts, query_weight, vector, context_weight)
     made, back = recurrence.attended(g, looks)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
+        letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
+        _check.shapes(letters, dstates=(dstates, "n B D"), dcontexts=(dcontexts, "n B C"))
+        if dweights is not None:
+            _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
         states, contexts = _flat(made.states[:-1]), _flat(made.contexts)
         return (

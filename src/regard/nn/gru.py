@@ -116,11 +116,13 @@ def gru_sequence(
         _check.shapes(letters, state_bias=(state_bias, "3H"))
     if lengths is not None:
         lengths = _check.lengths(lengths, inputs.shape[1], len(inputs))
-    states = np.empty((*inputs.shape[:2], len(state_weight)), np.result_type(inputs, start, state_weight))
+    dtype = np.result_type(inputs, start, state_weight, *([] if state_bias is None else [state_bias]))
+    states = np.empty((*inputs.shape[:2], len(state_weight)), dtype)
     back = recurrence.gru(recurrence.Gru(inputs, start, state_weight, state_bias, lengths), states)
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
-        dinputs = np.empty_like(inputs, order="C")
+        _check.shapes(letters, dstates=(dstates, "n B H"))
+        dinputs = np.empty(inputs.shape, states.dtype)
         dhidden, dstart = back(dstates, dinputs)
         dweight = _of_state_weight(states, start, dhidden, reverse=False)
         return (dinputs, dstart, dweight, *([] if state_bias is None else [_summed(dhidden)]))
@@ -189,8 +191,9 @@ def gru(
     gates = _flat(x) @ input_weight.reshape(len(input_weight), -1)  # (T B, K 3H)
     gates += bias.reshape(-1)
     inputs = gates.reshape(length, batch, directions, 3 * size)
-    start = np.zeros((batch, size), gates.dtype)
-    states = np.empty((length, batch, directions, size), gates.dtype)
+    dtype = np.result_type(gates, state_weight, *([] if state_bias is None else [state_bias]))
+    start = np.zeros((batch, size), dtype)
+    states = np.empty((length, batch, directions, size), dtype)
     biases = [None] * directions if state_bias is None else state_bias
     backs = []
     for k in range(directions):
@@ -198,8 +201,9 @@ def gru(
         backs.append(recurrence.gru(read, states[:, :, k]))
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
+        _check.shapes({"T": length, "B": batch, "S": directions * size}, dstates=(dstates, "T B S"))
         dpast = dstates.reshape(states.shape)
-        dinputs = np.empty(inputs.shape, gates.dtype)
+        dinputs = np.empty(inputs.shape, dtype)
         dhidden = [backs[k](dpast[:, :, k], dinputs[:, :, k])[0] for k in range(directions)]
         dgates = dinputs.reshape(gates.shape)
         dweights = [
