@@ -81,7 +81,9 @@ def test_weights_of_words_are_sums_and_means() -> None:
     assert merge(np.zeros((0, 3)), [0, 1], []).shape == (0, 3)
 
 
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5))
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5)
+)
 def test_rows_that_sum_to_one_still_do(source: list[int], target: list[int]) -> None:
     source, target = ([sorted(set(side)).index(word) for word in side] for side in (source, target))
     weights = np.random.default_rng(0).dirichlet(np.ones(len(source) + 1), len(target))
@@ -147,9 +149,9 @@ def test_a_file_of_links(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------- symmetrise
 
-# By hand. The intersection is 0-0 and 2-2. 1-2 touches 2-2 and source 1 is free: it grows. 1-1 touches 0-0 and target 1 is
-# free: it comes first. Then 1-2 has no free word any more. 4-4 touches nothing; its two words are free. 5-4 comes too late
-# for target 4, but source 5 is free. 2-3: target 3 is free and 2-2 is near.
+# By hand. The intersection is 0-0 and 2-2. 1-1 touches 0-0, and both of its words are free: it comes first. Then 1-2,
+# which touches 2-2, has no free word any more. 2-3 touches 2-2, and target 3 is free. 4-4 touches nothing; its two words
+# are free. 5-4 comes too late for target 4, but source 5 is free.
 FORWARD = parse("0-0 2-2 1-1 4-4").sure
 BACKWARD = parse("0-0 2-2 1-2 5-4 2-3").sure
 BY_HAND = {
@@ -170,7 +172,12 @@ def test_what_grew_grows_on() -> None:
     # From 0-0 one after the other, against the order in which links are visited.
     chain = parse("3-3 2-4 1-5 0-6").sure
     assert symmetrise(chain, parse("3-3").sure, "grow-diag") == chain
-    assert symmetrise({(0, 3), (1, 2), (2, 1), (3, 0)}, {(0, 3)}, "grow-diag") == {(0, 3), (1, 2), (2, 1), (3, 0)}
+    assert symmetrise({(0, 3), (1, 2), (2, 1), (3, 0)}, {(0, 3)}, "grow-diag") == {
+        (0, 3),
+        (1, 2),
+        (2, 1),
+        (3, 0),
+    }
 
 
 def plain(forward: Links, backward: Links, method: str) -> Links:
@@ -220,4 +227,7 @@ def test_each_method_lies_between_intersection_and_union(forward: Links, backwar
 def test_an_unknown_method_is_told() -> None:
     with pytest.raises(ValueError) as caught:
         symmetrise(set(), set(), "grow")
-    assert str(caught.value).split("\n")[0] == f"method must be one of {', '.join(map(repr, METHODS))}. Got 'grow' instead."
+    assert (
+        str(caught.value).split("\n")[0]
+        == f"method must be one of {', '.join(map(repr, METHODS))}. Got 'grow' instead."
+    )

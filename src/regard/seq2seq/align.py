@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 from regard import _check
 from regard.seq2seq.pairs import LONGEST_LINE, decode_line
 
-__all__ = ["METHODS", "Gold", "links", "merge", "of_words", "parse", "read_gold", "spell", "symmetrise", "word_numbers"]
+__all__ = [
+    "METHODS",
+    "Gold",
+    "links",
+    "merge",
+    "of_words",
+    "parse",
+    "read_gold",
+    "spell",
+    "symmetrise",
+    "word_numbers",
+]
 
 Array = NDArray[Any]
 Link = tuple[int, int]
@@ -142,7 +153,7 @@ def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]
 
 
 def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array:
-    """Return the weights between words, of weights between their tokens: sums over a source word, means over a target's.
+    """Return weights between words, of weights between their tokens: sums over a source word, means over a target's.
 
     Parameters
     ----------
@@ -202,7 +213,7 @@ def spell(found: Iterable[Link]) -> str:
 def parse(line: str, *, first: int = 0) -> Gold:
     """Read links in Pharaoh's format.
 
-    Sure links are written ``1-2``. Links that are only possible are written ``1?2`` or ``1p2``, or ``1-2:P`` beside ``1-2:S``.
+    Sure links are written ``1-2``. Links that are only possible are ``1?2`` or ``1p2``, or ``1-2:P`` beside ``1-2:S``.
 
     Parameters
     ----------
@@ -293,13 +304,15 @@ def _golds(name: str, first: int) -> Iterator[Gold]:
 # ------------------------------------------------------------------------------------------------ of two directions
 
 
-def symmetrise(forward: Collection[Link], backward: Collection[Link], method: str = "grow-diag-final-and") -> Links:
+def symmetrise(
+    forward: Collection[Link], backward: Collection[Link], method: str = "grow-diag-final-and"
+) -> Links:
     """Make one alignment of two, each of which was found in another direction.
 
     *intersection* keeps the links of both, *union* those of any. *grow-diag* begins with the intersection and takes in,
     until there are no more, links of the union that touch a taken one, diagonally too, if one of their two words has no
-    link yet. *final* then takes in the other links, first of forward and then of backward, if one of their two words has
-    no link yet; *final-and*, if neither has. Links are visited by their target word, then by their source word.
+    link yet. *final* then takes in the other links, first of forward and then of backward, if one of their two words
+    has no link yet; *final-and*, if neither has. Links are visited by their target word, then by their source word.
 
     Parameters
     ----------
