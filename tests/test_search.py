@@ -281,7 +281,7 @@ def test_of_equals_the_first_wins() -> None:
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
-        # Each step looks at the 5 first of all: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 

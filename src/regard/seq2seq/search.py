@@ -22,6 +22,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
+_NEAR = 1 << 16  # numbers that stay in a near cache
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
 
 
@@ -369,9 +370,11 @@ def force(
     rows = np.arange(len(lengths))
     said: list[list[tuple[float, Array]]] = [[] for _ in rows]
     for t in range(len(target) - 1):
-        rows = _kept(steps, rows, counts[rows] > t)
-        if not rows.size:
+        going = counts[rows] > t
+        if not going.any():
             break
+        _keep(steps, going)
+        rows = rows[going]
         logits, weights = steps(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - _normaliser(logits)[:, 0]
         for sentence, log, look in zip(rows.tolist(), logs.tolist(), weights[:, 0], strict=True):
@@ -411,21 +414,28 @@ def _limits(lengths: Ids, most: Ids | None, least: int) -> _Limits:
     return _Limits(most, _check.whole("least", least))
 
 
-def _kept(steps: Steps, rows: Ids, going: Mask) -> Ids:
-    """Go on with some of the sentences; return their numbers."""
+def _keep(steps: Steps, going: Mask) -> None:
+    """Go on with some of the sentences."""
     if not going.all():
         steps.keep(np.flatnonzero(going))
-    return rows[going]
 
 
 def _normaliser(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
-    most = logits.max(axis=-1, keepdims=True)
-    if not np.isfinite(most).all():
-        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
-    shifted = logits - most
-    total = np.exp(shifted, out=shifted).sum(axis=-1)
-    return np.log(total, out=total) + most[..., 0]
+    rows = logits.reshape(-1, logits.shape[-1])
+    sums = np.empty(len(rows), logits.dtype)
+    few = max(1, _NEAR // rows.shape[1])
+    for start in range(0, len(rows), few):
+        part = rows[start : start + few]
+        most = part.max(axis=1, keepdims=True)
+        if not np.isfinite(most).all():
+            _check.fail(
+                f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead."
+            )
+        shifted = part - most
+        np.exp(shifted, out=shifted)
+        sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    return sums.reshape(logits.shape[:-1])
 
 
 def _hypothesis(
@@ -451,7 +461,7 @@ def _coverage(weights: Array, length: int) -> Array | None:
 
 
 class _Said(NamedTuple):
-    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; the sentences' rows."""
+    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; sentences' rows."""
 
     words: Ids
     parents: Ids
@@ -529,7 +539,7 @@ class _Beam:
             logits, weights = steps(words)
             words, parents, going = self.step(logits, weights)
             if going.any():
-                _kept(steps, going, going)
+                _keep(steps, going)
                 steps.select(parents)
         return [self.found(sentence) for sentence in range(len(self.done))]
 
@@ -559,7 +569,7 @@ class _Beam:
             for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step + live.any(axis=1))
+        self._break_off(~going, step + live.any(axis=1).astype(np.int64))
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -609,7 +619,7 @@ class _Beam:
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
-    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; slot and word of each.
+    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; their slots and words.
 
     Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
     """
@@ -713,7 +723,7 @@ class _Draws:
             logits, weights = steps(words)
             words, parents, going = self.step(logits, weights)
             if going.any():
-                _kept(steps, going, going)
+                _keep(steps, going)
                 steps.select(parents)
         return [
             [self.trail.hypothesis(sentence, done[sample]) for sample in sorted(done)]
