@@ -352,7 +352,7 @@ class Row(NamedTuple):
     ----------
     shortest, longest : int
         Which lengths, both included.
-    count : int
+    sentences : int
         How many sentences have them.
     scores : dict of str to float
         The measures by name.
@@ -360,7 +360,7 @@ class Row(NamedTuple):
 
     shortest: int
     longest: int
-    count: int
+    sentences: int
     scores: dict[str, float]
 
 
@@ -451,7 +451,7 @@ def by_length(
     Examples
     --------
     >>> by_length([1] * 20 + [2] * 20, ["a"] * 40, ["a"] * 20 + ["b"] * 20, {"exact": exact})
-    [Row(shortest=1, longest=1, count=20, scores={'exact': 1.0}), Row(shortest=2, longest=2, count=20, ...
+    [Row(shortest=1, longest=1, sentences=20, scores={'exact': 1.0}), Row(shortest=2, longest=2, sentences=20, ...
     """
     _several(hypotheses, references)
     if len(lengths) != len(hypotheses):
