@@ -74,7 +74,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
 
     Examples
     --------
-    >>> bleu(["the cat sat on the mat"], [["a cat sat", "the cat sat on the mat"]]).score
+    >>> round(bleu(["the cat sat on the mat"], [["a cat sat", "the cat sat on the mat"]]).score, 2)
     100.0
     """
     _check.choice("tokenize", tokenize, ("13a", "zh", "char", "none", "intl"))
