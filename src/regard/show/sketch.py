@@ -114,8 +114,7 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     later = (
         everything[:, round(_SETTLED * everything.shape[1]) :] if everything.shape[1] > _MANY else everything
     )
-    low, high = float(np.nanmin(everything)), float(np.nanmax(later, initial=-np.inf))
-    high = high if high >= low else float(np.nanmax(everything))
+    low, high = float(np.nanmin(everything)), float(np.nanmax(later))  # the last column has a point
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
