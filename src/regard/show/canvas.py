@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["drawable", "new_figure", "require_matplotlib", "save_figure"]
+__all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure"]
 
 _DOTS_PER_INCH = 150
 
@@ -82,10 +82,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     Traceback (most recent call last):
     ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
     """
-    target = Path(path)
-    kind = target.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {target}")
+    target, kind = Path(path), picture_kind(path)
     figure = draw()
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -103,6 +100,35 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
         raise OSError(error.errno, error.strerror, str(target)) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def picture_kind(path: str | os.PathLike[str]) -> str:
+    """Return what a picture's name says that it is.
+
+    Parameters
+    ----------
+    path
+        The file, there or not.
+
+    Returns
+    -------
+    str
+        "png", "svg" or "pdf".
+
+    Raises
+    ------
+    ValueError
+        If the ending is another one.
+
+    Examples
+    --------
+    >>> picture_kind("loss.PNG")
+    'png'
+    """
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")
+    return kind
 
 
 def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
