@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,12 +84,14 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     shown = [(panel, lines) for panel in panels if (lines := _drawn(panel.lines))]
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
+    named = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
+    colors = dict(zip(named, itertools.cycle(_COLORS), strict=False))
     heights = [2.6] + [1.7] * (len(shown) - 1)
     figure = new_figure(_WIDTH, sum(heights) + 0.4)
     axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for ax, (panel, lines) in zip(axes, shown, strict=True):
         _plain_axes(ax, panel.title)
-        _draw_lines(ax, lines, panel.best)
+        _draw_lines(ax, lines, panel.best, colors)
     _number_places(axes[-1], along, [x for _, lines in shown for x, _ in lines.values()])
     if title is not None:
         (names,), fonts = drawable([[title]])
@@ -116,9 +119,10 @@ def _drawn(
     return found
 
 
-def _draw_lines(ax: Axes, lines: Mapping[str, _Points], best: str | None) -> None:
+def _draw_lines(ax: Axes, lines: Mapping[str, _Points], best: str | None, colors: Mapping[str, str]) -> None:
     strong = []
-    for (name, (x, y)), color in zip(lines.items(), _endless(_COLORS), strict=False):
+    for name, (x, y) in lines.items():
+        color = colors[name]
         if len(x) > _MANY:
             ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
             x, y = smooth(x, y)
@@ -141,11 +145,6 @@ def _number_places(ax: Axes, along: str, all_x: Sequence[NDArray[Any]]) -> None:
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     end = max(float(x.max()) for x in all_x)
     ax.set_xlim(0, 1.012 * end or 1.0)
-
-
-def _endless(colors: Sequence[str]) -> Iterable[str]:
-    while True:
-        yield from colors
 
 
 def _plain_axes(ax: Axes, title: str) -> None:
@@ -350,13 +349,14 @@ def by_length(
     _check_rows(len(labels), rows if sizes is None else {**rows, "counts": sizes}, len(rows))
     ax = new_figure(_WIDTH, 3.6).add_subplot() if ax is None else ax
     _plain_axes(ax, measure if title is None else title)
-    ax.set_xticks(range(len(labels)), labels)
+    named = labels if sizes is None else [f"{a}\n{b:,.0f}" for a, b in zip(labels, sizes, strict=True)]
+    ax.set_xticks(range(len(labels)), named, parse_math=False)
     top = float(np.fmax.reduce([np.fmax.reduce(row, initial=0.0) for row in rows.values()])) or 1.0
     ax.set_ylim(0, 1.12 * top)
     ax.set_xlim(-0.5, len(labels) - 0.5)
     if sizes is not None:
         _draw_counts(ax, sizes, 0.22 * top)
-        along += " (bars: how many sentences)"
+        along += ", and how many there are (bars)"
     for place, (name, row) in enumerate(rows.items()):
         _draw_scores(ax, name, row, place)
     ax.set_xlabel(along, color=_INK, fontsize=9.5)
@@ -378,19 +378,9 @@ def _check_rows(groups: int, rows: Mapping[str, NDArray[Any]], lines: int) -> No
 
 
 def _draw_counts(ax: Axes, counts: NDArray[Any], height: float) -> None:
-    """Light bars from below, with their numbers: they say how much a point is worth."""
+    """Light bars from below: they say how much a point is worth."""
     bars = height * counts / max(float(counts.max()), 1.0)
     ax.bar(range(len(counts)), bars, width=0.72, color="#ededed", zorder=0.5)
-    for place, (count, bar) in enumerate(zip(counts, bars, strict=True)):
-        ax.annotate(
-            f"{count:,.0f}",
-            (place, float(bar)),
-            xytext=(0, 1.5),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color="#8a8a8a",
-        )
 
 
 def _draw_scores(ax: Axes, name: str, row: NDArray[Any], place: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +75,7 @@ def curves(
     drawn = _grid([_columns(pair, end, room) for pair in points.values()], height)
     legend = [
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
-        for mark, (name, pair) in zip(_endless(_MARKS), points.items(), strict=False)
+        for mark, (name, pair) in zip(itertools.cycle(_MARKS), points.items(), strict=False)
     ]
     return "\n".join([*drawn, *_axis(along, end, room), "   ".join(legend)])
 
@@ -83,7 +84,7 @@ def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
     """Draw one mark in each column of each line that has a number there, and name three heights."""
     low, high = _range(rows)
     cells = [[" "] * len(rows[0]) for _ in range(height)]
-    for mark, row in zip(_endless(_MARKS), rows, strict=False):
+    for mark, row in zip(itertools.cycle(_MARKS), rows, strict=False):
         for place in np.flatnonzero(np.isfinite(row) & (row <= high)).tolist():
             cells[round((high - row[place]) / (high - low) * (height - 1))][place] = mark
     named = {i: high - (high - low) * i / (height - 1) for i in (0, height // 2, height - 1)}
@@ -119,14 +120,9 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def _axis(along: str, end: float, room: int) -> list[str]:
-    last = f"{end:,.6g}"
+    last = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"
     return [f"{'':5}└{'─' * room}", f"{'':6}0{along:^{room - 1 - len(last)}}{last}"]
 
 
 def _short(number: float) -> str:
     return f"{number:.2f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.3g}"
-
-
-def _endless(marks: str) -> Iterator[str]:
-    while True:
-        yield from marks

@@ -6,7 +6,9 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from numpy.typing import NDArray
 
 from regard.seq2seq.log import column, read_log
 from regard.show import sketch
@@ -17,7 +19,7 @@ __all__ = ["add_arguments", "panels", "run", "save"]
 
 Entries = Sequence[Mapping[str, Any]]
 
-_LOSS = "loss for each word"
+Lines = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,16 +123,17 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
         loss = {name: _points(entries, "validation", along) for name, entries in logs.items()}
         bleu = {name: _points(entries, "bleu", along) for name, entries in logs.items()}
     found = []
-    for title, lines in ((_LOSS, loss), ("BLEU", bleu)):
+    shown: list[tuple[str, Lines, Literal["lowest", "highest"]]]
+    shown = [("loss for each word", loss, "lowest"), ("BLEU", bleu, "highest")]
+    for title, lines, best in shown:
         seen = {name: points for name, points in lines.items() if points[0].size}
         alone = len(logs) == 1 and "validation" in seen
-        best = ("lowest" if title == _LOSS else "highest") if alone else None
         if seen:
-            found.append(Panel(title, seen, best))
+            found.append(Panel(title, seen, best if alone else None))
     return found
 
 
-def _points(entries: Entries, name: str, along: str) -> tuple[Any, Any]:
+def _points(entries: Entries, name: str, along: str) -> tuple[NDArray[Any], NDArray[Any]]:
     x, y = column(entries, name, "step" if along == "steps" else "seconds")
     return (x if along == "steps" else x / 60), y
 
