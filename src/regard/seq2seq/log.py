@@ -57,9 +57,9 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
         self.path = Path(path)
         kept: list[Entry] = []
-        if resume_at is not None and self.path.exists():
-            _check.whole("resume_at", resume_at)
-            kept = [entry for entry in read_log(path) if entry["step"] <= resume_at]
+        last = None if resume_at is None else _check.whole("resume_at", resume_at)
+        if last is not None and self.path.exists():
+            kept = [entry for entry in read_log(path) if entry["step"] <= last]
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         try:
             partial.write_text("".join(map(_line, kept)), encoding="utf-8")

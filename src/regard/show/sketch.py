@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -55,7 +56,7 @@ def curves(
 
     Examples
     --------
-    >>> print(curves({"training": ([0, 1, 2], [3, 2, 1]), "tests": ([1, 2], [2.5, 2])}, height=5, width=25))
+    >>> print(curves({"training": ([0, 1, 2], [3, 2, 1]), "tests": ([1, 2], [2.5, 2])}, height=5, width=27))
     3.00 │·
          │        o
     2.00 │        ·        o
@@ -65,19 +66,19 @@ def curves(
           0     steps      2
     · training 1.00   o tests 2.00
     """
-    points = {clean(name): _points(name, x, y) for name, (x, y) in lines.items()}
-    points = {name: pair for name, pair in points.items() if pair.size}
+    points = [(clean(name), _points(name, x, y)) for name, (x, y) in lines.items()]
+    points = [(name, pair) for name, pair in points if pair.size]
     if not points:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
-    room = max(width - 7, 10)
-    end = max(float(pair[0].max()) for pair in points.values()) or 1.0
-    drawn = _grid([_columns(pair, end, room) for pair in points.values()], height)
+    room = max(width - 9, 10)
+    end = max(float(pair[0].max()) for _, pair in points) or 1.0
+    drawn = _grid([_columns(pair, end, room) for _, pair in points], height)
     legend = [
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
-        for mark, (name, pair) in zip(itertools.cycle(_MARKS), points.items(), strict=False)
+        for mark, (name, pair) in zip(itertools.cycle(_MARKS), points, strict=False)
     ]
-    return "\n".join([*drawn, *_axis(along, end, room), "   ".join(legend)])
+    return textwrap.dedent("\n".join([*drawn, *_axis(along, end, room)])) + "\n" + "   ".join(legend)
 
 
 def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
@@ -89,7 +90,7 @@ def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
             cells[round((high - row[place]) / (high - low) * (height - 1))][place] = mark
     named = {i: high - (high - low) * i / (height - 1) for i in (0, height // 2, height - 1)}
     labels = [_short(named[i]) if i in named else "" for i in range(height)]
-    return [f"{label:>4} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
+    return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
 
 
 def _points(name: str, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -121,8 +122,11 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
 
 def _axis(along: str, end: float, room: int) -> list[str]:
     last = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"
-    return [f"{'':5}└{'─' * room}", f"{'':6}0{along:^{room - 1 - len(last)}}{last}"]
+    return [f"{'':7}└{'─' * room}", f"{'':8}0{along:^{room - 1 - len(last)}}{last}"]
 
 
 def _short(number: float) -> str:
-    return f"{number:.2f}" if abs(number) < 10 else f"{number:.1f}" if abs(number) < 100 else f"{number:.3g}"
+    """Write a number in at most six characters."""
+    size = abs(number)
+    form = ".2f" if size < 10 else ".1f" if size < 100 else ".0f" if size < 99_999 else ".0e"
+    return format(number, form)
