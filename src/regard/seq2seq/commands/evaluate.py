@@ -237,7 +237,10 @@ def _read_test(args: argparse.Namespace) -> _Test:
     if args.alternatives:
         return _Test(str(args.test), list(together), list(together.values()))
     if several := sum(len(set(targets)) > 1 for targets in together.values()):
-        print(f"{several} sources have several targets; with --alternatives each is right", file=sys.stderr)
+        print(
+            f"sources with several targets: {several}; with --alternatives each of them is right",
+            file=sys.stderr,
+        )
     return _Test(str(args.test), [source for source, _ in pairs], [target for _, target in pairs])
 
 
