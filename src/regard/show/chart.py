@@ -339,7 +339,7 @@ def by_length(
 
     Examples
     --------
-    >>> axes = by_length(["1-5", "6-10"], {"with": [48, 47], "without": [30, 21]}, [200, 150])
+    >>> axes = by_length(["1-5", "6-10"], {"with": [48, 47], "without": [30, 21]})
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
