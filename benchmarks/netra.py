@@ -2,10 +2,10 @@
 
     python benchmarks/netra.py [--words 1000]
 
-The model is an encoder-decoder trained with Keras: a bidirectional GRU, a GRU, additive attention between them. Here it
-runs on `nn.gru_step`, `attend` and `scores.additive`. Printed are the largest difference of its probabilities
-from Keras's own (where keras is installed; any backend will do), and its error rates: the mean over words of edit
-distance / length.
+The model is an encoder-decoder trained with Keras: a bidirectional GRU, a GRU, additive attention between them. Here
+it runs on `nn.gru_step`, `attend` and `scores.additive`. Printed are the largest difference of its probabilities from
+Keras's own (where keras is installed; any backend will do), and its error rates: the mean over words of edit distance
+/ length.
 
 Published are a validation character error rate of 15.07 % with a beam of 3, and 44.44 % of the words right with none.
 The authors' notebook measures the former on the first fifth of the pairs, though Keras keeps the last fifth out of
@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from measure import edit_distance
 from numpy.typing import NDArray
+from regard.seq2seq.measure import edit_distance
 
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
