@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from regard import nn, scores
 from regard.context import attend
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq import network as network_module
+from regard.seq2seq import output as output_module
 from regard.seq2seq.decoder import Steps, decode
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.model import hold_out
-from regard.seq2seq.network import Dropout, Network, Parameters, Sizes, short_list
+from regard.seq2seq.network import Dropout, Network, Sizes
+from regard.seq2seq.output import short_list
+from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.search import beam, greedy
 from regard.seq2seq.text import END, JOIN, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
 from regard.seq2seq.training import Diverged, Recipe, batches
@@ -170,8 +172,8 @@ def test_the_gradient_of_the_whole_network(sizes: Sizes) -> None:
 
 
 def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network_module, "_FREQUENT", 4)
-    monkeypatch.setattr(network_module, "_OTHERS", 1)
+    monkeypatch.setattr(output_module, "_FREQUENT", 4)
+    monkeypatch.setattr(output_module, "_OTHERS", 1)
     sizes = Sizes(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
     ids, _ = short_list(TARGET[TARGET > 0], 40, np.random.default_rng(1))
     assert len(ids) < 15

@@ -8,6 +8,7 @@ from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy
+from regard.nn.lstm import lstm, lstm_step
 
 __all__ = [
     "Adam",
@@ -18,5 +19,7 @@ __all__ = [
     "gru",
     "gru_step",
     "linear",
+    "lstm",
+    "lstm_step",
     "tanh",
 ]

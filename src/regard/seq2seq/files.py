@@ -31,7 +31,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.network import Network, Parameters, Sizes
+from regard.seq2seq.network import Network, Sizes
+from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.text import Vocabulary
 
 __all__ = ["Model", "read_model", "write_model"]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import cross_entropy
 from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
-from regard.seq2seq.text import PAD
+from regard.seq2seq.output import predict
+from regard.seq2seq.parameters import Parameters
 
-__all__ = ["Dropout", "Network", "Parameters", "Sizes", "short_list"]
+__all__ = ["Dropout", "Network", "Sizes"]
 
 Array = NDArray[Any]
-
-_FREQUENT, _OTHERS = 640, 512  # words of a large vocabulary that compete in each step of training
 
 
 @dataclass(frozen=True)
@@ -87,43 +85,6 @@ class Sizes:
             "readout_bias": (e,),
             "output_bias": (self.target_words,),
         }
-
-
-class Parameters(Mapping[str, Array]):
-    """Named arrays that lie in one flat array, so that an optimiser sees only that.
-
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        The shape of each.
-    flat : array (P,), optional
-        The numbers; zeros of float32 by default.
-
-    Examples
-    --------
-    >>> parameters = Parameters({"a": (2,), "b": (1, 2)})
-    >>> parameters["b"][...] = 1
-    >>> parameters.flat
-    array([0., 0., 1., 1.], dtype=float32)
-    """
-
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], flat: Array | None = None) -> None:
-        total = sum(math.prod(shape) for shape in shapes.values())
-        self.flat = np.zeros(total, np.float32) if flat is None else flat
-        self._views: dict[str, Array] = {}
-        start = 0
-        for name, shape in shapes.items():
-            self._views[name] = self.flat[start : start + math.prod(shape)].reshape(shape)
-            start += math.prod(shape)
-
-    def __getitem__(self, name: str) -> Array:
-        return self._views[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._views)
-
-    def __len__(self) -> int:
-        return len(self._views)
 
 
 @dataclass(frozen=True)
@@ -222,90 +183,16 @@ class Network:
         p, rates = self.parameters, dropout or Dropout(0, 0, 0)
         encoded, encode_back = encode(p, source, (rates.embedding, rates.annotations), rng)
         readout, decode_back = decode(p, encoded, target[:-1], (rates.embedding, rates.readout), rng)
-        following = target[1:].reshape(-1)
-        real = np.flatnonzero(following != PAD)  # only words are predicted
-        rows = readout.reshape(following.size, -1)
-        picked = rows if len(real) == following.size else rows[real]  # (words, E)
-        loss, predict_back = _predict(p, picked, following[real], smoothing, rng)
+        loss, predict_back = predict(p, readout, target[1:], smoothing=smoothing, rng=rng)
 
         def pullback(dloss: float) -> dict[str, Array]:
-            dreadout = np.zeros_like(rows)
-            dreadout[real], ids, dembedding, dbias = predict_back(dloss)
-            dencoded, g = decode_back(dreadout.reshape(readout.shape))
-            g["target_embedding"][ids] += dembedding  # no word is in ids twice
-            g["output_bias"] = np.zeros_like(p["output_bias"])
-            g["output_bias"][ids] = dbias
+            dreadout, of_output = predict_back(dloss)
+            dencoded, g = decode_back(dreadout)
+            g["target_embedding"] += of_output["target_embedding"]
+            g["output_bias"] = of_output["output_bias"]
             return g | encode_back(dencoded)
 
         return loss, pullback
-
-
-def _predict(
-    p: Mapping[str, Array],
-    readout: Array,
-    following: NDArray[np.int64],
-    smoothing: float,
-    rng: np.random.Generator | None,
-) -> tuple[float, Callable[[float], tuple[Array, NDArray[np.int64], Array, Array]]]:
-    """Compare readouts (words, E) with the words that came; the pullback gives (dreadout, ids, dembedding, dbias)."""
-    ids, log_weights = short_list(following, len(p["output_bias"]), rng)
-    embedding = p["target_embedding"][ids]  # (C, E), of the words that compete
-    logits = readout @ embedding.T  # (words, C)
-    logits += p["output_bias"][ids] + log_weights.astype(logits.dtype)
-    places = np.empty(len(p["output_bias"]), np.int64)
-    places[ids] = np.arange(len(ids))
-    loss, loss_back = cross_entropy(logits, places[following], smoothing=smoothing, overwrite=True)
-
-    def pullback(dloss: float) -> tuple[Array, NDArray[np.int64], Array, Array]:
-        (dlogits,) = loss_back(dloss)
-        return dlogits @ embedding, ids, dlogits.T @ readout, dlogits.sum(axis=0)
-
-    return loss, pullback
-
-
-def short_list(
-    following: NDArray[np.int64], words: int, rng: np.random.Generator | None
-) -> tuple[NDArray[np.int64], Array]:
-    """Choose the words that compete in a softmax: all; of a large vocabulary the frequent, the right and some others.
-
-    Each of the others stands for as many as were not drawn, so that the softmax's sum is right on average.
-
-    Parameters
-    ----------
-    following : integer array (N,)
-        The words that came.
-    words : int
-        All words, the frequent ones first.
-    rng : numpy.random.Generator or None
-        Chance; None for all words.
-
-    Returns
-    -------
-    ids : integer array (C,)
-        Different words.
-    log_weights : array (C,)
-        Logarithm of how many words each stands for.
-
-    References
-    ----------
-    Jean, Cho, Memisevic and Bengio 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation", 3.
-
-    Examples
-    --------
-    >>> ids, log_weights = short_list(np.array([3000]), 4000, np.random.default_rng(0))
-    >>> len(ids), bool(np.isin(3000, ids)), float(np.exp(log_weights).sum().round(6))
-    (1153, True, 4000.0)
-    """
-    if rng is None or words <= 2 * (_FREQUENT + _OTHERS):
-        return np.arange(words), np.zeros(words)
-    missing = np.ones(words, bool)
-    missing[:_FREQUENT] = missing[following] = False
-    rest = np.flatnonzero(missing)
-    drawn = rng.choice(rest, min(_OTHERS, len(rest)), replace=False)
-    sure = np.flatnonzero(~missing)
-    log_weights = np.zeros(len(sure) + len(drawn))
-    log_weights[len(sure) :] = np.log(len(rest) / max(len(drawn), 1))
-    return np.concatenate([sure, drawn]), log_weights
 
 
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from regard._threads import one_blas_thread
 from regard.nn import Adam
-from regard.seq2seq.network import Dropout, Network, Parameters
+from regard.seq2seq.network import Dropout, Network
+from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.text import PAD
 
 __all__ = ["Diverged", "Numbered", "Recipe", "Step", "batches", "train"]
