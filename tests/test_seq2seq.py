@@ -1,116 +1,29 @@
-"""Text, pairs, encoder, decoder, search, and a translator that learns."""
+"""Encoder, decoder, search, and a translator that learns."""
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from regard import nn, scores
 from regard.context import attend
-from regard.seq2seq import Seq2Seq, read_pairs
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq import network as network_module
 from regard.seq2seq.decoder import Steps, decode
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.model import hold_out
 from regard.seq2seq.network import Dropout, Network, Parameters, Sizes, short_list
 from regard.seq2seq.search import beam, greedy
-from regard.seq2seq.text import END, JOIN, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
+from regard.seq2seq.text import END, START, UNKNOWN
 from regard.seq2seq.training import Diverged, Recipe, batches
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 
-# -------------------------------------------------------------------------------------------------------- text
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
-        ("The cat sat.", ["The", "cat", "sat", "|."]),
-        ("l'icône", ["l'|", "icône"]),
-        ("aujourd’hui", ["aujourd’|", "hui"]),
-        ("well-known (twice)", ["well-known", "(|", "twice", "|)"]),
-        ("a = b/c", ["a", "=", "b", "|/|", "c"]),
-        ("Oui\u00a0!", ["Oui", "|\u00a0!"]),
-        ("snake_case 3.5 %", ["snake_case", "3", "|.|", "5", "%"]),
-        ("", []),
-    ],
-)
-def test_cut(text: str, tokens: list[str]) -> None:
-    assert [token.replace(JOIN, "|") for token in cut(text)] == tokens
-
-
-@given(st.text(max_size=40))
-def test_glue_undoes_cut(text: str) -> None:
-    spaced = re.sub(r"[^\S\u00a0\u202f]+", " ", text.replace(JOIN, "x"))
-    assert glue(cut(spaced)) == spaced.strip(" ")
-
-
-@given(st.text(max_size=40))
-def test_tokens_have_no_spaces_or_lines(text: str) -> None:
-    assert not any(re.search(r"[^\S\u00a0\u202f]", token) for token in cut(text))
-
-
-def test_vocabulary() -> None:
-    words = Vocabulary.learn([["B", "a", "b"], ["b", "</s>"]], lower=True)
-    assert words.tokens == (*SPECIAL, "b", "a")
-    assert words.encode(["A", "B", "c"]) == [5, 4, UNKNOWN]
-    assert Vocabulary.learn([["B", "b", "b"]], least=2).tokens == (*SPECIAL, "b")
-    with pytest.raises(ValueError) as caught:
-        Vocabulary([*SPECIAL, "a", "a"])
-    assert str(caught.value) == "the tokens of a vocabulary must differ: 'a' comes twice"
-    with pytest.raises(ValueError) as caught:
-        Vocabulary(["a"])
-    assert str(caught.value) == "a vocabulary must begin with <pad>, <s>, </s>, <unk>"
-
-
-# ------------------------------------------------------------------------------------------------------- pairs
-
-
-def test_read_pairs(tmp_path: Path) -> None:
-    data = "\ufeffthe cat\tle chat\r\na\tb".encode()
-    (tmp_path / "plain").write_bytes(data)
-    (tmp_path / "packed").write_bytes(gzip.compress(data))
-    assert read_pairs(tmp_path / "plain") == [("the cat", "le chat"), ("a", "b")]
-    assert read_pairs(str(tmp_path / "packed")) == [("the cat", "le chat"), ("a", "b")]
-
-
-BAD_PAIRS = {
-    b"": " holds no sentence pairs: it is empty",
-    b"a\tb\n\nc\td\n": ", line 2: empty; expected source TAB target",
-    b"a\tb\nc\n": ", line 2: expected source TAB target, found 1 column",
-    b"a\tb\tc\n": ", line 1: expected source TAB target, found 3 columns",
-    b"a\tb\n \tc\n": ", line 2: the source is empty",
-    b"a\tb\nc\t\n": ", line 2: the target is empty",
-    b"a\tb\nc\xff\td\n": ", line 2: not UTF-8 (byte 2 is 0xff)",
-    b"a\tb\nc\td\xc3": ", line 2: not UTF-8 (byte 4 is 0xc3)",
-    b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
-}
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("data", BAD_PAIRS, ids=lambda data: repr(data[:12]))
-def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes(gzip.compress(data) if packed else data)
-    with pytest.raises(ValueError) as caught:
-        read_pairs(path)
-    assert str(caught.value) == f"{path}{BAD_PAIRS[data]}"
-
-
-def test_a_cut_off_gzip_file_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv.gz"
-    path.write_bytes(gzip.compress(b"a\tb\n" * 100)[:-9])
-    with pytest.raises(ValueError, match=r"pairs.tsv.gz is no whole gzip file: ") as caught:
-        read_pairs(path)
-    assert "\n" not in str(caught.value)
+# ---------------------------------------------------------------------------------------------------- holding out
 
 
 def test_hold_out_shares_no_source() -> None:
