@@ -148,6 +148,18 @@ def test_the_first_line_that_is_too_long_is_told(
     assert found == [line.rstrip("\n") for line in whole[:too_long]]
 
 
+def test_a_line_may_be_as_long_as_that() -> None:
+    longest = "x" * module.LONGEST_LINE
+    assert list(read_lines(stream(longest.encode()))) == [[longest]]
+    assert [lines[0][1:] for lines in read_lines(stream((longest + "\n").encode()[1:]))] == [longest[2:]]
+
+
+def test_a_mark_is_left_out_at_the_beginning_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 5)
+    data = "\ufeffa\n\ufeffb\n".encode()
+    assert list(read_lines(stream(data))) == [["a"], ["\ufeffb"]]
+
+
 def test_only_newlines_end_lines() -> None:
     assert list(read_lines(stream("a\x0bb\x85c\u2028d\re".encode()))) == [["a\x0bb\x85c\u2028d\re"]]
 

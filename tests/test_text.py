@@ -421,7 +421,7 @@ def restored_or_told(side: Text, data: dict[str, bytes]) -> Text | str:
 
 # ---------------------------------------------------------------------------------------------------- subwords
 
-ALPHABET = [*"ab", "\u2581"]
+MANY = st.lists(st.text("ab", min_size=2, max_size=4), min_size=8, max_size=28, unique=True)
 PIECES = st.lists(st.text("abc\u2581", min_size=1, max_size=4), min_size=1, max_size=12, unique=True)
 
 
@@ -468,7 +468,18 @@ def together(parts: list[str], known: Any) -> list[str]:
     ]
 
 
-@given(PIECES, st.text("abcd\u2581", min_size=1, max_size=40))
+def test_an_unknown_character_costs_more_than_all_that_is_known() -> None:
+    scores = [0.0] * 4 + [-4.0, -4.0, -1.0, -1.0]
+    assert Segmenter([*SPECIAL, "ab", "cd", "a", "bc"], scores, "unigram")("abcd") == ("ab", "cd")
+
+
+def test_merged_pieces_are_neighbours_again() -> None:
+    cutter = Segmenter([*SPECIAL, "bc", "de", "bcde"], [0.0] * 4 + [-1.0, -2.0, -3.0], "bpe")
+    assert cutter("bcde") == ("bcde",)
+    assert cutter("bcdebc") == ("bcde", "bc")
+
+
+@given(PIECES | MANY, st.text("abcd\u2581", min_size=1, max_size=40) | st.text("ab", min_size=1, max_size=40))
 def test_neighbours_are_merged_in_order(pieces: list[str], word: str) -> None:
     known = {piece: -float(i) for i, piece in enumerate(pieces)}
     cutter = Segmenter([*SPECIAL, *pieces], [0.0] * 4 + list(known.values()), "bpe")
