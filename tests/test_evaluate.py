@@ -47,6 +47,7 @@ class Parrot:
         for source, target in zip(sources, targets, strict=True):
             from_, to = self.cut(source), self.cut(target)
             weights = np.eye(len(to), len(from_) + 1)
+            weights[:, -1] = 2.0  # most of all at the end, which is no word
             found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
         return found
 
