@@ -488,7 +488,7 @@ def learn(
     return _COUNTED[kind].learn(sentences, least=least, size=size, lower=lower, normalization=normalization)
 
 
-def restore(settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Text:
+def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:
     """Make again what `describe` and `data` told, whoever wrote it down.
 
     Parameters
@@ -497,6 +497,8 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Text:
         As `describe` returns them.
     data : mapping of str to bytes
         As `data` returns it.
+    size : int, optional
+        How many tokens there must be: checked before anything is made of the bytes.
 
     Returns
     -------
@@ -517,6 +519,9 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Text:
     if not isinstance(settings, Mapping):
         _wrong("the settings of a text must be a mapping", settings)
     kind = _known("the kind of a text", settings.get("kind"), KINDS)
+    count = data.get("tokens", b"").count(b"\n") + 1
+    if size is not None and count != size:
+        raise ValueError(f"a vocabulary must have {size} tokens. Got {count} instead.")
     return _COUNTED.get(kind, Subwords)._restore(settings, data)
 
 

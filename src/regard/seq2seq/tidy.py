@@ -50,9 +50,9 @@ def tidy(text: str, normalization: Normalization = "NFC") -> str:
     """Return a text in which only what a reader can see makes a difference.
 
     A control character (Unicode's category Cc: tabs and line ends too) or a line or paragraph separator becomes a
-    space; a byte order mark is left out. Then letters get Unicode's normal form. Web pages are full of such characters, nobody
-    sees them, and none of them is a reason to refuse a sentence. A zero character or half a surrogate pair is one: it
-    says that bytes were taken for text which are none.
+    space; a byte order mark is left out. Then letters get Unicode's normal form. Web pages are full of such
+    characters, nobody sees them, and none of them is a reason to refuse a sentence. A zero character or half a
+    surrogate pair is one: it says that bytes were taken for text which are none.
 
     Parameters
     ----------
