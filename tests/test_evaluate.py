@@ -14,8 +14,9 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate
+from regard.seq2seq.commands import curve, evaluate, translate
 from regard.seq2seq.log import Log
+from regard.seq2seq.text import glue
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ class Parrot:
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
-        self.asked: list[int] = []
+        self.model = SimpleNamespace(source=SimpleNamespace(glue=glue), target=SimpleNamespace(glue=glue))
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -47,7 +48,6 @@ class Parrot:
         for source, target in zip(sources, targets, strict=True):
             from_, to = self.cut(source), self.cut(target)
             weights = np.eye(len(to), len(from_) + 1)
-            weights[:, -1] = 2.0  # most of all at the end, which is no word
             found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
         return found
 
@@ -62,7 +62,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "Seq2Seq", Parrot)
+    monkeypatch.setattr(translate, "Seq2Seq", Parrot)
 
 
 def write(name: str, *lines: str) -> str:
@@ -213,6 +213,8 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
     # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
     assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
     assert "aligning (model): 2 of 2 (100 %)" in err
+    write("gold", "1-1 2?2", "1-1 2-2 1p2")
+    assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
 
 
 @pytest.mark.usefixtures("parrots")
@@ -239,7 +241,10 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
             "--names must give each model a name of its own",
         ),
         (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
-        (["model", "test", "--gold", "test"], "test, line 1: expected links such as 0-0 1-2 2?3"),
+        (
+            ["model", "test", "--gold", "test"],
+            "test, line 1: a link must be like 0-0 or 0?0. Got 'one' instead.",
+        ),
         (
             ["blind", "test", "--gold", "links"],
             "--gold needs attention: one of the models was trained without",
@@ -270,7 +275,7 @@ def test_what_is_wrong_is_said_in_one_line(
 @pytest.mark.slow
 def test_a_trained_model_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [("a b", "b a"), ("b", "b"), ("a", "a")]
-    Seq2Seq(epochs=60).fit(pairs).save("m.safetensors")
+    Seq2Seq(epochs=60).fit(*zip(*pairs, strict=True)).save("m.safetensors")
     write("test.tsv", *(f"{source}\t{target}" for source, target in pairs))
     out, _ = told(capsys, "m.safetensors", "test.tsv")
     assert rows(out, "exact %")["m"][-2:] == ["100.0", "0.0"]
