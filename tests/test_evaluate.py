@@ -32,7 +32,9 @@ class Parrot:
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
-        self.model = SimpleNamespace(source=SimpleNamespace(glue=glue), target=SimpleNamespace(glue=glue))
+        self.model = SimpleNamespace(
+            source=SimpleNamespace(glue=glue, cut=str.split), target=SimpleNamespace(glue=glue)
+        )
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -255,6 +257,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
+        (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
         (
             ["model", "test", "--beam", "0"],
             "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
@@ -266,6 +269,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
+    write("long", "a\tb", f"{'w ' * 1001}\tb")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -15,7 +15,7 @@ from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold
 from regard.seq2seq.commands.translate import links_of_words, load
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
-from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq
 from regard.seq2seq.pairs import read_lines, read_pairs
 from regard.show import chart
 from regard.show.canvas import picture_kind, require_matplotlib
@@ -37,7 +37,7 @@ What is measured, on the whole and for sources of each length:
 examples:
   regard evaluate model test.tsv.gz
   regard evaluate with test.tsv --compare without --png by-length.png
-  regard evaluate words model.tsv --alternatives        several right answers, each on a line of its own
+  regard evaluate model words.tsv --alternatives        several right answers, each on a line of its own
   regard evaluate --hypotheses mine.txt --references theirs.txt
 """
 
@@ -322,9 +322,21 @@ def _systems(
     models = [load(path) for path in (args.model, *args.compare)]  # all of them, before minutes of work
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
+    for model in models:
+        _check_lengths(model, test)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam, name)
         yield lines, None if gold is None else _link_score(model, test, gold, name)
+
+
+def _check_lengths(model: Seq2Seq, test: _Test) -> None:
+    """Say now what a model would say about a block that nobody has counted."""
+    for number, source in enumerate(test.measured[1], 1):
+        if len(source) > LONGEST_SENTENCE:  # tokens are hardly more than letters
+            count = len(model.model.source.cut(source))
+            if count > LONGEST_SENTENCE:
+                most = f"at most {LONGEST_SENTENCE} are allowed"
+                raise ValueError(f"{test.name}, source {number}: {count} tokens; {most}")
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
