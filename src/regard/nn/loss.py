@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
+from regard.kernels import training
+
 __all__ = ["cross_entropy"]
 
 Array = NDArray[Any]

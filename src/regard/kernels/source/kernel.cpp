@@ -142,6 +142,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
 }
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
 int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.recurrence_scratch(p); }
+void cross_entropy(const Softmax& p) { avx512::kernel.cross_entropy(p); }
+void adam(const Adam& p) { avx512::kernel.adam(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.recur(p, backward, scratch); }
 #else
 template <class T>
@@ -217,6 +219,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
 
 int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
+void cross_entropy(const Softmax& p);  // training.cpp
+void adam(const Adam& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -231,7 +235,8 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, recurrence_scratch, recur, exp2_all};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, recurrence_scratch, recur, cross_entropy, adam,
+                       exp2_all};
 
 }  // namespace ISA
 }  // namespace regard

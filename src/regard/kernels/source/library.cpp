@@ -231,6 +231,10 @@ EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
     return 0;
 }
 
+EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Adam); }
+EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->cross_entropy(*p); }
+EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->adam(*p); }
+
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);
 }

@@ -80,6 +80,24 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+// A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
+struct Softmax {
+    int64_t rows, words;
+    float* logits;               // (rows, words), which become their gradient
+    const float* bias;           // (words,) added first, or null
+    float* dbias;                // (words,) added to, or null
+    const int64_t* targets;      // (rows,)
+    float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
+    float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
+};
+// A step of Adam (nn/adam.py says how).
+struct Adam {
+    int64_t count;
+    float *parameters, *mean, *square;
+    const float* gradient;
+    float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
+};
+
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
 struct Kernel {
     const char* name;
@@ -89,6 +107,8 @@ struct Kernel {
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
     int64_t (*recurrence_scratch)(const Recurrence&);
     void (*recur)(const Recurrence&, bool backward, char* scratch);
+    void (*cross_entropy)(const Softmax&);
+    void (*adam)(const Adam&);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
 };
 constexpr int PHASES = 3;
