@@ -9,6 +9,9 @@ from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy
+from regard.nn.lstm import lstm, lstm_step
+from regard.nn.normal import layer_norm
+from regard.nn.perceptron import perceptron
 
 __all__ = [
     "Adam",
@@ -20,6 +23,10 @@ __all__ = [
     "gru",
     "gru_sequence",
     "gru_step",
+    "layer_norm",
     "linear",
+    "lstm",
+    "lstm_step",
+    "perceptron",
     "tanh",
 ]

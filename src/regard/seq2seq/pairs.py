@@ -1,27 +1,45 @@
-"""Reading sentence pairs: one pair a line, source TAB target, UTF-8, packed with gzip or not."""
+"""Reading sentence pairs: one file of lines source TAB target, or two files line by line; UTF-8, gzip or not.
+
+Lines end with a newline; a carriage return before it belongs to it. A byte order mark may stand before the first line.
+A line that can't be read is an error with its number. A file that changes while it is read is an error, too.
+"""
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
+import stat
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
-__all__ = ["read_pairs"]
+__all__ = ["as_pairs", "read_lines", "read_pairs", "read_two"]
+
+Place = str | os.PathLike[str] | BinaryIO
+Side = str | Sequence[str]
+Skipped = Callable[[str], object]
 
 LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
+_BLOCK = 1 << 18  # bytes that are read at a time
+_GZIP = b"\x1f\x8b"
+_GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
+_SIDES = ("source", "target")
 
 
-def read_pairs(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str, str]]:
     """Read sentence pairs, or say which line is not one.
 
     Parameters
     ----------
-    path : str or path
-        A file of lines ``source TAB target`` in UTF-8; gzip is recognised by its content.
+    path : str, path or binary file
+        Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input.
+    skipped : callable, optional
+        Called with a line of text for each pair that is left out because it or a side of it is empty. Without it such a
+        pair is an error.
 
     Returns
     -------
@@ -31,7 +49,8 @@ def read_pairs(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     Raises
     ------
     ValueError
-        If a line has no or several TABs, an empty side, or is not UTF-8; if there is no line.
+        If a line has no or several TABs, an empty side, or is not UTF-8; if there is no line; if the file changes
+        while it is read.
     OSError
         If the file can't be read.
 
@@ -44,29 +63,233 @@ def read_pairs(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     ...     read_pairs(file)
     [('the cat', 'le chat')]
     """
-    name = os.fspath(path)
-    with Path(path).open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        file = gzip.GzipFile(fileobj=raw) if packed else raw
-        try:
-            pairs = [_pair(text, f"{name}, line {number}") for number, text in _lines(file, name)]
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{name} is no whole gzip file: {error}") from None
+    name = _name(path)
+    pairs: list[tuple[str, str]] = []
+    number = 0
+    for number, line in enumerate(chain.from_iterable(read_lines(path)), 1):
+        cells = line.split("\t")
+        if len(cells) == 2 and cells[0].strip() and cells[1].strip():
+            pairs.append((cells[0], cells[1]))
+        else:
+            _no_pair(line, cells, f"{name}, line {number}", skipped)
+    return _some(pairs, name, number)
+
+
+def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | None) -> None:
+    """Say what is wrong with a line: only one without text may be left out."""
+    if not line.strip():
+        _skip(f"{place}: empty; expected source TAB target", skipped)
+    elif len(cells) == 2:
+        _skip(f"{place}: the {_SIDES[bool(cells[0].strip())]} is empty", skipped)
+    else:
+        columns = f"{len(cells)} column{'s' * (len(cells) > 1)}"
+        raise ValueError(f"{place}: expected source TAB target, found {columns}")
+
+
+def _skip(reason: str, skipped: Skipped | None) -> None:
+    if skipped is None:
+        raise ValueError(reason)
+    skipped(reason)
+
+
+def _some(pairs: list[tuple[str, str]], name: str, count: int) -> list[tuple[str, str]]:
     if not pairs:
-        raise ValueError(f"{name} holds no sentence pairs: it is empty")
+        why = f"all its {count} lines were left out" if count else "it is empty"
+        raise ValueError(f"{name} holds no sentence pairs: {why}")
     return pairs
 
 
-def _lines(file: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines without their ends."""
-    buffered = io.BufferedReader(file) if isinstance(file, gzip.GzipFile) else file
+def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) -> list[tuple[str, str]]:
+    """Read sentence pairs from two files: a line of the one belongs to the line of the other with the same number.
+
+    Parameters
+    ----------
+    source, target : str, path or binary file
+        Sentences in UTF-8, one a line; gzip is recognised by its content. One of them may be "-", standard input.
+    skipped : callable, optional
+        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        is an error.
+
+    Returns
+    -------
+    list of (source, target)
+        In the order of the files.
+
+    Raises
+    ------
+    ValueError
+        If one has more lines than the other, a line is empty or not UTF-8; if there is no line; if a file changes while
+        it is read.
+    OSError
+        If a file can't be read.
+
+    Examples
+    --------
+    >>> import io
+    >>> read_two(io.BytesIO(b"the cat\\n"), io.BytesIO(b"le chat\\n"))
+    [('the cat', 'le chat')]
+    """
+    if source == target == "-":
+        raise ValueError("only one of two files can be standard input")
+    names, files = (_name(source), _name(target)), (_Lines(source), _Lines(target))
+    pairs: list[tuple[str, str]] = []
+    for pair in zip(*files, strict=False):
+        if all(map(str.strip, pair)):
+            pairs.append(pair)
+        else:
+            side = bool(pair[0].strip())
+            _skip(f"{names[side]}, line {files[1].count}: the {_SIDES[side]} is empty", skipped)
+    counts = [file.finish() for file in files]
+    if counts[0] != counts[1]:
+        few = int(counts[1] < counts[0])
+        raise ValueError(
+            f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
+            f" line {counts[few] + 1} is missing in {names[few]}"
+        )
+    return _some(pairs, " and ".join(names), counts[0])
+
+
+class _Lines(Iterator[str]):
+    """The lines of a file one by one, counted."""
+
+    def __init__(self, path: Place) -> None:
+        self.count = 0
+        self._lines = (line for lines in read_lines(path) for line in lines)
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.count += 1
+        return line
+
+    def finish(self) -> int:
+        """Read on to the end, and return how many lines there are."""
+        for _ in self:
+            pass
+        return self.count
+
+
+def as_pairs(
+    pairs: Iterable[tuple[Side, Side]], *, skipped: Skipped | None = None
+) -> list[tuple[Side, Side]]:
+    """Check sentence pairs that come from Python.
+
+    Parameters
+    ----------
+    pairs : iterable of (source, target)
+        Each side is text, or a sequence of tokens.
+    skipped : callable, optional
+        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        is an error.
+
+    Returns
+    -------
+    list of (source, target)
+        The same.
+
+    Raises
+    ------
+    TypeError
+        If one is no pair, or a side neither text nor tokens.
+    ValueError
+        If a side is empty, or there is no pair.
+
+    Examples
+    --------
+    >>> as_pairs([("read", ["R", "IY1", "D"])])
+    [('read', ['R', 'IY1', 'D'])]
+    """
+    kept: list[tuple[Side, Side]] = []
     number = 0
-    while line := buffered.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"{name}, line {number}: longer than {LONGEST_LINE} bytes")
-        yield number, decode_line(line, f"{name}, line {number}", first=number == 1)
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
+        empty = [
+            _is_empty(side, f"pair {number}: the {what}") for what, side in zip(_SIDES, pair, strict=True)
+        ]
+        if any(empty):
+            _skip(f"pair {number}: the {_SIDES[empty.index(True)]} is empty", skipped)
+        else:
+            kept.append((pair[0], pair[1]))
+    if not kept:
+        raise ValueError(
+            f"there must be sentence pairs to learn from. Got {number} pairs, none with text on both sides."
+        )
+    return kept
+
+
+def _is_empty(side: object, place: str) -> bool:
+    if isinstance(side, str):
+        return not side.strip()
+    if not isinstance(side, Sequence) or not all(isinstance(token, str) for token in side):
+        raise TypeError(f"{place} must be text or a sequence of tokens. Got {side!r:.60} instead.")
+    return not side
+
+
+# ------------------------------------------------------------------------------------------------------ lines
+
+
+def read_lines(path: Place) -> Iterator[list[str]]:
+    """Read plain text, many lines at a time.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        UTF-8; gzip is recognised by its content. "-" is standard input.
+
+    Yields
+    ------
+    list of str
+        Lines in order, without their ends.
+
+    Raises
+    ------
+    ValueError
+        If a line is not UTF-8, not text or too long, with its number; if the file changes while it is read.
+    OSError
+        If the file can't be read.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(read_lines(io.BytesIO(b"one\\ntwo")))
+    [['one'], ['two']]
+    """
+    name = _name(path)
+    number, begun = 1, b""
+    with _opened(path, name) as file:
+        for block in _unpacked(iter(lambda: file.read(_BLOCK), b""), name):
+            data = begun + block
+            end = data.rfind(b"\n") + 1
+            begun = data[end:]
+            if (
+                data.find(b"\n", 0, end) >= LONGEST_LINE
+            ):  # a line after it lies within one block, which is less
+                _too_long(f"{name}, line {number}")
+            if end:
+                lines = _decoded(data[:end], name, number)
+                number += len(lines)
+                yield lines
+            if len(begun) > LONGEST_LINE:
+                _too_long(f"{name}, line {number}")
+    if begun:
+        yield _decoded(begun, name, number)
+
+
+def _too_long(place: str) -> NoReturn:
+    raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
+
+
+def _decoded(data: bytes, name: str, number: int) -> list[str]:
+    """Return whole lines as text, at once if all is well."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        lines = data.removesuffix(b"\n").split(b"\n")
+        return [decode_line(line, f"{name}, line {i}", first=i == 1) for i, line in enumerate(lines, number)]
+    lines_ = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines_] if "\r" in text else lines_
 
 
 def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
@@ -89,7 +312,7 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     Raises
     ------
     ValueError
-        If it is not UTF-8.
+        If it is not UTF-8, or has a zero byte.
 
     Examples
     --------
@@ -102,18 +325,60 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
         raise ValueError(
             f"{place}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})"
         ) from None
+    if "\0" in text:
+        raise ValueError(f"{place}: not text (byte {line.index(0) + 1} is zero)")
     return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
-def _pair(text: str, place: str) -> tuple[str, str]:
-    if not text.strip():
-        raise ValueError(f"{place}: empty; expected source TAB target")
-    cells = text.split("\t")
-    if len(cells) != 2:
-        raise ValueError(
-            f"{place}: expected source TAB target, found {len(cells)} column{'s' * (len(cells) > 1)}"
-        )
-    for side, cell in zip(("source", "target"), cells, strict=True):
-        if not cell.strip():
-            raise ValueError(f"{place}: the {side} is empty")
-    return cells[0], cells[1]
+# ------------------------------------------------------------------------------------------------------ bytes
+
+
+def _name(path: Place) -> str:
+    """Return what a file is called in errors."""
+    if isinstance(path, str | os.PathLike):
+        return "standard input" if path == "-" else os.fspath(path)
+    name = getattr(path, "name", None)
+    return name if isinstance(name, str) else "the stream"
+
+
+@contextmanager
+def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
+    """Open a file for reading, and look afterwards whether it is still the same."""
+    if path == "-":
+        yield sys.stdin.buffer
+    elif isinstance(path, str | os.PathLike):
+        with Path(path).open("rb") as file:
+            before = _state(file)
+            yield file
+            if _state(file) != before:
+                raise ValueError(f"{name} changed while it was read")
+    elif isinstance(path, io.TextIOBase):
+        raise TypeError(f"{name} must be a binary file. Got a text file instead.")
+    else:
+        yield path
+
+
+def _state(file: BinaryIO) -> tuple[int, int] | None:
+    found = os.fstat(file.fileno())
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    first = next(blocks, b"")
+    whole = chain([first], blocks)
+    return _inflated(whole, name) if first.startswith(_GZIP) else whole
+
+
+def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Unpack gzip, which may have several members and zeros after them, in small parts."""
+    member = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        for block in blocks:
+            while block := block.lstrip(b"\0") if member.eof else block:
+                member = zlib.decompressobj(_GZIP_FORMAT) if member.eof else member
+                yield member.decompress(block, _BLOCK)
+                block = member.unused_data if member.eof else member.unconsumed_tail
+    except zlib.error as error:
+        raise ValueError(f"{name} is no whole gzip file: {error}") from None
+    if not member.eof:
+        raise ValueError(f"{name} is no whole gzip file: it is cut off")

@@ -1,22 +1,49 @@
-"""Finding a good target sentence, word by word: greedy or by beam, with an alignment for every hypothesis."""
+"""Finding target sentences word by word: the best by beam, drawn by chance, or given; each with where it looked.
+
+Letters: B sentences, T source positions, n target words, V words of the vocabulary, k hypotheses of a sentence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.decoder import Steps
-from regard.seq2seq.encoder import encode
+from regard import _check
 from regard.seq2seq.text import END, PAD, START
 
-__all__ = ["Hypothesis", "beam", "greedy"]
+__all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
+_NEAR = 1 << 16  # numbers that stay in a near cache
+_GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
+
+
+class Steps(Protocol):
+    """One word after the other for k hypotheses of each of B sentences."""
+
+    def __call__(self, words: Ids, /) -> tuple[Array, Array]:
+        """Take the words before (B, k); return new logits (B, k, V) and weights (B, k, T)."""
+
+    def select(self, parents: Ids, /) -> None:
+        """Go on as hypotheses (B, k) of each sentence."""
+
+    def keep(self, sentences: Ids, /) -> None:
+        """Go on with these sentences (B,) only."""
+
+
+class Network(Protocol):
+    """Whatever predicts a target word from a source sentence and the words before."""
+
+    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+        """Begin with the sentences of source (T, B), k = width hypotheses of each."""
 
 
 @dataclass(frozen=True)
@@ -26,186 +53,719 @@ class Hypothesis:
     Parameters
     ----------
     words : tuple of int
-        Target words, without START and END.
+        The n target words, without START and END.
     score : float
-        Mean logarithm of their probabilities, END's with them (unless it was broken off before END).
-    alignment : array (len(words), T)
-        Where the decoder looked for each word; rows sum to 1. (len(words), 0) without attention.
+        What it is ranked by; see `Scoring`.
+    log_probabilities : array (n + 1,)
+        The logarithm of each word's probability, END's after them; (n,) if it was broken off before END.
+    alignment : array (n, T)
+        Where the network looked for each word, over the sentence's own T source positions with END; rows sum to 1.
+        (n, 0) without attention.
     """
 
     words: tuple[int, ...]
     score: float
+    log_probabilities: Array
     alignment: Array
 
+    @property
+    def log_probability(self) -> float:
+        """The logarithm of the whole sentence's probability."""
+        return float(self.log_probabilities.sum())
 
-def longest(source_length: int) -> int:
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a sentence is ranked: by its log-probability, without favour for short ones or for what skips source words ::
+
+        score = log P / ((offset + length) / (offset + 1))**length_penalty
+                + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
+
+    The length counts END, j runs over the source's words without END, i over the target's words with END. The default
+    is the mean log-probability of the words; Wu et al. have offset 5, and 0.2 for both penalties.
+
+    Parameters
+    ----------
+    length_penalty : float
+        0 ranks by the bare log-probability; the larger, the better for long sentences.
+    coverage_penalty : float
+        0 leaves the second line out, as a network without attention does.
+    offset : float
+        How many words of a sentence are too few to matter.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If one of them is not a number of at least 0.
+
+    References
+    ----------
+    Wu et al. 2016, "Google's Neural Machine Translation System", equation 14.
+
+    Examples
+    --------
+    >>> Scoring()(-6.0, 3)
+    -2.0
+    >>> Scoring(length_penalty=0)(-6.0, 3)
+    -6.0
+    >>> weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])  # half of the first word was looked at
+    >>> round(Scoring(coverage_penalty=1)(-4.0, 2, weights.sum(axis=0)[:-1]), 6)
+    -2.693147
+    """
+
+    length_penalty: float = 1.0
+    coverage_penalty: float = 0.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("length_penalty", "coverage_penalty", "offset"):
+            value = _check.number(name, getattr(self, name))
+            if value < 0:
+                _check.fail(f"{name} must be at least 0. Got {value!r} instead.")
+
+    def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
+        """Return the score of a sentence of so many words, END with them, that looked at source words so much."""
+        score = log_probability / float(self.divisor(np.array(length)))
+        if self.coverage_penalty and coverage is not None:
+            score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())
+        return score
+
+    def divisor(self, length: Ids) -> Array:
+        """Return what log-probabilities of sentences of these lengths are divided by."""
+        divisor: Array = ((self.offset + np.maximum(length, 1)) / (self.offset + 1)) ** self.length_penalty
+        return divisor
+
+
+def longest(lengths: Ids) -> Ids:
     """Return after how many words a translation is broken off.
 
     Parameters
     ----------
-    source_length : int
-        Words of the source, END with them.
+    lengths : integer array
+        Words of the sources, END with them.
 
     Returns
     -------
-    int
-        Words of the target.
+    integer array
+        Words of the targets.
 
     Examples
     --------
-    >>> longest(10)
-    25
+    >>> longest(np.array([10, 1]))
+    array([25,  7])
     """
-    return 2 * source_length + 5
+    return 2 * lengths + 5
 
 
-def greedy(p: Mapping[str, Array], source: Ids) -> list[Hypothesis]:
-    """Take the most probable word at every step.
+def beam(
+    network: Network,
+    source: Ids,
+    lengths: Ids,
+    *,
+    width: int = 5,
+    n_best: int = 1,
+    scoring: Scoring = Scoring(),
+    most: Ids | None = None,
+    least: int = 0,
+) -> list[list[Hypothesis]]:
+    """Keep the `width` most probable beginnings at every step, and return the best sentences that ended.
+
+    It goes on until nothing that may still come can be among the `n_best`: a beginning's score can only rise by getting
+    longer at no cost. With width 1 it is greedy: the most probable word at every step, up to the first END.
 
     Parameters
     ----------
-    p : mapping of str to array
-        The model's parameters.
+    network : Network
+        What predicts.
     source : integer array (T, B)
-        Source sentences of one length, each with END.
+        Source sentences, each with END, then PAD.
+    lengths : integer array (B,)
+        Words of each, END with them.
+    width : int
+        How many beginnings are kept.
+    n_best : int
+        How many sentences are wanted, `width` at most.
+    scoring : Scoring
+        What they are ranked by.
+    most : integer array (B,), optional
+        After how many words each sentence is broken off; by default `longest`.
+    least : int
+        Before how many words none may end.
+
+    Returns
+    -------
+    list of list of Hypothesis
+        For each of the B sentences the best, first the very best: `n_best` unless fewer ended; if none did, the best
+        beginning. Of equals, the one that ended first, then the one with the smaller numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not what it should be, or the network predicts what is no number.
+
+    References
+    ----------
+    Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Huang, Zhao and Ma 2017, "When to
+    Finish? Optimal Beam Search for Neural Text Generation", on when to stop.
+
+    Examples
+    --------
+    >>> class Toss:  # ends with probability 1/2, else says 4; always looks at the first source word
+    ...     steps = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, words):
+    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...         logits[..., [2, 4]] = 0
+    ...         return logits, np.broadcast_to([1.0, 0.0], (*words.shape, 2))
+    >>> ((one, two),) = beam(Toss(), np.array([[4], [2]]), np.array([2]), n_best=2)
+    >>> one.words, two.words, round(float(np.exp(two.log_probability)), 6)
+    ((), (4,), 0.25)
+    """
+    _check_sentences(source, lengths)
+    width = _check.whole("width", width, least=1)
+    if _check.whole("n_best", n_best, least=1) > width:
+        _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
+    limits = _limits(lengths, most, least)
+    search = _Beam(lengths, limits, width, n_best, scoring)
+    return search.run(network.steps(source, lengths))
+
+
+def sample(
+    network: Network,
+    source: Ids,
+    lengths: Ids,
+    *,
+    rng: np.random.Generator | Sequence[np.random.Generator],
+    count: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    scoring: Scoring = Scoring(),
+    most: Ids | None = None,
+    least: int = 0,
+) -> list[list[Hypothesis]]:
+    """Draw each word by chance, with the probability that the network gives it.
+
+    Parameters
+    ----------
+    network : Network
+        What predicts.
+    source : integer array (T, B)
+        Source sentences, each with END, then PAD.
+    lengths : integer array (B,)
+        Words of each, END with them.
+    rng : numpy.random.Generator or sequence of B of them
+        Chance: one generator for each sentence, or one that gives birth to them, ``rng.spawn(B)``. What is drawn for a
+        sentence depends on its own one alone.
+    count : int
+        How many sentences are drawn for each source.
+    temperature : float
+        Logits are divided by it: near 0 the most probable word is always drawn, above 1 rare ones come more often.
+    top_k : int, optional
+        Draw among so many words only: the most probable ones, and those that tie with the last of them.
+    top_p : float, optional
+        Draw among the fewest words only that have so much probability together (and those that tie with the last).
+    scoring : Scoring
+        What their scores are.
+    most : integer array (B,), optional
+        After how many words each sentence is broken off; by default `longest`.
+    least : int
+        Before how many words none may end.
+
+    Returns
+    -------
+    list of list of Hypothesis
+        For each of the B sentences, `count` in the order in which they were drawn. Their probabilities are those of the
+        network, whatever the temperature.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not what it should be, or the network predicts what is no number.
+
+    References
+    ----------
+    Fan, Lewis and Dauphin 2018, "Hierarchical Neural Story Generation" (top k); Holtzman et al. 2020, "The Curious Case
+    of Neural Text Degeneration" (top p).
+
+    Examples
+    --------
+    >>> class Toss:  # ends with probability 1/2, else says 4; looks nowhere
+    ...     steps = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, words):
+    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...         logits[..., [2, 4]] = 0
+    ...         return logits, np.zeros((*words.shape, 0))
+    >>> source, lengths = np.array([[4], [2]]), np.array([2])
+    >>> (drawn,) = sample(Toss(), source, lengths, count=1000, rng=np.random.default_rng(1))
+    >>> 200 < sum(hypothesis.words == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
+    True
+    """
+    _check_sentences(source, lengths)
+    count = _check.whole("count", count, least=1)
+    choice = _Choice.checked(temperature, top_k, top_p)
+    rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
+    if len(rngs) != len(lengths):
+        _check.fail(
+            f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
+        )
+    draws = _Draws(lengths, _limits(lengths, most, least), count, scoring, choice, rngs)
+    return draws.run(network.steps(source, lengths, count))
+
+
+def force(
+    network: Network,
+    source: Ids,
+    lengths: Ids,
+    target: Ids,
+    *,
+    scoring: Scoring = Scoring(),
+) -> list[Hypothesis]:
+    """Let the network say given sentences: how probable it finds each word, and where it looks for it.
+
+    Parameters
+    ----------
+    network : Network
+        What predicts.
+    source : integer array (T, B)
+        Source sentences, each with END, then PAD.
+    lengths : integer array (B,)
+        Words of each, END with them.
+    target : integer array (n + 1, B)
+        What is to be said: START, words, END (unless it is only a beginning), then PAD.
+    scoring : Scoring
+        What their scores are.
 
     Returns
     -------
     list of Hypothesis
         One for each of the B sentences.
 
-    Examples
-    --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
-    >>> len(greedy(p, np.array([[4, 5], [2, 2]])))
-    2
-    """
-    return [hypotheses[0] for hypotheses in beam(p, source, width=1)]
-
-
-def beam(p: Mapping[str, Array], source: Ids, *, width: int = 5) -> list[list[Hypothesis]]:
-    """Keep the `width` most probable beginnings at every step; sentences are compared by their mean log-probability.
-
-    Parameters
-    ----------
-    p : mapping of str to array
-        The model's parameters.
-    source : integer array (T, B)
-        Source sentences of one length, each with END.
-    width : int
-        How many beginnings are kept.
-
-    Returns
-    -------
-    list of list of Hypothesis
-        For each of the B sentences its finished hypotheses, at least one, the best first.
-
-    References
-    ----------
-    Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; Wu et al. 2016, eq. 14 with
-    alpha = 1 (length normalisation).
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not what it should be, or the network predicts what is no number.
 
     Examples
     --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
-    >>> best, *others = beam(p, np.array([[4], [2]]), width=3)[0]  # this model knows nothing: all words are alike
-    >>> len(others), best.alignment.shape == (len(best.words), 2)
-    (2, True)
+    >>> class Toss:  # ends with probability 1/2, else says 4; looks nowhere
+    ...     steps = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, words):
+    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...         logits[..., [2, 4]] = 0
+    ...         return logits, np.zeros((*words.shape, 0))
+    >>> (said,) = force(Toss(), np.array([[4], [2]]), np.array([2]), np.array([[1], [4], [4], [2]]))
+    >>> said.words, np.exp(said.log_probabilities).round(6).tolist()
+    ((4, 4), [0.5, 0.5, 0.5])
     """
-    length, batch = source.shape
-    encoded, _ = encode(p, source, (0.0, 0.0), None)
-    steps = Steps(p, encoded)
-    states = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, D)
-    search = _Beam(batch, width, longest(length))
-    while search.goes_on():
-        logits, states, weights = steps(search.last, states)
-        parents = search.extend(_log_softmax(logits), weights)
-        states = np.take_along_axis(states, parents[:, :, None], axis=1)
-    return [search.hypotheses(sentence) for sentence in range(batch)]
+    _check_sentences(source, lengths)
+    if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():
+        _check.fail(
+            f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
+        )
+    counts = (target != PAD).sum(axis=0) - 1
+    steps = network.steps(source, lengths)
+    rows = np.arange(len(lengths))
+    said: list[list[tuple[float, Array]]] = [[] for _ in rows]
+    for t in range(len(target) - 1):
+        going = counts[rows] > t
+        if not going.any():
+            break
+        _keep(steps, going)
+        rows = rows[going]
+        logits, weights = steps(target[t, rows][:, None])
+        logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - _normaliser(logits)[:, 0]
+        for sentence, log, look in zip(rows.tolist(), logs.tolist(), weights[:, 0], strict=True):
+            said[sentence].append((log, look))
+    return [
+        _given(target[1 : counts[i] + 1, i], said[i], int(lengths[i]), scoring) for i in range(len(lengths))
+    ]
 
 
-def _log_softmax(logits: Array) -> Array:
-    """Turn logits (B, k, V) into log-probabilities of words that may follow."""
-    logits -= logits.max(axis=-1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    logits[..., [PAD, START]] = -np.inf
-    return logits
+def _given(target: Ids, said: Sequence[tuple[float, Array]], length: int, scoring: Scoring) -> Hypothesis:
+    words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
+    return _hypothesis(words, [log for log, _ in said], [look for _, look in said], length, scoring)
+
+
+def _check_sentences(source: Ids, lengths: Ids) -> None:
+    if source.ndim != 2 or lengths.shape != source.shape[1:]:
+        _check.fail(
+            f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead."
+        )
+    if lengths.size and not 1 <= lengths.min() <= lengths.max() <= len(source):
+        _check.fail(
+            f"lengths must be from 1 to T = {len(source)}. Got {lengths.min()} to {lengths.max()} instead."
+        )
+
+
+class _Limits(NamedTuple):
+    """How long the target of each sentence may be (B,), and how long each must be."""
+
+    most: Ids
+    least: int
+
+
+def _limits(lengths: Ids, most: Ids | None, least: int) -> _Limits:
+    most = longest(lengths) if most is None else _check.whole_array("most", most, least=1)
+    if most.shape != lengths.shape:
+        _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
+    return _Limits(most, _check.whole("least", least))
+
+
+def _keep(steps: Steps, going: Mask) -> None:
+    """Go on with some of the sentences."""
+    if not going.all():
+        steps.keep(np.flatnonzero(going))
+
+
+def _normaliser(logits: Array) -> Array:
+    """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
+    rows = logits.reshape(-1, logits.shape[-1])
+    sums = np.empty(len(rows), logits.dtype)
+    few = max(1, _NEAR // rows.shape[1])
+    for start in range(0, len(rows), few):
+        part = rows[start : start + few]
+        most = part.max(axis=1, keepdims=True)
+        if not np.isfinite(most).all():
+            _check.fail(
+                f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead."
+            )
+        shifted = part - most
+        np.exp(shifted, out=shifted)
+        sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    return sums.reshape(logits.shape[:-1])
+
+
+def _hypothesis(
+    words: tuple[int, ...],
+    logs: Sequence[float],
+    looks: Sequence[Array],
+    length: int,
+    scoring: Scoring,
+    score: float | None = None,
+) -> Hypothesis:
+    """Put together what was said; logs and looks are those of the words and of END."""
+    logs_, weights = np.array(logs, float), np.array(looks).reshape(len(looks), -1)[:, :length]
+    if score is None:
+        score = scoring(float(logs_.sum()), len(logs), _coverage(weights, length))
+    return Hypothesis(words, score, logs_, weights[: len(words)])
+
+
+def _coverage(weights: Array, length: int) -> Array | None:
+    return weights.sum(axis=0)[: length - 1] if weights.shape[-1] else None
+
+
+# ------------------------------------------------------------------------------------- what was said, step by step
+
+
+class _Said(NamedTuple):
+    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; sentences' rows."""
+
+    words: Ids
+    parents: Ids
+    logs: Array
+    looks: Array
+    rows: Ids
+
+
+class _Ending(NamedTuple):
+    """A hypothesis: what `slot` held after `step` words, and END's log-probability, None if it was broken off."""
+
+    score: float
+    step: int
+    slot: int
+    end: float | None
+
+
+class _Trail:
+    """What was said and where it came from, so that every hypothesis can be walked back to its beginning."""
+
+    def __init__(self, lengths: Ids, scoring: Scoring) -> None:
+        self.lengths, self.scoring = lengths, scoring
+        self.steps: list[_Said] = []
+
+    def hypothesis(self, sentence: int, ending: _Ending, score: float | None = None) -> Hypothesis:
+        """Return what ended; its score is computed unless it is known."""
+        words, logs, looks = self._walk(sentence, ending.step, ending.slot)
+        if ending.end is not None:
+            step = self.steps[ending.step]
+            logs.append(ending.end)
+            looks.append(step.looks[step.rows[sentence], ending.slot])
+        return _hypothesis(tuple(words), logs, looks, int(self.lengths[sentence]), self.scoring, score)
+
+    def _walk(self, sentence: int, step: int, slot: int) -> tuple[list[int], list[float], list[Array]]:
+        words, logs, looks = [], [], []
+        for said in reversed(self.steps[:step]):
+            row = said.rows[sentence]
+            words.append(int(said.words[row, slot]))
+            logs.append(float(said.logs[row, slot]))
+            slot = int(said.parents[row, slot])
+            looks.append(said.looks[row, slot])
+        return words[::-1], logs[::-1], looks[::-1]
+
+
+def _forbid(logits: Array, *, end: bool) -> None:
+    """Let PAD and START never follow, nor END where it is too early."""
+    logits[..., [PAD, START, END] if end else [PAD, START]] = -np.inf
+
+
+# ----------------------------------------------------------------------------------------------------------- beam
 
 
 class _Beam:
-    """The beginnings of B sentences, k of each; what was said and where it came from is kept step by step."""
+    """The beginnings of B' sentences that go on, at most `width` of each, the best first."""
 
-    def __init__(self, batch: int, width: int, most: int) -> None:
-        self.batch, self.width, self.most = batch, width, most
-        self.last = np.full((batch, width), START)
-        self.scores = np.full((batch, width), -np.inf, np.float32)  # summed log-probabilities, the best first
-        self.scores[:, 0] = 0  # all beginnings are the same one at first
-        self.words: list[Ids] = []  # (B, k) each: word and parent of the beginnings kept at each step
-        self.parents: list[Ids] = []
-        self.looks: list[Array] = []  # (B, k, T) each: where the beginnings before the step looked
-        # (score, step of END, parent) each
-        self.done: list[list[tuple[float, int, int]]] = [[] for _ in range(batch)]
+    def __init__(self, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring) -> None:
+        self.trail, self.limits, self.scoring = _Trail(lengths, scoring), limits, scoring
+        self.width, self.n_best = width, n_best
+        self.sentences = np.arange(len(lengths))  # (B',): which ones go on
+        self.rows = np.arange(len(lengths))  # (B,): where they are among those
+        self.sums = np.zeros(
+            (len(lengths), 1)
+        )  # (B', k'): log-probabilities; -inf in a place that is not used
+        self.coverage: Any = 0.0  # (B', k', T): how much was looked at each source word
+        self.done: list[list[_Ending]] = [[] for _ in lengths]  # the best that ended
+        self.broken: dict[int, _Ending] = {}
+        self.bars = np.full(
+            len(lengths), -np.inf
+        )  # (B,): what a further sentence must score to be among the best
 
-    def goes_on(self) -> bool:
-        """Say whether a sentence can still get better."""
-        if len(self.words) >= self.most:
-            return False
-        return any(not self._settled(sentence) for sentence in range(self.batch))
+    def run(self, steps: Steps) -> list[list[Hypothesis]]:
+        """Search to the end."""
+        words = np.full((len(self.sentences), 1), START)
+        while words.size:
+            logits, weights = steps(words)
+            words, parents, going = self.step(logits, weights)
+            if going.any():
+                _keep(steps, going)
+                steps.select(parents)
+        return [self.found(sentence) for sentence in range(len(self.done))]
 
-    def _settled(self, sentence: int) -> bool:
+    def found(self, sentence: int) -> list[Hypothesis]:
+        """Return what ended, the best first; or the best beginning, if nothing did."""
         done = self.done[sentence]
-        # A beginning's mean can only rise by getting longer at no cost.
-        return len(done) >= self.width and max(done)[0] >= self.scores[sentence, 0] / self.most
+        found = [self.trail.hypothesis(sentence, ending, ending.score) for ending in done]
+        return found or [self.trail.hypothesis(sentence, self.broken[sentence])]
 
-    def extend(self, follows: Array, weights: Array) -> Ids:
-        """Take log-probabilities (B, k, V) of what follows; return the parents (B, k) of the beginnings kept."""
-        words = follows.shape[-1]
-        total = (self.scores[:, :, None] + follows).reshape(self.batch, -1)
-        scores, places = _largest(total, min(2 * self.width, total.shape[1]))  # half of them may be ENDs
-        parents, following = places // words, places % words
-        self._finish(scores, parents, following == END)
-        order = np.argsort(following == END, axis=1, kind="stable")[:, : self.width]
-        self.scores = np.take_along_axis(scores, order, axis=1)
-        self.scores[np.take_along_axis(following, order, axis=1) == END] = -np.inf
-        self.last = np.take_along_axis(following, order, axis=1)
-        kept: Ids = np.take_along_axis(parents, order, axis=1)
-        self.words.append(self.last)
-        self.parents.append(kept)
-        self.looks.append(weights)
-        return kept
+    def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
+        """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
+        step = len(self.trail.steps)
+        offsets = self.sums - _normaliser(logits)
+        _forbid(logits, end=step < self.limits.least)
+        totals, parents, words = _largest(logits, offsets, 2 * self.width)  # half of them may be ENDs
+        np.minimum(totals, 0, out=totals)
+        logs = totals - np.take_along_axis(self.sums, parents, axis=1)
+        if self.scoring.coverage_penalty:
+            self.coverage = self.coverage + weights
+        ends = (words == END) & np.isfinite(totals)
+        self._finish(step, totals, logs, parents, ends[:, : self.width])
+        live = self._live(totals, ends)
+        going = live.any(axis=1) & (step + 1 < self.limits.most[self.sentences])
+        order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
+        words, parents, logs, totals = (
+            np.take_along_axis(x, order, axis=1)
+            for x in (words, parents, logs, np.where(live, totals, -np.inf))
+        )
+        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
+        self._break_off(~going, step + live.any(axis=1).astype(np.int64))
+        self._narrow(going, totals, parents)
+        return words[going], parents[going], going
 
-    def _finish(self, scores: Array, parents: Ids, ends: NDArray[np.bool_]) -> None:
-        """Keep the sentences that end among the k best."""
-        step = len(self.words)
-        for sentence, rank in np.argwhere(
-            ends[:, : self.width] & np.isfinite(scores[:, : self.width])
-        ).tolist():
-            score = float(scores[sentence, rank]) / (step + 1)
-            self.done[sentence].append((score, step, int(parents[sentence, rank])))
+    def _finish(self, step: int, totals: Array, logs: Array, parents: Ids, ends: Mask) -> None:
+        """Keep the sentences that end among the k best, if they are among the `n_best` so far."""
+        for row, rank in np.argwhere(ends).tolist():
+            sentence, slot = int(self.sentences[row]), int(parents[row, rank])
+            score = self.scoring(float(totals[row, rank]), step + 1, self._coverage(row, slot))
+            done = self.done[sentence]
+            done.append(_Ending(score, step, slot, float(logs[row, rank])))
+            done.sort(key=lambda ending: -ending.score)  # of equals, the first that ended stays first
+            del done[self.n_best :]
+            if len(done) == self.n_best:
+                self.bars[sentence] = done[-1].score
 
-    def hypotheses(self, sentence: int) -> list[Hypothesis]:
-        """Return what is finished, the best first; or the best beginning, broken off, if nothing is."""
-        done = sorted(self.done[sentence], reverse=True)[: self.width]
-        if not done:
-            done = [(float(self.scores[sentence, 0]) / len(self.words), len(self.words), 0)]
-        return [self._trace(sentence, *ending) for ending in done]
+    def _coverage(self, row: int, slot: int) -> Array | None:
+        if not self.scoring.coverage_penalty or not self.coverage.shape[-1]:
+            return None
+        length = int(self.trail.lengths[self.sentences[row]])
+        covered: Array = self.coverage[row, slot, : length - 1]
+        return covered
 
-    def _trace(self, sentence: int, score: float, step: int, slot: int) -> Hypothesis:
-        """Walk back from the beginning in `slot` after `step` words."""
-        words, rows = [], []
-        for t in reversed(range(step)):
-            words.append(int(self.words[t][sentence, slot]))
-            slot = int(self.parents[t][sentence, slot])
-            rows.append(self.looks[t][sentence, slot])
-        size = self.looks[0].shape[-1]
-        return Hypothesis(tuple(words[::-1]), score, np.array(rows[::-1]).reshape(len(rows), size))
+    def _live(self, totals: Array, ends: Mask) -> Mask:
+        """Say which beginnings are kept: the most probable ones, if they can still become one of the best."""
+        # What is left out can't push better ones away: all that is less probable is left out, too.
+        limits = self.scoring.divisor(self.limits.most[self.sentences])
+        live = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
+        if self.width == 1:
+            live[ends[:, 0]] = False
+        live &= np.cumsum(live, axis=1) <= self.width
+        return live
+
+    def _break_off(self, over: Mask, steps: Ids) -> None:
+        for row in np.flatnonzero(over).tolist():
+            sentence = int(self.sentences[row])
+            if not self.done[sentence]:
+                self.broken[sentence] = _Ending(0.0, int(steps[row]), 0, None)
+
+    def _narrow(self, going: Mask, sums: Array, parents: Ids) -> None:
+        """Go on with some of the sentences."""
+        self.sums = sums[going]
+        if self.scoring.coverage_penalty:
+            self.coverage = np.take_along_axis(self.coverage[going], parents[going, :, None], axis=1)
+        if not going.all():
+            self.sentences, self.rows = self.sentences[going], self.rows.copy()
+            self.rows[self.sentences] = np.arange(len(self.sentences))
 
 
-def _largest(x: Array, count: int) -> tuple[Array, Ids]:
-    """Return the largest numbers of each row (B, count), falling, and their places."""
-    places = np.argpartition(x, x.shape[1] - count, axis=1)[:, -count:]
-    numbers = np.take_along_axis(x, places, axis=1)
-    order = np.argsort(-numbers, axis=1, kind="stable")
-    return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(places, order, axis=1)
+def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
+    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; their slots and words.
+
+    Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
+    """
+    batch, width, words = logits.shape
+    bars = _bars(logits, offsets, count).astype(logits.dtype)
+    flat = np.flatnonzero(logits >= bars[:, :, None])  # few
+    totals = logits.ravel()[flat] + offsets.ravel()[flat // words]
+    sentences = flat // (width * words)
+    order = np.lexsort((-totals, sentences))  # stable
+    rank = np.arange(len(flat)) - np.searchsorted(sentences, np.arange(batch))[sentences]
+    order, at = order[rank < count], (sentences[rank < count], rank[rank < count])
+    largest, places = np.full((batch, count), -np.inf), np.zeros((batch, count), np.int64)
+    largest[at], places[at] = totals[order], flat[order] % (width * words)
+    return largest, places // words, places % words
+
+
+def _bars(logits: Array, offsets: Array, count: int) -> Array:
+    """Return what a logit must reach (B, k) to be one of the `count` largest of its sentence; a few more do."""
+    batch, width, words = logits.shape
+    groups = min(_GROUPS, words)
+    # Frequent words have neighbouring numbers: a group is one word out of every 256.
+    whole = words // groups * groups
+    most = logits[:, :, :whole].reshape(batch, width, -1, groups).max(axis=2) + offsets[:, :, None]
+    most = most.reshape(batch, -1)
+    if most.shape[1] < count:
+        return np.where(np.isfinite(offsets), np.finfo(logits.dtype).min, np.inf)
+    bar = np.partition(most, -count, axis=1)[:, [-count]]
+    rounding = 4 * float(np.finfo(logits.dtype).eps)  # shall not lose any
+    with np.errstate(invalid="ignore"):  # -inf - -inf in a place that is not used
+        bars = bar - offsets - rounding * (np.abs(bar) + np.abs(offsets))
+    return np.where(np.isfinite(offsets), np.maximum(bars, np.finfo(logits.dtype).min), np.inf)
+
+
+# --------------------------------------------------------------------------------------------------------- sample
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """How a word is drawn."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+
+    @classmethod
+    def checked(cls, temperature: float, top_k: int | None, top_p: float | None) -> _Choice:
+        temperature = _check.number("temperature", temperature, positive=True)
+        if top_k is not None:
+            top_k = _check.whole("top_k", top_k, least=1)
+        if top_p is not None and _check.number("top_p", top_p, positive=True) > 1:
+            _check.fail(f"top_p must be at most 1. Got {top_p!r} instead.")
+        return cls(temperature, top_k, top_p)
+
+    def __call__(self, logits: Array, chance: Array) -> Ids:
+        """Draw a word for each row of logits (B, k, V) with a number (B, k) from 0 to 1."""
+        p = np.subtract(logits, logits.max(axis=-1, keepdims=True), dtype=float)
+        p /= self.temperature
+        np.exp(p, out=p)
+        if self.top_k is not None and self.top_k < p.shape[-1]:
+            p[p < np.partition(p, -self.top_k, axis=-1)[..., [-self.top_k]]] = 0
+        if self.top_p is not None:
+            p[p < self._least_of_top(p)] = 0
+        sums = np.cumsum(p, axis=-1, out=p)
+        aims = np.minimum(chance[..., None] * sums[..., -1:], np.nextafter(sums[..., -1:], 0))
+        drawn: Ids = (sums <= aims).sum(axis=-1)
+        return drawn
+
+    def _least_of_top(self, p: Array) -> Array:
+        """Return the smallest (B, k, 1) of the probabilities that make up `top_p` together."""
+        falling = -np.sort(-p, axis=-1)
+        sums = np.cumsum(falling, axis=-1)
+        last = (sums[..., :-1] < self.top_p * sums[..., -1:]).sum(axis=-1, keepdims=True)
+        return np.take_along_axis(falling, last, axis=-1)
+
+
+class _Draws:
+    """What is being drawn for B' sentences, until each of the `count` samples has ended."""
+
+    def __init__(
+        self,
+        lengths: Ids,
+        limits: _Limits,
+        count: int,
+        scoring: Scoring,
+        choice: _Choice,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
+        self.trail, self.limits = _Trail(lengths, scoring), limits
+        self.choice, self.rngs = choice, rngs
+        self.sentences = np.arange(len(lengths))  # (B',): which ones go on
+        self.rows = np.arange(len(lengths))  # (B,): where they are among those
+        self.which = np.tile(
+            np.arange(count), (len(lengths), 1)
+        )  # (B', k'): which sample is there; -1 none any more
+        self.done: list[dict[int, _Ending]] = [{} for _ in lengths]
+
+    def run(self, steps: Steps) -> list[list[Hypothesis]]:
+        """Draw to the end."""
+        words = np.full(self.which.shape, START)
+        while words.size:
+            logits, weights = steps(words)
+            words, parents, going = self.step(logits, weights)
+            if going.any():
+                _keep(steps, going)
+                steps.select(parents)
+        return [
+            [self.trail.hypothesis(sentence, done[sample]) for sample in sorted(done)]
+            for sentence, done in enumerate(self.done)
+        ]
+
+    def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
+        """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
+        step = len(self.trail.steps)
+        normaliser = _normaliser(logits)
+        _forbid(logits, end=step < self.limits.least)
+        words = self.choice(logits, self._chance())
+        logs = np.take_along_axis(logits, words[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
+        ended = (words == END) & (self.which >= 0)
+        for row, slot in np.argwhere(ended).tolist():
+            self._done(row, slot, _Ending(0.0, step, slot, float(logs[row, slot])))
+        live = (self.which >= 0) & ~ended
+        parents = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
+        self.which = np.where(live, self.which, -1)
+        self.which, words, logs = (np.take_along_axis(x, parents, axis=1) for x in (self.which, words, logs))
+        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
+        over = step + 1 >= self.limits.most[self.sentences]
+        for row, slot in np.argwhere(over[:, None] & (self.which >= 0)).tolist():
+            self._done(row, slot, _Ending(0.0, step + 1, slot, None))
+        going = live.any(axis=1) & ~over
+        self._narrow(going)
+        return words[going], parents[going], going
+
+    def _chance(self) -> Array:
+        """Return a number (B', k') for each sample, from its sentence's own generator."""
+        chance = np.zeros(self.which.shape)
+        for row, sentence in enumerate(self.sentences.tolist()):
+            count = int((self.which[row] >= 0).sum())
+            chance[row, :count] = self.rngs[sentence].random(count)
+        return chance
+
+    def _done(self, row: int, slot: int, ending: _Ending) -> None:
+        self.done[int(self.sentences[row])][int(self.which[row, slot])] = ending
+
+    def _narrow(self, going: Mask) -> None:
+        """Go on with some of the sentences."""
+        self.which = self.which[going]
+        if not going.all():
+            self.sentences, self.rows = self.sentences[going], self.rows.copy()
+            self.rows[self.sentences] = np.arange(len(self.sentences))

@@ -103,14 +103,24 @@ class Vocabulary:
             raise ValueError(f"a vocabulary must begin with {', '.join(SPECIAL)}")
         if len(self._numbers) != len(self.tokens):
             twice = next(token for token, count in Counter(self.tokens).items() if count > 1)
-            raise ValueError(f"the tokens of a vocabulary must differ: {twice!r} comes twice")
+            raise ValueError(f"the tokens of a vocabulary must differ: {twice!r:.60} comes twice")
+        for special in SPECIAL:  # a text that says "</s>" must not end a sentence
+            self._numbers[special] = UNKNOWN
 
     @classmethod
-    def learn(cls, sentences: Iterable[Sequence[str]], *, least: int = 1, lower: bool = False) -> Vocabulary:
-        """Number the tokens that come at least `least` times, the most frequent ones first."""
+    def learn(
+        cls,
+        sentences: Iterable[Iterable[str]],
+        *,
+        least: int = 1,
+        lower: bool = False,
+        size: int | None = None,
+    ) -> Vocabulary:
+        """Number the tokens that come at least `least` times, the most frequent ones first, `size` in all at most."""
         counts = Counter(token.lower() if lower else token for sentence in sentences for token in sentence)
         frequent = sorted((-count, token) for token, count in counts.items() if count >= least)
-        return cls([*SPECIAL, *(token for _, token in frequent if token not in SPECIAL)], lower=lower)
+        tokens = [*SPECIAL, *(token for _, token in frequent if token not in SPECIAL)]
+        return cls(tokens if size is None else tokens[: max(size, len(SPECIAL))], lower=lower)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the numbers of tokens, UNKNOWN for those that are not known."""
