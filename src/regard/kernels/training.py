@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,12 @@ def cross_entropy(
     gradient of the bias, if there is one.
     """
     loaded = _library()
-    if loaded is None or not (_plain(logits) and _plain(bias)) or not logits.size:
+    if (
+        loaded is None
+        or not loaded.regard_trains()
+        or not (_plain(logits) and _plain(bias))
+        or not logits.size
+    ):
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     rows, words = logits.shape
@@ -84,22 +89,24 @@ def cross_entropy(
     return found, dbias
 
 
-def adam(
-    parameters: Array,
-    mean: Array,
-    square: Array,
-    gradient: Array,
-    *,
-    keep: tuple[float, float],
-    add: tuple[float, float],
-    epsilon: float,
-    rate: float,
-) -> bool:
+class Walk(NamedTuple):
+    """The numbers of a step of Adam, the same for all parameters: see `nn.Adam`."""
+
+    keep_mean: float
+    add_mean: float
+    keep_square: float
+    add_square: float
+    epsilon: float
+    rate: float
+
+
+def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: Walk) -> bool:
     """Take a step, and return True; False if the library doesn't do it."""
     loaded = _library()
     arrays = parameters, mean, square, gradient
-    if loaded is None or not all(map(_plain, arrays)) or not parameters.flags.writeable:
+    if loaded is None or not loaded.regard_trains() or not all(map(_plain, arrays)):
         return False
-    c = CAdam(parameters.size, *map(_at, arrays), keep[0], add[0], keep[1], add[1], epsilon, rate)
-    loaded.regard_adam(ctypes.byref(c))
+    if len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
+        return False
+    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(_at, arrays), *walk)))
     return True

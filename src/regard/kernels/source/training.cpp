@@ -1,12 +1,10 @@
 // What else takes time where small networks are trained: the softmax over a vocabulary, and Adam; float32.
-#include "scores.h"
+#include "some.h"
 
-#if !defined(__AVX512BF16__)
+#if defined(TRAINS) && !defined(__AVX512BF16__)
 
 namespace regard {
 namespace ISA {
-
-using Lane = V<float>;
 
 INLINE Lane root(Lane x) {
 #if defined(__AVX512F__)
@@ -23,78 +21,58 @@ INLINE Lane root(Lane x) {
 #endif
 }
 
-// Call f(first number, how many) for each vector; the last may be shorter.
-template <class F>
-INLINE void in_vectors(int64_t count, F&& f) {
-    int64_t i = 0;
-    for (; i + L<float> <= count; i += L<float>) f(i, std::integral_constant<int64_t, L<float>>{});
-    if (i < count) f(i, count - i);
-}
-template <class N>
-INLINE Lane take(const float* at, N count) {
-    if constexpr (std::is_same_v<N, int64_t>) {
-        float some[L<float>] = {};
-        memcpy(some, at, count * sizeof(float));
-        return load(some);
-    }
-    return load(at);
-}
-template <class N>
-INLINE void give(float* at, Lane x, N count) {
-    if constexpr (std::is_same_v<N, int64_t>) {
-        float some[L<float>];
-        store(some, x);
-        memcpy(at, some, count * sizeof(float));
-    } else {
-        store(at, x);
-    }
+// -inf where a row has ended, 0 before.
+INLINE Lane absent(int64_t left) {
+    Lane x{};
+    if (left < UNITS)
+        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
+    return x;
 }
 
 // Rows of logits become gradients of the mean loss.
 void cross_entropy(const Softmax& p) {
+    const int64_t words = p.words;
     for (int64_t r = 0; r < p.rows; r++) {
-        float *x = p.logits + r * p.words, *found = p.found + r * 3;
-        const float* bias = p.bias;
+        float *x = p.logits + r * words, *found = p.found + r * 3;
         Lane tops = all(-INF<float>);
-        float top = -INF<float>;
-        in_vectors(p.words, [&](int64_t i, auto count) INLINE_LAMBDA {
-            Lane here = take(x + i, count);
-            if (bias) give(x + i, here += take(bias + i, count), count);
-            if (count == L<float>) tops = here > tops ? here : tops;
-            else for (int u = 0; u < count; u++) top = here[u] > top ? here[u] : top;
-        });
-        for (int u = 0; u < L<float>; u++) top = tops[u] > top ? tops[u] : top;
-        Lane totals{}, sums{};
+        for (int64_t i = 0; i < words; i += UNITS) {
+            Lane here = load_first(x + i, words - i);
+            if (p.bias) store_first(x + i, here += load_first(p.bias + i, words - i), words - i);
+            tops = larger(here + absent(words - i), tops);
+        }
+        float top = tops[0];
+        for (int u = 1; u < UNITS; u++) top = tops[u] > top ? tops[u] : top;
         found[1] = x[p.targets[r]] - top;
-        in_vectors(p.words, [&](int64_t i, auto count) INLINE_LAMBDA {
-            Lane here = take(x + i, count) - top, grown = exp2<float>(here * float(LOG2E));
-            give(x + i, grown, count);
-            if (count < L<float>) for (int u = int(count); u < L<float>; u++) here[u] = grown[u] = 0;
-            totals += grown, sums += here;
-        });
+        Lane totals{}, sums{};
+        for (int64_t i = 0; i < words; i += UNITS) {
+            const Lane here = load_first(x + i, words - i) - top;
+            const Lane grown = exp2<float>((here + absent(words - i)) * float(LOG2E));
+            store_first(x + i, grown, words - i);
+            totals += grown;
+            sums += words - i >= UNITS ? here : load_rest(&here[0], words - i);
+        }
         found[0] = sum<float>(totals), found[2] = sum<float>(sums);
-        const float factor = p.share / found[0], spread = p.spread;
-        in_vectors(p.words, [&](int64_t i, auto count) INLINE_LAMBDA {
-            give(x + i, take(x + i, count) * factor - spread, count);
-        });
+        const float factor = p.share / found[0];
+        for (int64_t i = 0; i < words; i += UNITS)
+            store_first(x + i, load_first(x + i, words - i) * factor - p.spread, words - i);
         x[p.targets[r]] -= p.taken;
-        if (p.dbias)
-            in_vectors(p.words, [&](int64_t i, auto count) INLINE_LAMBDA {
-                give(p.dbias + i, take(p.dbias + i, count) + take(x + i, count), count);
-            });
+        if (!p.dbias) continue;
+        for (int64_t i = 0; i < words; i += UNITS)
+            store_first(p.dbias + i, load_first(p.dbias + i, words - i) + load_first(x + i, words - i), words - i);
     }
 }
 
 // The same operations in the same order as in NumPy: the same numbers, to the bit.
 void adam(const Adam& p) {
-    in_vectors(p.count, [&](int64_t i, auto count) INLINE_LAMBDA {
-        const Lane g = take(p.gradient + i, count);
-        const Lane mean = take(p.mean + i, count) * p.keep_mean + p.add_mean * g;
-        const Lane square = take(p.square + i, count) * p.keep_square + g * g * p.add_square;
+    for (int64_t i = 0; i < p.count; i += UNITS) {
+        const int64_t some = p.count - i;
+        const Lane g = load_first(p.gradient + i, some);
+        const Lane mean = load_first(p.mean + i, some) * p.keep_mean + p.add_mean * g;
+        const Lane square = load_first(p.square + i, some) * p.keep_square + g * g * p.add_square;
         const Lane step = mean / (root(square) + p.epsilon) * p.rate;
-        give(p.mean + i, mean, count), give(p.square + i, square, count);
-        give(p.parameters + i, take(p.parameters + i, count) - step, count);
-    });
+        store_first(p.mean + i, mean, some), store_first(p.square + i, square, some);
+        store_first(p.parameters + i, load_first(p.parameters + i, some) - step, some);
+    }
 }
 
 }  // namespace ISA
