@@ -569,7 +569,7 @@ class _Beam:
             for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step + live.any(axis=1).astype(np.int64))
+        self._break_off(~going, step, live.any(axis=1))
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -602,11 +602,11 @@ class _Beam:
         live &= np.cumsum(live, axis=1) <= self.width
         return live
 
-    def _break_off(self, over: Mask, steps: Ids) -> None:
+    def _break_off(self, over: Mask, step: int, grown: Mask) -> None:
         for row in np.flatnonzero(over).tolist():
             sentence = int(self.sentences[row])
             if not self.done[sentence]:
-                self.broken[sentence] = _Ending(0.0, int(steps[row]), 0, None)
+                self.broken[sentence] = _Ending(0.0, step + bool(grown[row]), 0, None)
 
     def _narrow(self, going: Mask, sums: Array, parents: Ids) -> None:
         """Go on with some of the sentences."""
@@ -619,7 +619,7 @@ class _Beam:
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
-    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; their slots and words.
+    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence, falling (B, count); slots and words.
 
     Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
     """
