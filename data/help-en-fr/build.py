@@ -193,11 +193,11 @@ def letters(text: str) -> int:
     return sum(map(str.isalpha, text))
 
 
-def is_good(pair: Pair) -> bool:
+def is_good(pair: Pair, longest: int = MAX_TOKENS) -> bool:
     """Two short texts in two languages, neither much longer than the other, mostly letters."""
     sizes = [len(tokens(text)) for text in pair]
     return (
-        all(1 <= size <= MAX_TOKENS for size in sizes)
+        all(1 <= size <= longest for size in sizes)
         and max(sizes) <= 2 * min(sizes) + 3
         and pair.source.casefold() != pair.target.casefold()
         and all("\t" not in text and letters(text) >= 3 and 2 * letters(text) >= len(text) for text in pair)
@@ -227,13 +227,14 @@ def one_target_each(pairs: Iterable[Pair]) -> list[Pair]:
     return [Pair(source, counts.most_common(1)[0][0]) for source, counts in targets.items()]
 
 
-def collect(source_root: Path, target_root: Path) -> dict[str, list[Pair]]:
-    """The pairs of every split, before the splits are compared."""
+def collect(source_root: Path, target_root: Path, longest: int = MAX_TOKENS) -> dict[str, list[Pair]]:
+    """The pairs of every split, before the splits are compared; a pair has at most `longest` tokens on a side."""
     splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
     for source_page in sorted(source_root.rglob("*.html")):
         name = source_page.relative_to(source_root).as_posix()
         if (target_page := target_root / name).exists():
-            splits[split_of(name)] += filter(is_good, page_pairs(source_page, target_page))
+            pairs = page_pairs(source_page, target_page)
+            splits[split_of(name)] += (pair for pair in pairs if is_good(pair, longest))
     return {name: one_target_each(pairs) for name, pairs in splits.items()}
 
 

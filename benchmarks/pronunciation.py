@@ -1,0 +1,76 @@
+"""Print how well letters are turned into phonemes: CMUdict without stress, beside a peer and the literature.
+
+    python benchmarks/pronunciation.py [--minutes 10] [--family recurrent]
+    python benchmarks/pronunciation.py --minutes 0          the peer alone
+
+12,000 words are kept for the test (`data.cmudict` says how they are drawn). WER is the share of words whose
+pronunciation is none of those listed. PER is the sum of edit distances over the sum of lengths, each word compared
+with the listed pronunciation that is nearest to what was said (of several as near, the longest).
+
+The peer, g2p-en 2.1.0, is an encoder-decoder without attention that has been trained on most of these words. The
+split of the literature is not to be had, so its figures are for a comparable setting, not the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import g2p_en
+from regard.seq2seq.measure import error_rate, exact
+from trial import BEAM, arguments, header, percent, train
+
+from data import Words, cmudict, run
+from data import g2p_en as g2p_en_arrays
+
+LONGEST = 30  # letters or phonemes; no word has more
+PUBLISHED = (
+    ("Bisani and Ney 2008, joint sequences", 5.88, 24.53),
+    ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
+    ("Yao and Zweig 2015, aligned bi-LSTM", 5.45, 23.55),
+    ("Toshniwal and Livescu 2016, attention", 5.04, 21.69),
+    ("  the same, five models together", 4.69, 20.24),
+    ("Yolchuyeva et al. 2019, transformer", 5.23, 22.1),
+)
+
+
+def rates(found: Sequence[Sequence[str]], words: Words) -> tuple[float, float]:
+    """Return the error rates of phonemes and of words."""
+    lines = [" ".join(phonemes) for phonemes in found]
+    right = [[" ".join(phonemes) for phonemes in listed] for listed in words.values()]
+    return error_rate(lines, right), 1 - exact(lines, right)
+
+
+def pairs(words: Words) -> list[tuple[str, list[str]]]:
+    """Return a pair for each listed pronunciation."""
+    return [(word, list(phonemes)) for word, listed in words.items() for phonemes in listed]
+
+
+def line(name: str, per: str, wer: str, note: str = "") -> None:
+    """Print one line of the table."""
+    print(f"{name:<42}{per:>7}{wer:>8}   {note}".rstrip(), flush=True)
+
+
+def main() -> None:
+    """Measure the peer, train ours, and print both under the literature."""
+    parser = arguments(__doc__, minutes=10)
+    parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
+    parser.add_argument("--beam", type=int, default=BEAM, metavar="N")
+    args = parser.parse_args()
+    parts = cmudict()
+    header(f"{len(parts.train):,} words to learn from, {len(parts.test):,} to test on, seed {args.seed}")
+    line("published, on a split of their own", "PER", "WER")
+    for name, per, wer in PUBLISHED:
+        line(name, str(per), str(wer))
+    line("\nmeasured", "PER", "WER")
+    peer = rates(g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test)), parts.test)
+    line("g2p-en 2.1.0, without attention", *map(percent, peer), "has seen most of the words")
+    if not args.minutes:
+        return
+    options = {"source": "characters", "target": "tokens", "family": args.family, "max_tokens": LONGEST}
+    model, seconds = train(pairs(parts.train), pairs(parts.valid), args.minutes, args.seed, options)
+    found = [said.tokens for said in model.translate(list(parts.test), beam=args.beam)]
+    line(f"regard, {args.family}", *map(percent, rates(found, parts.test)), f"{seconds / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    run(main)

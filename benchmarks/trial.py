@@ -1,0 +1,76 @@
+"""What the benchmarks that train share: a model within a budget, its figures, and where they were taken."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from regard.seq2seq.measure import bleu
+
+from data import Pair
+from regard.seq2seq import Seq2Seq
+
+__all__ = ["BEAM", "Trained", "arguments", "header", "measured", "percent", "train", "translated"]
+
+BEAM = 5
+
+
+class Trained(NamedTuple):
+    """A model, and how long it was trained."""
+
+    model: Seq2Seq
+    seconds: float
+
+
+def arguments(description: str | None, *, minutes: float | Sequence[float]) -> argparse.ArgumentParser:
+    """Return a parser with what every trial can be told."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    several = isinstance(minutes, Sequence)
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        default=minutes,
+        nargs="+" if several else None,
+        help="how long each model may be trained",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chance in training")
+    return parser
+
+
+def header(*lines: str) -> None:
+    """Say on what the figures were taken."""
+    processors = f"{os.cpu_count()} processors"
+    print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.machine()}, {processors}")
+    print(*lines, sep="\n", end="\n\n", flush=True)
+
+
+def train(
+    pairs: Sequence[Any], valid: Sequence[Any], minutes: float, seed: int, options: Mapping[str, Any]
+) -> Trained:
+    """Train a model; the options are those of `Seq2Seq`."""
+    start = time.perf_counter()
+    model = Seq2Seq(minutes=minutes, seed=seed, **options).fit(pairs, valid)
+    return Trained(model, time.perf_counter() - start)
+
+
+def translated(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> list[str]:
+    """Translate the sources of pairs."""
+    return [found.text for found in model.translate([source for source, _ in pairs], beam=beam)]
+
+
+def measured(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> float:
+    """Return BLEU on pairs, in percent."""
+    return bleu(translated(model, pairs, beam=beam), [target for _, target in pairs]).score
+
+
+def percent(share: float) -> str:
+    """Write a share as percent, without the sign."""
+    return f"{100 * share:.2f}"
