@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.network import Network, Steps
 from regard.seq2seq.text import END, PAD, START
 
 __all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
@@ -24,26 +25,6 @@ Mask = NDArray[np.bool_]
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
 _NEAR = 1 << 16  # numbers that stay in a near cache
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
-
-
-class Steps(Protocol):
-    """One word after the other for k hypotheses of each of B sentences."""
-
-    def __call__(self, words: Ids, /) -> tuple[Array, Array]:
-        """Take the words before (B, k); return new logits (B, k, V) and weights (B, k, T)."""
-
-    def select(self, parents: Ids, /) -> None:
-        """Go on as hypotheses (B, k) of each sentence."""
-
-    def keep(self, sentences: Ids, /) -> None:
-        """Go on with these sentences (B,) only."""
-
-
-class Network(Protocol):
-    """Whatever predicts a target word from a source sentence and the words before."""
-
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
-        """Begin with the sentences of source (T, B), k = width hypotheses of each."""
 
 
 @dataclass(frozen=True)
@@ -562,14 +543,15 @@ class _Beam:
         ends = (words == END) & np.isfinite(totals)
         self._finish(step, totals, logs, parents, ends[:, : self.width])
         live = self._live(totals, ends)
-        going = live.any(axis=1) & (step + 1 < self.limits.most[self.sentences])
+        grown: Mask = np.asarray(live.any(axis=1))
+        going = grown & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs, totals = (
             np.take_along_axis(x, order, axis=1)
             for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step, live.any(axis=1))
+        self._break_off(~going, step, grown)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
