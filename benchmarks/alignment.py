@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from regard.seq2seq.measure import LinkScore, alignment_error_rate
 from trial import arguments, header, train
 
 from data import Split, Verse, bible, run
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.measure import LinkScore, alignment_error_rate
 
 Ids = NDArray[np.int64]
 Links = set[tuple[int, int]]

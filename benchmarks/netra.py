@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from regard.seq2seq.measure import edit_distance
 from scipy.special import softmax
 
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
 from regard.seq2seq import text
+from regard.seq2seq.measure import edit_distance
 from regard.seq2seq.search import Scoring, beam
 
 Array = NDArray[Any]
