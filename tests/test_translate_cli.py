@@ -16,7 +16,7 @@ import pytest
 
 from regard import cli
 from regard.cli import main
-from regard.seq2seq import commands
+from regard.seq2seq import Seq2Seq, commands
 from regard.seq2seq.commands import align, stream, translate
 from regard.seq2seq.commands.stream import read_blocks, windows
 from regard.seq2seq.model import Translation
@@ -56,6 +56,14 @@ class Model:
     def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
         self.calls.append((list(sources), {}))
         return [translation(*pair) for pair in zip(sources, targets, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned little, in a file."""
+    path = tmp_path_factory.mktemp("trained") / "m.safetensors"
+    Seq2Seq(epochs=2).fit(["a b", "b"], ["b a", "b"]).save(path)
+    return path
 
 
 @pytest.fixture
@@ -250,6 +258,126 @@ def test_options_of_translate_are_checked(
     assert refused(["translate", "m", *options], capsys) == ("", text)
 
 
+# ------------------------------------------------------------------------------------- translate with a real model
+
+
+@pytest.mark.slow
+def test_one_line_in_one_line_out(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["b", "", "a b", "  ", "a b"]
+    expected = [t.text for t in Seq2Seq.load(trained).translate(lines)]
+    assert expected[1] == expected[3] == ""
+    typed(monkeypatch, "\n".join(lines).encode())
+    assert said_by(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
+    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
+    assert said_by(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
+
+
+@pytest.mark.slow
+def test_n_best_lists_and_samples(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a b\n\nb\n")
+    rows = [
+        line.split("\t") for line in said_by(["translate", str(trained), "--n-best=3"], capsys).splitlines()
+    ]
+    found = Seq2Seq.load(trained).candidates(["a b", "", "b"], beam=5, n_best=3)
+    wanted = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(found, 1) for t in each]
+    assert list(map(tuple, rows)) == wanted
+    sampled = []
+    for data in (b"a b\nb\n", b"a b\nb\n", b"a b\na b\n"):
+        typed(monkeypatch, data)
+        options = ["--sample=4", "--temperature=2", "--alignment=pharaoh"]
+        sampled.append(said_by(["translate", str(trained), *options], capsys).splitlines())
+    assert sampled[0] == sampled[1]
+    assert sampled[0][:4] == sampled[2][:4]
+    assert len(sampled[0]) == 8
+    assert all(line.count("\t") == 3 for line in sampled[0])
+
+
+@pytest.mark.slow
+def test_a_folder_stands_for_the_model_in_it(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} is no model file: it is a folder"
+    (tmp_path / "model.safetensors").write_bytes(trained.read_bytes())
+    typed(monkeypatch, b"b")
+    assert (
+        said_by(["translate", str(tmp_path)], capsys) == Seq2Seq.load(trained).translate(["b"])[0].text + "\n"
+    )
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
+def test_a_terminal_is_shown_what_it_would_obey(
+    terminal: bool,
+    said: str,
+    model: Model,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = Translation("\x1b[2J", ("\x1b[2J",), ("b", "</s>"), 0.0, None)
+    monkeypatch.setattr(Model, "candidates", lambda *args, **options: [[hostile]])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    typed(monkeypatch, b"b")
+    assert said_by(["translate", "m"], capsys) == said + "\n"
+
+
+@pytest.mark.slow
+def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f").write_text("a b\n\nb\n")
+    arguments = [
+        "translate",
+        str(trained),
+        str(tmp_path / "f"),
+        "--alignment",
+        "text",
+        "--png",
+        str(tmp_path / "p"),
+    ]
+    assert "</s>" in said_by(arguments, capsys)
+    drawn = [path.name for path in sorted((tmp_path / "p").iterdir())]
+    written = [i for i, t in enumerate(Seq2Seq.load(trained).translate(["a b", "", "b"]), 1) if t.tokens]
+    assert drawn == [f"line-{i}.png" for i in written]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
+        (b"b\nx\0\nb\n", "standard input, line 2: not text (byte 2 is zero)"),
+        (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
+        (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
+    ],
+)
+def test_a_bad_line_comes_after_the_translations_before_it(
+    data: bytes, text: str, model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, data)
+    assert refused(["translate", "m"], capsys) == ("B\n", text)
+
+
+@pytest.mark.slow
+def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m"
+    assert refused(["translate", str(path)], capsys)[1] == f"{path}: No such file or directory"
+    path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
+    assert refused(["translate", str(path)], capsys)[1].startswith(f"{path} is no model file: ")
+    Seq2Seq(attention=False, epochs=1).fit(["a"], ["a"]).save(path)
+    for how in ("text", "pharaoh"):
+        _, told = refused(["translate", str(path), "--alignment", how], capsys)
+        assert told == f"{path} was trained without attention: there is no alignment to show"
+
+
+def test_pictures_need_matplotlib(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate, "find_spec", lambda name: None)
+    said = refused(["translate", "m", "--png", str(tmp_path / "p")], capsys)[1]
+    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    assert not (tmp_path / "p").exists()
+
+
 # ---------------------------------------------------------------------------------------------------------- align
 
 PAIRS = b"the cat.\tle chat.\na\t\nb c\tx y z\n"
@@ -364,3 +492,16 @@ def test_a_model_that_looks_nowhere_can_not_align(
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
     assert refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention: it looks nowhere"
+
+
+@pytest.mark.slow
+def test_links_of_a_real_model(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cli.VERBS, "align", ("regard.seq2seq.commands.align", "link words"))
+    typed(monkeypatch, b"a b\tb a\nb\tc\n")
+    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "c"])
+    arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
+    lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
+    assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]
+    assert len(list((tmp_path / "p").iterdir())) == 2
