@@ -57,7 +57,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a sentence is ranked: by its log-probability, without favour for short ones or for what skips source words ::
+    """How a sentence is ranked: by its log-probability, without favour for short ones or for what skips source words. ::
 
         score = log P / ((offset + length) / (offset + 1))**length_penalty
                 + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
@@ -106,15 +106,14 @@ class Scoring:
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
         """Return the score of a sentence of so many words, END with them, that looked at source words so much."""
-        score = log_probability / float(self.divisor(np.array(length)))
+        score = log_probability / float(self.divisor(length))
         if self.coverage_penalty and coverage is not None:
             score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())
         return score
 
-    def divisor(self, length: Ids) -> Array:
-        """Return what log-probabilities of sentences of these lengths are divided by."""
-        divisor: Array = ((self.offset + np.maximum(length, 1)) / (self.offset + 1)) ** self.length_penalty
-        return divisor
+    def divisor(self, length: Any) -> Any:
+        """Return what the log-probability of a sentence of this length is divided by; or of several lengths."""
+        return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
 
 
 def longest(lengths: Ids) -> Ids:
@@ -430,7 +429,7 @@ def _hypothesis(
     """Put together what was said; logs and looks are those of the words and of END."""
     logs_, weights = np.array(logs, float), np.array(looks).reshape(len(looks), -1)[:, :length]
     if score is None:
-        score = scoring(float(logs_.sum()), len(logs), _coverage(weights, length))
+        score = scoring(float(logs_.sum()), max(len(logs), 1), _coverage(weights, length))
     return Hypothesis(words, score, logs_, weights[: len(words)])
 
 
@@ -557,7 +556,8 @@ class _Beam:
 
     def _finish(self, step: int, totals: Array, logs: Array, parents: Ids, ends: Mask) -> None:
         """Keep the sentences that end among the k best, if they are among the `n_best` so far."""
-        for row, rank in np.argwhere(ends).tolist():
+        best = totals[:, : self.width] / self.scoring.divisor(step + 1)  # if all source words were looked at
+        for row, rank in np.argwhere(ends & (best > self.bars[self.sentences, None])).tolist():
             sentence, slot = int(self.sentences[row]), int(parents[row, rank])
             score = self.scoring(float(totals[row, rank]), step + 1, self._coverage(row, slot))
             done = self.done[sentence]
