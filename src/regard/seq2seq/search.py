@@ -57,7 +57,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a sentence is ranked: by its log-probability, without favour for short ones or for what skips source words. ::
+    """How a sentence is ranked: by its log-probability, without favour for what is short or skips source words. ::
 
         score = log P / ((offset + length) / (offset + 1))**length_penalty
                 + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
@@ -578,7 +578,7 @@ class _Beam:
         """Say which beginnings are kept: the most probable ones, if they can still become one of the best."""
         # What is left out can't push better ones away: all that is less probable is left out, too.
         limits = self.scoring.divisor(self.limits.most[self.sentences])
-        live = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
+        live: Mask = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
         if self.width == 1:
             live[ends[:, 0]] = False
         live &= np.cumsum(live, axis=1) <= self.width
