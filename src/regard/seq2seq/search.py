@@ -405,16 +405,16 @@ def _normaliser(logits: Array) -> Array:
     rows = logits.reshape(-1, logits.shape[-1])
     sums = np.empty(len(rows), logits.dtype)
     few = max(1, _NEAR // rows.shape[1])
-    for start in range(0, len(rows), few):
-        part = rows[start : start + few]
-        most = part.max(axis=1, keepdims=True)
-        if not np.isfinite(most).all():
-            _check.fail(
-                f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead."
-            )
-        shifted = part - most
-        np.exp(shifted, out=shifted)
-        sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    with np.errstate(invalid="ignore"):  # the check comes after
+        for start in range(0, len(rows), few):
+            part = rows[start : start + few]
+            most = part.max(axis=1, keepdims=True)
+            shifted = part - most
+            np.exp(shifted, out=shifted)
+            sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    if not np.isfinite(sums).all():
+        most = rows.max(axis=1)
+        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
     return sums.reshape(logits.shape[:-1])
 
 
