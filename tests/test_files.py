@@ -14,19 +14,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq.files import Model, read_model, write_model
-from regard.seq2seq.network import Network, Sizes
+from regard.seq2seq.files import Model, read_checkpoint, read_model, write_checkpoint, write_model
+from regard.seq2seq.kinds import Subwords, Words
+from regard.seq2seq.network import FAMILIES, build, describe
+from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import SPECIAL, Vocabulary
+from regard.seq2seq.training import State
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 
-SIZES = Sizes(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
+SIZES = Recurrent(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 
 
 def small_model() -> Model:
-    network = Network(SIZES)
+    network = build(SIZES)
     network.parameters.flat[:] = np.arange(len(network.parameters.flat)) / 8
-    return Model(network, Vocabulary([*SPECIAL, "é", "cat"], lower=True), Vocabulary([*SPECIAL, "chat"]))
+    source, target = Vocabulary([*SPECIAL, "é", "cat"], lower=True), Vocabulary([*SPECIAL, "chat"])
+    return Model(network, Words(source), Words(target))
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +54,27 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     model = small_model()
     write_model(tmp_path / "m", model)
     again = read_model(tmp_path / "m")
-    assert again.network.sizes == SIZES
+    assert again.network.config == SIZES
     assert (again.network.parameters.flat == model.network.parameters.flat).all()
     assert again.source.tokens == model.source.tokens
-    assert again.source.lower
+    assert again.source.describe() == model.source.describe()
     assert again.target.tokens == model.target.tokens
-    assert not again.target.lower
+    assert again.target.describe() == model.target.describe()
 
 
 def test_the_format_is_that_of_safetensors(good: bytes) -> None:
     (length,) = struct.unpack("<Q", good[:8])
     assert length % 8 == 0
     header, body = parts(good)
-    assert header["__metadata__"] == {
-        "format": "regard.seq2seq",
-        "version": "1",
-        "sizes": '{"source_words": 6, "target_words": 5, "embedding": 2, "encoder": 1, "decoder": 2, "attention": 3}',
-        "lower": "true",
-    }
+    told = header["__metadata__"]
+    assert told.keys() == {"format", "version", "config", "source", "target"}
+    assert (told["format"], told["version"]) == ("regard.seq2seq", "2")
+    assert json.loads(told["config"]) == describe(SIZES)
+    assert json.loads(told["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
     first = header["source_embedding"]
     assert first == {"dtype": "F32", "shape": [6, 2], "data_offsets": [0, 48]}
     assert struct.unpack("<12f", body[:48]) == tuple(i / 8 for i in range(12))
-    begin, end = header["source_vocabulary"]["data_offsets"]
+    begin, end = header["source.tokens"]["data_offsets"]
     assert body[begin:end] == "<pad>\n<s>\n</s>\n<unk>\né\ncat".encode()
 
 
@@ -91,7 +94,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(OSError, match=r"No space left") as caught:
         write_model(path, small_model())
     assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old"
@@ -126,8 +129,15 @@ CASES = {
     "its header is not a JSON object": lambda good: joined([], b""),
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
-    "its version is '2', this program reads '1'": lambda good: metadata(good, version="2"),
-    "its configuration is incomplete or damaged": lambda good: metadata(good, sizes='{"embedding": 2}'),
+    "its version is '3', this program reads '1' and '2'": lambda good: metadata(good, version="3"),
+    "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
+    "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
+    "its configuration is damaged: family must be one of FAMILIES. Got 'x' instead.": lambda good: metadata(
+        good, config='{"family": "x"}'
+    ),
+    "its configuration is damaged: layers must be a whole number of at least 1 and at most 32. Got 33 instead.": (
+        lambda good: metadata(good, config=json.dumps(describe(SIZES) | {"layers": 33}))
+    ),
     "the entry 'start_bias' must have dtype, shape and data_offsets": lambda good: changed(
         good, "start_bias", x=1
     ),
@@ -152,7 +162,7 @@ CASES = {
 
 @pytest.mark.parametrize("said", CASES)
 def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
-    assert refused(CASES[said](good), tmp_path / "m") == said
+    assert refused(CASES[said](good), tmp_path / "m") == said.replace("FAMILIES", ", ".join(FAMILIES))
 
 
 def test_data_must_lie_side_by_side(good: bytes, tmp_path: Path) -> None:
@@ -183,15 +193,15 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (b"\ncat", b"_cat", "source_vocabulary must have 6 words. It has 5 instead."),
-        ("é".encode(), b"\xff\xff", "source_vocabulary is not UTF-8"),
-        (b"<pad>\n<s>", b"<pad>\n<x>", "source_vocabulary is no list of different words"),
-        (b"<unk>\nchat", b"chat\n<unk>", "target_vocabulary is no list of different words"),
+        (b"\ncat", b"_cat", "the source must have 6 words. It has 5 instead."),
+        ("é".encode(), b"\xff\xff", "how its source is cut is damaged: "),
+        (b"<pad>\n<s>", b"<pad>\n<x>", "how its source is cut is damaged: "),
+        (b"<unk>\nchat", b"chat\n<unk>", "how its target is cut is damaged: "),
     ],
 )
 def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes, tmp_path: Path) -> None:
     assert old in good
-    assert refused(good.replace(old, new, 1), tmp_path / "m") == said
+    assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(said)
 
 
 def test_deep_json_is_refused(tmp_path: Path) -> None:
@@ -209,14 +219,14 @@ def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
 
 def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
-    sizes = {
+    config = describe(SIZES) | {
         "source_words": 10**9,
         "target_words": 10**9,
         "embedding": 10**4,
         "encoder": 10**6,
         "decoder": 10**6,
     }
-    header["__metadata__"]["sizes"] = json.dumps(sizes | {"attention": 10**6})
+    header["__metadata__"]["config"] = json.dumps(config | {"attention": 10**6})
     tracemalloc.start()
     refused(joined(header, body), tmp_path / "m")
     peak = tracemalloc.get_traced_memory()[1]
@@ -231,7 +241,7 @@ def never_worse_than_an_error(data: bytes, path: Path) -> None:
     except ValueError:
         refused(data, path)
     else:
-        assert model.network.sizes == SIZES
+        assert model.network.config.shapes() == SIZES.shapes()
         assert np.isfinite(model.network.parameters.flat).all()
 
 
@@ -266,8 +276,8 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
 
 @LOOSE
 @given(
-    name=st.sampled_from([*SIZES.shapes(), "source_vocabulary", "__metadata__"]),
-    key=st.sampled_from(["dtype", "shape", "data_offsets", "sizes", "lower"]),
+    name=st.sampled_from([*SIZES.shapes(), "source.tokens", "__metadata__"]),
+    key=st.sampled_from(["dtype", "shape", "data_offsets", "config", "source"]),
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
@@ -275,3 +285,122 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
 )
 def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any) -> None:
     never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
+
+
+# ------------------------------------------------------------------------------------------------- older files
+
+
+def of_version_1(attention: int) -> bytes:
+    """A model file as the first version of the format has it, put together by hand."""
+    shapes = {
+        "source_embedding": (6, 2),
+        "encoder_input": (2, 2, 3),
+        "encoder_bias": (2, 3),
+        "encoder_state": (2, 1, 3),
+        "start_weight": (2, 2),
+        "start_bias": (2,),
+        "key_weight": (2, attention),
+        "query_weight": (2, attention),
+        "attention_vector": (attention,),
+        "target_embedding": (5, 2),
+        "decoder_word": (2, 6),
+        "decoder_context": (2, 6),
+        "decoder_bias": (6,),
+        "decoder_state": (2, 6),
+        "readout_word": (2, 2),
+        "readout_state": (2, 2),
+        "readout_context": (2, 2),
+        "readout_bias": (2,),
+        "output_bias": (5,),
+    }
+    sizes = {"source_words": 6, "target_words": 5, "embedding": 2, "encoder": 1, "decoder": 2}
+    header: dict[str, Any] = {
+        "__metadata__": {
+            "format": "regard.seq2seq",
+            "version": "1",
+            "sizes": json.dumps(sizes | {"attention": attention}),
+            "lower": "true",
+        }
+    }
+    body = b""
+    for name, shape in shapes.items():
+        data = np.full(shape, len(body) / 64, "<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    texts = ("<pad>\n<s>\n</s>\n<unk>\né\ncat", "<pad>\n<s>\n</s>\n<unk>\nchat")
+    for name, text in zip(("source_vocabulary", "target_vocabulary"), texts, strict=True):
+        data = text.encode()
+        header[name] = {
+            "dtype": "U8",
+            "shape": [len(data)],
+            "data_offsets": [len(body), len(body) + len(data)],
+        }
+        body += data
+    return joined(header, body)
+
+
+@pytest.mark.parametrize("attention", [3, 0])
+def test_files_of_version_1_are_read(attention: int, tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(of_version_1(attention))
+    model = read_model(tmp_path / "old")
+    assert model.network.config == Recurrent(
+        6,
+        5,
+        embedding=2,
+        encoder=1,
+        decoder=2,
+        attention=attention,
+        score="additive" if attention else "none",
+    )
+    header, body = parts((tmp_path / "old").read_bytes())
+    for name, array in model.network.parameters.items():
+        begin, end = header[name]["data_offsets"]
+        assert array.tobytes() == body[begin:end]
+    assert model.source.encode(["CAT", "É", "dog"]) == [5, 4, 3]
+    assert model.target.tokens[4:] == ("chat",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sizes", '{"embedding": 2}'), ("sizes", "[]"), ("lower", "1"), ("lower", "perhaps")]
+)
+def test_damaged_files_of_version_1_are_refused(name: str, value: str, tmp_path: Path) -> None:
+    said = refused(metadata(of_version_1(3), **{name: value}), tmp_path / "m")
+    assert said == "its configuration is incomplete or damaged"
+
+
+def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:
+    pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
+    subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
+    model = Model(build(Recurrent(8, 8, 2, 2, 2, 2)), subwords, subwords)
+    write_model(tmp_path / "m", model)
+    assert read_model(tmp_path / "m").source.cut("ab ba") == subwords.cut("ab ba")
+
+
+# -------------------------------------------------------------------------------------------------- checkpoints
+
+
+def a_state() -> State:
+    arrays = {"parameters": np.arange(3, dtype=np.float32), "best": np.ones(3, np.float32)}
+    return State(7, 0.1 + 0.2, float("inf"), 2, "abc", arrays)
+
+
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "it", a_state())
+    again = read_checkpoint(tmp_path / "it")
+    assert again._replace(arrays={}) == a_state()._replace(arrays={})
+    for name, array in a_state().arrays.items():
+        assert again.arrays[name].tobytes() == array.tobytes()
+
+
+def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(good)
+    with pytest.raises(
+        ValueError, match=r"m is no checkpoint: __metadata__ doesn't say format 'regard.checkpoint'$"
+    ):
+        read_checkpoint(tmp_path / "m")
+    write_checkpoint(tmp_path / "it", a_state())
+    data = (tmp_path / "it").read_bytes()
+    for state in ("{", "[]", '{"step": 1}'):
+        (tmp_path / "it").write_bytes(metadata(data, state=state))
+        with pytest.raises(ValueError, match=r"it is no checkpoint: its .* is incomplete or damaged$"):
+            read_checkpoint(tmp_path / "it")

@@ -162,7 +162,7 @@ def test_a_wide_beam_finds_the_best_of_all(seed: int, numbers: tuple[float, floa
     everything = [words for n in range(4) for words in itertools.product(WORDS, repeat=n)]
     for i, hypotheses in enumerate(found):
         own = source[: lengths[i], i]
-        ranked = sorted(everything, key=lambda words: -wu(*said(network, own, words), *numbers))  # noqa: B023
+        ranked = sorted(everything, key=lambda words: -wu(*said(network, own, words), *numbers))
         assert [h.words for h in hypotheses] == ranked[:7]
         for h in hypotheses:
             logs, looks = said(network, own, h.words)
@@ -227,7 +227,7 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
             words: Words = ()
             while len(words) < longest(lengths[i]):
                 logs, _ = network.after(source[: lengths[i], i], words)
-                word = max((END, *WORDS), key=lambda word: logs[word])  # noqa: B023
+                word = max((END, *WORDS), key=lambda word: logs[word])
                 if word == END:
                     break
                 words = (*words, word)
@@ -281,7 +281,7 @@ def test_of_equals_the_first_wins() -> None:
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
-        # Each step looks at the 5 first of all: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
@@ -380,9 +380,7 @@ def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
 def test_samples_come_as_often_as_they_should(options: Any, changed: Callable[[Any], Any]) -> None:
     network, (source, lengths) = Chance(1, end=1.0), THREE
     count, most = 4000, np.array([3, 3, 3])
-    found = sample(
-        network, source, lengths, count=count, rng=np.random.default_rng(0), most=most, **options
-    )
+    found = sample(network, source, lengths, count=count, rng=np.random.default_rng(0), most=most, **options)
     for i, drawn in enumerate(found):
         assert len(drawn) == count
         own = source[: lengths[i], i]
@@ -423,7 +421,9 @@ def test_without_freedom_a_sample_is_greedy(options: Any) -> None:
     network, (source, lengths) = Chance(2, end=1.0), THREE
     greedy = beam(network, source, lengths, width=1)
     for drawn, (best,) in zip(
-        sample(network, source, lengths, count=2, rng=np.random.default_rng(1), **options), greedy, strict=True
+        sample(network, source, lengths, count=2, rng=np.random.default_rng(1), **options),
+        greedy,
+        strict=True,
     ):
         assert [hypothesis.words for hypothesis in drawn] == [best.words] * 2
 

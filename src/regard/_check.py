@@ -225,3 +225,23 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         )
     if not out.flags.writeable:
         fail("out must be writeable. Got a read-only array instead.")
+
+
+def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
+    """Refuse an array whose shape is not the one that is written in letters, such as ``(array, "n B 3H")``."""
+    for name, (array, written) in named.items():
+        factors = [(part[:-1], part[-1]) for part in written.split()]
+        wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
+        if array.shape != wanted:
+            axes = ", ".join(written.split())
+            fail(f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead.")
+
+
+def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
+    """Return the argument `lengths`: one count for each of so many sequences."""
+    counts = whole_array("lengths", value, 0)
+    if counts.shape != (size,):
+        fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
+    if counts.size and counts.max() > most:
+        fail(f"lengths must be at most {most}. Got {counts.max()} instead.")
+    return counts

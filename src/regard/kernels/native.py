@@ -107,7 +107,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
     loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
-    loaded.regard_problem_size.restype = Int
+    loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
+    loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])

@@ -4,22 +4,29 @@ A pullback takes the gradient of the output and returns the gradients of the arg
 """
 
 from regard.nn.adam import Adam
+from regard.nn.attended import attended_gru
 from regard.nn.gradients import check_gradients
-from regard.nn.gru import gru, gru_step
+from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy
 from regard.nn.lstm import lstm, lstm_step
+from regard.nn.normal import layer_norm
+from regard.nn.perceptron import perceptron
 
 __all__ = [
     "Adam",
+    "attended_gru",
     "check_gradients",
     "cross_entropy",
     "dropout",
     "embed",
     "gru",
+    "gru_sequence",
     "gru_step",
+    "layer_norm",
     "linear",
     "lstm",
     "lstm_step",
+    "perceptron",
     "tanh",
 ]

@@ -60,7 +60,7 @@ class Adam:
         self.parameters = parameters
         self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip
         self.steps = 0
-        self._mean, self._square = np.zeros_like(parameters), np.zeros_like(parameters)
+        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
 
     def step(self, gradient: Array, rate: float) -> float:
         """Take one step.
@@ -87,7 +87,7 @@ class Adam:
         return length
 
     def _piece(self, where: slice, g: Array, factor: float, rate: float) -> None:
-        mean, square = self._mean[where], self._square[where]
+        mean, square = self.mean[where], self.square[where]
         mean *= self.beta1
         mean += ((1 - self.beta1) * factor) * g
         g *= g

@@ -6,7 +6,9 @@ Gates lie as (reset, update, candidate), each of the state's size H::
     candidate     = tanh(inputs + reset * hidden)   the last H
     new state     = update * state + (1 - update) * candidate
 
-where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden = state @ state_weight``.
+where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden = state @ state_weight + state_bias``.
+
+Whole sequences of float32 are computed by the native library where there is one, in the calling thread.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["gru", "gru_step"]
+from regard import _check
+from regard.kernels import recurrence
+
+__all__ = ["gru", "gru_sequence", "gru_step"]
 
 Array = NDArray[Any]
 
@@ -32,7 +37,7 @@ def gru_step(
     inputs : array (..., 3 H)
         What comes from outside.
     hidden : array (..., 3 H)
-        What comes from the state, ``state @ state_weight``.
+        What comes from the state: ``state @ state_weight``, and a state bias where there is one.
     state : array (..., H)
         The state before.
 
@@ -55,45 +60,85 @@ def gru_step(
     >>> new
     array([[0.5]])
     """
-    size = state.shape[-1]
-    gates = _sigmoid(inputs[..., : 2 * size] + hidden[..., : 2 * size])
-    reset, update = gates[..., :size], gates[..., size:]
-    candidate = reset * hidden[..., 2 * size :]
-    candidate += inputs[..., 2 * size :]
-    np.tanh(candidate, out=candidate)
-    new = state - candidate
-    new *= update
-    new += candidate
-
-    def pullback(dnew: Array) -> tuple[Array, Array, Array]:
-        dinputs, dhidden = np.empty_like(inputs), np.empty_like(hidden)
-        dcandidate = dinputs[..., 2 * size :]
-        np.multiply(1 - update, dnew, out=dcandidate)
-        dcandidate *= 1 - candidate * candidate
-        np.multiply(dcandidate, reset, out=dhidden[..., 2 * size :])
-        np.multiply(dcandidate, hidden[..., 2 * size :], out=dinputs[..., :size])  # of the reset gate
-        np.multiply(state - candidate, dnew, out=dinputs[..., size : 2 * size])  # of the update gate
-        slope = 1 - gates
-        slope *= gates
-        dinputs[..., : 2 * size] *= slope
-        dhidden[..., : 2 * size] = dinputs[..., : 2 * size]
-        return dinputs, dhidden, dnew * update
-
-    return new, pullback
+    return recurrence.step(inputs, hidden, state)
 
 
-def _sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), written over x: by way of tanh it can't overflow."""
-    x *= 0.5
-    np.tanh(x, out=x)
-    x += 1
-    x *= 0.5
-    return x
+def gru_sequence(
+    inputs: Array,
+    start: Array,
+    state_weight: Array,
+    state_bias: Array | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
+    """Take the steps of a sequence, whose inputs to the gates are known, from a given state.
+
+    Parameters
+    ----------
+    inputs : array (n, B, 3 H)
+        What comes from outside, for n steps of B sequences.
+    start : array (B, H)
+        The states before the first step.
+    state_weight : array (H, 3 H)
+        From the state to its gates.
+    state_bias : array (3 H,), optional
+        Added to that, so the reset gate also acts on it.
+    lengths : integer array (B,), optional
+        Steps of each sequence; after them its state stays what it was. By default all have n.
+
+    Returns
+    -------
+    states : array (n, B, H)
+        The states after each step.
+    pullback : function
+        ``pullback(dstates) -> (dinputs, dstart, dstate_weight)``, and dstate_bias where there is one.
+
+    Raises
+    ------
+    ValueError
+        If shapes or lengths don't fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> states, _ = gru_sequence(np.zeros((3, 1, 3)), np.ones((1, 1)), np.zeros((1, 3)), lengths=[2])
+    >>> states.ravel()
+    array([0.5 , 0.25, 0.25])
+    """
+    inputs, start, state_weight = (np.asarray(x) for x in (inputs, start, state_weight))
+    if inputs.ndim != 3 or state_weight.ndim != 2:
+        _check.fail("inputs must be (n, B, 3H) and state_weight (H, 3H).")
+    letters = {"n": len(inputs), "B": inputs.shape[1], "H": len(state_weight)}
+    _check.shapes(
+        letters, inputs=(inputs, "n B 3H"), start=(start, "B H"), state_weight=(state_weight, "H 3H")
+    )
+    if state_bias is not None:
+        _check.shapes(letters, state_bias=(state_bias, "3H"))
+    if lengths is not None:
+        lengths = _check.lengths(lengths, inputs.shape[1], len(inputs))
+    dtype = np.result_type(inputs, start, state_weight, *([] if state_bias is None else [state_bias]))
+    states = np.empty((*inputs.shape[:2], len(state_weight)), dtype)
+    back = recurrence.gru(recurrence.Gru(inputs, start, state_weight, state_bias, lengths), states)
+
+    def pullback(dstates: Array) -> tuple[Array, ...]:
+        _check.shapes(letters, dstates=(dstates, "n B H"))
+        dinputs = np.empty(inputs.shape, states.dtype)
+        dhidden, dstart = back(dstates, dinputs)
+        dweight = _of_state_weight(states, start, dhidden, reverse=False)
+        return (dinputs, dstart, dweight, *([] if state_bias is None else [_summed(dhidden)]))
+
+    return states, pullback
 
 
 def gru(
-    x: Array, input_weight: Array, bias: Array, state_weight: Array
-) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array, Array]]]:
+    x: Array,
+    input_weight: Array,
+    bias: Array,
+    state_weight: Array,
+    state_bias: Array | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
     """Read a sequence forwards (K = 1), or forwards and backwards (K = 2), starting from states of 0.
 
     Parameters
@@ -106,13 +151,24 @@ def gru(
         Added to that.
     state_weight : array (K, H, 3 H)
         From each direction's state to its gates.
+    state_bias : array (K, 3 H), optional
+        Added to that, so the reset gate also acts on it.
+    lengths : integer array (B,), optional
+        Steps of each sequence; by default all have T. What x holds after them has no influence.
 
     Returns
     -------
     states : array (T, B, K H)
-        The states after each step; the backward direction's at t has read steps T - 1 down to t.
+        The states after each step; the backward direction's at t has read steps T - 1 down to t. With `lengths`, that
+        direction starts at each sequence's own end; after it, its states are 0, and those of the forward direction
+        stay what they were at the end: so step T - 1 has the final states of all sequences.
     pullback : function
-        ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``.
+        ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``, and dstate_bias where there is one.
+
+    Raises
+    ------
+    ValueError
+        If shapes or lengths don't fit.
 
     References
     ----------
@@ -125,61 +181,75 @@ def gru(
     >>> bool((states[::-1, :, 0] == states[:, :, 1]).all())
     True
     """
+    x, input_weight, bias, state_weight = (np.asarray(a) for a in (x, input_weight, bias, state_weight))
+    _check_gru(x, input_weight, bias, state_weight, state_bias)
     length, batch, _ = x.shape
     directions, size, _ = state_weight.shape
-    inputs = _project(x, input_weight, bias)  # (T, K, B, 3H), each direction in its own order of time
-    states = np.zeros((length + 1, directions, batch, size), x.dtype)
-    steps = []
-    for t in range(length):
-        states[t + 1], step = gru_step(inputs[t], states[t] @ state_weight, states[t])
-        steps.append(step)
+    counts = None if lengths is None else _check.lengths(lengths, batch, length)
+    if counts is not None:
+        x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
+    gates = _flat(x) @ input_weight.reshape(len(input_weight), -1)  # (T B, K 3H)
+    gates += bias.reshape(-1)
+    inputs = gates.reshape(length, batch, directions, 3 * size)
+    dtype = np.result_type(gates, state_weight, *([] if state_bias is None else [state_bias]))
+    start = np.zeros((batch, size), dtype)
+    states = np.empty((length, batch, directions, size), dtype)
+    biases = [None] * directions if state_bias is None else state_bias
+    backs = []
+    for k in range(directions):
+        read = recurrence.Gru(inputs[:, :, k], start, state_weight[k], biases[k], counts, reverse=k == 1)
+        backs.append(recurrence.gru(read, states[:, :, k]))
 
-    def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
-        dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
-        dinputs, dhidden = _back_through_time(steps, dpast, state_weight)  # (T, K, B, 3H)
-        dstate_weight = np.stack([_flat(states[:-1, k]).T @ _flat(dhidden[:, k]) for k in range(directions)])
-        dgates = _in_own_time(dinputs).swapaxes(1, 2).reshape(length * batch, -1)  # (T B, K 3H)
-        dx = dgates @ input_weight.reshape(len(input_weight), -1).T  # (T B, E)
-        dinput_weight = _flat(x).T @ dgates  # (E, K 3H)
-        dbias = dgates.sum(axis=0)
+    def pullback(dstates: Array) -> tuple[Array, ...]:
+        _check.shapes({"T": length, "B": batch, "S": directions * size}, dstates=(dstates, "T B S"))
+        dpast = dstates.reshape(states.shape)
+        dinputs = np.empty(inputs.shape, dtype)
+        dhidden = [backs[k](dpast[:, :, k], dinputs[:, :, k])[0] for k in range(directions)]
+        dgates = dinputs.reshape(gates.shape)
+        dweights = [
+            _of_state_weight(states[:, :, k], start, dhidden[k], reverse=k == 1) for k in range(directions)
+        ]
         return (
-            dx.reshape(x.shape),
-            dinput_weight.reshape(input_weight.shape),
-            dbias.reshape(bias.shape),
-            dstate_weight,
+            (dgates @ input_weight.reshape(len(input_weight), -1).T).reshape(x.shape),
+            (_flat(x).T @ dgates).reshape(input_weight.shape),
+            dgates.sum(axis=0).reshape(bias.shape),
+            np.stack(dweights),
+            *([] if state_bias is None else [np.stack([_summed(d) for d in dhidden])]),
         )
 
-    read = _in_own_time(states[1:]).swapaxes(1, 2)  # (T, B, K, H)
-    return np.ascontiguousarray(read).reshape(length, batch, directions * size), pullback
+    return states.reshape(length, batch, directions * size), pullback
 
 
-def _project(x: Array, weight: Array, bias: Array) -> Array:
-    """Compute what the inputs give to all gates at all times in one product: (T, K, B, 3H)."""
-    gates = _flat(x) @ weight.reshape(len(weight), -1)  # (T B, K 3H)
-    gates += bias.reshape(-1)
-    return _in_own_time(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
+def _check_gru(
+    x: Array, input_weight: Array, bias: Array, state_weight: Array, state_bias: Array | None
+) -> None:
+    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
+        _check.fail("x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2.")
+    directions, size, _ = state_weight.shape
+    letters = {"K": directions, "H": size, "E": x.shape[2]}
+    _check.shapes(
+        letters,
+        input_weight=(input_weight, "E K 3H"),
+        bias=(bias, "K 3H"),
+        state_weight=(state_weight, "K H 3H"),
+    )
+    if state_bias is not None:
+        _check.shapes(letters, state_bias=(state_bias, "K 3H"))
 
 
-def _back_through_time(
-    steps: list[Callable[[Array], tuple[Array, Array, Array]]], dstates: Array, state_weight: Array
-) -> tuple[Array, Array]:
-    """Walk back from the last step: gradients of the gates' two halves (T, K, B, 3H)."""
-    back = np.ascontiguousarray(state_weight.swapaxes(1, 2))  # (K, 3H, H)
-    dinputs = np.empty((*dstates.shape[:-1], 3 * dstates.shape[-1]), dstates.dtype)
-    dhidden = np.empty_like(dinputs)
-    dstate = np.zeros_like(dstates[:1])[0] if len(dstates) else dstates
-    for t in reversed(range(len(steps))):
-        dinputs[t], dhidden[t], direct = steps[t](dstate + dstates[t])
-        dstate = dhidden[t] @ back
-        dstate += direct
-    return dinputs, dhidden
+def _of_state_weight(states: Array, start: Array, dhidden: Array, *, reverse: bool) -> Array:
+    """Return the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
+    n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
+    before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
+    gradient = _flat(states[before]).T @ _flat(dhidden[after])
+    if start.any():
+        gradient += start.T @ _flat(dhidden[first])
+    return gradient
 
 
-def _in_own_time(x: Array) -> Array:
-    """Copy (T, K, ...) with the second direction's time reversed; done twice, it is as before."""
-    turned = np.array(x, order="C")
-    turned[:, 1:] = x[::-1, 1:]
-    return turned
+def _summed(dhidden: Array) -> Array:
+    total: Array = _flat(dhidden).sum(axis=0)
+    return total
 
 
 def _flat(x: Array) -> Array:

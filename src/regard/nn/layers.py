@@ -13,6 +13,8 @@ __all__ = ["dropout", "embed", "linear", "tanh"]
 
 Array = NDArray[Any]
 
+_CHANCES = 1 << 16  # how finely dropout's rate is known
+
 
 def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     """Look up rows of a table: ``table[ids]``.
@@ -132,7 +134,7 @@ def dropout(
     x : array (...)
         Any numbers.
     rate : float
-        At least 0 and less than 1; 0 changes nothing and draws nothing.
+        At least 0 and less than 1, rounded to a multiple of 2^-16; 0 changes nothing and draws nothing.
     rng : numpy.random.Generator or None
         Where chance comes from; None changes nothing: outside training.
 
@@ -158,6 +160,14 @@ def dropout(
         raise ValueError(f"rate must be at least 0 and less than 1. Got {rate!r} instead.")
     if rate == 0 or rng is None:
         return x, lambda dy: (dy,)
-    kept = (rng.random(x.shape, dtype=np.float32) >= rate).astype(x.dtype)
-    kept *= x.dtype.type(1 / (1 - rate))
+    dropped = min(round(rate * _CHANCES), _CHANCES - 1)
+    kept = (_chances(x.shape, rng) >= dropped).astype(x.dtype)
+    kept *= x.dtype.type(_CHANCES / (_CHANCES - dropped))
     return x * kept, lambda dy: (dy * kept,)
+
+
+def _chances(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Draw numbers below 2^16, four from each 64 random bits."""
+    size = math.prod(shape)
+    drawn = rng.integers(1 << 64, size=-(-size // 4), dtype=np.uint64)
+    return drawn.view(np.uint16)[:size].reshape(shape)

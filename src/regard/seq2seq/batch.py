@@ -1,8 +1,8 @@
-"""A batch: sentence pairs side by side, with what pads them told apart from what they say."""
+"""Sentence pairs as numbers: all of them in a corpus, some of them side by side in a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.text import PAD
 
-__all__ = ["Batch", "Ids", "Numbered", "collate", "source_batch"]
+__all__ = ["Batch", "Corpus", "Ids", "Links", "Numbered", "batches", "collate", "source_batch"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
+Links = frozenset[tuple[int, int]]
+Row = Sequence[int] | NDArray[np.int32]
 
 
 class Numbered(NamedTuple):
@@ -21,18 +23,18 @@ class Numbered(NamedTuple):
 
     Parameters
     ----------
-    source : list of int
+    source : sequence of int
         With END.
-    target : list of int
+    target : sequence of int
         From START to END.
     links : frozenset of (int, int)
         Which source token each target token should look at, as (source, target), both counted from 0; empty without
         guidance.
     """
 
-    source: list[int]
-    target: list[int]
-    links: frozenset[tuple[int, int]] = frozenset()
+    source: Row
+    target: Row
+    links: Links = frozenset()
 
 
 class Batch(NamedTuple):
@@ -67,7 +69,7 @@ class Batch(NamedTuple):
         return Batch(self.source[:longest, sentences], lengths, target[:n], links)
 
 
-def source_batch(sources: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
+def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     """Put sources side by side.
 
     Parameters
@@ -115,7 +117,7 @@ def collate(pairs: Sequence[Numbered]) -> Batch:
     return Batch(source, lengths, target, _links(pairs, len(source), len(target) - 1) if guided else None)
 
 
-def _filled(rows: Sequence[Sequence[int]]) -> Ids:
+def _filled(rows: Sequence[Row]) -> Ids:
     """Return rows as the columns of an array, filled up with PAD."""
     filled = np.full((max(map(len, rows)), len(rows)), PAD, np.int64)
     for column, row in enumerate(rows):
@@ -131,3 +133,118 @@ def _links(pairs: Sequence[Numbered], longest: int, n: int) -> Array:
             links[target, column, source] = 1
     links /= np.maximum(links.sum(axis=-1, keepdims=True), 1)
     return links
+
+
+class Corpus:
+    """Many pairs in little memory: four bytes for a token.
+
+    Parameters
+    ----------
+    pairs : iterable of Numbered
+        They are read once.
+
+    Examples
+    --------
+    >>> corpus = Corpus([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> len(corpus), corpus.batch([1]).target.tolist()
+    (2, [[1], [2]])
+    """
+
+    def __init__(self, pairs: Iterable[Numbered]) -> None:
+        sources, targets = _Rows(), _Rows()
+        self.links: dict[int, Links] = {}
+        for number, pair in enumerate(pairs):
+            sources.append(pair.source)
+            targets.append(pair.target)
+            if pair.links:
+                self.links[number] = pair.links
+        self.source, self.source_lengths = sources.arrays()
+        self.target, self.target_lengths = targets.arrays()
+        self._sources, self._targets = np.cumsum(self.source_lengths), np.cumsum(self.target_lengths)
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def __getitem__(self, number: int) -> Numbered:
+        source, target = (
+            numbers[ends[number] - lengths[number] : ends[number]]
+            for numbers, ends, lengths in (
+                (self.source, self._sources, self.source_lengths),
+                (self.target, self._targets, self.target_lengths),
+            )
+        )
+        return Numbered(source, target, self.links.get(number, frozenset()))
+
+    def batch(self, numbers: Iterable[int]) -> Batch:
+        """Put some of the pairs side by side."""
+        return collate([self[number] for number in numbers])
+
+
+class _Rows:
+    """Rows of numbers one after the other, packed piece by piece."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.packed: list[NDArray[np.int32]] = []
+        self.lengths: list[int] = []
+
+    def append(self, row: Row) -> None:
+        self.waiting.extend(row)
+        self.lengths.append(len(row))
+        if len(self.waiting) > 1 << 16:
+            self._pack()
+
+    def _pack(self) -> None:
+        self.packed.append(np.array(self.waiting, np.int32))
+        self.waiting = []
+
+    def arrays(self) -> tuple[NDArray[np.int32], Ids]:
+        self._pack()
+        return np.concatenate(self.packed), np.array(self.lengths, np.int64)
+
+
+def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
+    """Put pairs of like lengths together, in random order, as many as a budget of tokens allows.
+
+    A batch has sources of one length where there are enough of them to fill half of it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        All pairs.
+    tokens : int
+        The most that a side of a batch may take, padding with it; a pair that takes more is a batch of its own.
+    rng : numpy.random.Generator
+        Where chance comes from.
+
+    Returns
+    -------
+    list of integer arrays
+        Numbers of pairs, for `Corpus.batch`.
+
+    Examples
+    --------
+    >>> corpus = Corpus([Numbered([4, 2], [1, 2]), Numbered([5, 6, 2], [1, 7, 2]), Numbered([5, 2], [1, 7, 2])])
+    >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
+    [[1], [0, 2]]
+    """
+    shuffled = rng.permutation(len(corpus))
+    sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]
+    order = np.lexsort((targets, sources))  # stable: equal ones stay as chance has laid them
+    starts = _starts(sources[order].tolist(), targets[order].tolist(), tokens)
+    groups = np.split(shuffled[order], starts[1:])
+    return [groups[i] for i in rng.permutation(len(groups))]
+
+
+def _starts(sources: list[int], targets: list[int], tokens: int) -> list[int]:
+    """Return where batches begin among pairs sorted by the lengths of source and target."""
+    starts, longest = [0] if sources else [], 0
+    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        taken = max(longest, source, target)
+        count = i - starts[-1]
+        half_full = count * longest * 2 >= tokens
+        if count and ((count + 1) * taken > tokens or (half_full and source != sources[starts[-1]])):
+            starts.append(i)
+            taken = max(source, target)
+        longest = taken
+    return starts

@@ -1,47 +1,108 @@
-"""The decoder: a GRU that asks the attention before every word (Bahdanau, Cho and Bengio 2014, A.2.2).
+"""The decoder: recurrent layers that ask the attention once for every word.
 
-Letters: n words of the target, B sentences, E embedding, D decoder state, A hidden size of the attention's perceptron,
-C the size of a context, V target words. At each step::
+Letters: n words of the target, B sentences, E embedding, D decoder state, S what all layers remember, C annotation, V
+target words. Two orders of looking and stepping::
 
-    query   = state @ query_weight
-    context = attention(query, keys, values, score=additive(...))        or the encoder's end, without attention
-    state   = gru(word before, context; state)
-    logits  = tanh(word before + state + context, each projected) @ target_embedding.T
+    bahdanau    context = look(state before)                              (Bahdanau, Cho and Bengio 2014, A.2.2)
+                state   = cell(word before, context; state before)
+                readout = tanh(word before + state + context, each projected)
+
+    luong       state   = cell(word before, readout before; state before) (Luong, Pham and Manning 2015, 3.1 and 3.3;
+                context = look(state)                                      the readout before: input feeding)
+                readout = tanh(state + context, each projected)
+
+and in both, logits = readout @ target_embedding.T.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import scores
-from regard.attention import attention_vjp
-from regard.context import attend
-from regard.nn import dropout, embed, gru_step, linear, tanh
-from regard.seq2seq.encoder import Encoded, Named
+from regard.nn import dropout, embed, linear
+from regard.seq2seq.cells import GATES, Stack, layer
+from regard.seq2seq.looks import Encoded, Looks, glance
 
-__all__ = ["Steps", "decode", "unroll"]
+if TYPE_CHECKING:
+    from regard.seq2seq.recurrent import Recurrent
+
+__all__ = ["Decoded", "Steps", "decode", "shapes"]
 
 Array = NDArray[Any]
-Pull = Callable[..., Any]
+Ids = NDArray[np.int64]
+Named = dict[str, Array]
+
+
+def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the decoder's parameters, but for those of its attention.
+
+    Parameters
+    ----------
+    c : Recurrent
+        The configuration.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        By name.
+    """
+    e, d, size, gates = c.embedding, c.decoder, 2 * c.encoder, GATES[c.cell] * c.decoder
+    found: dict[str, tuple[int, ...]] = {"target_embedding": (c.target_words, e), "decoder_word": (e, gates)}
+    if c.style == "bahdanau":
+        found["decoder_context"] = (size, gates)
+    elif c.feeding:
+        found["decoder_readout"] = (e, gates)
+    found |= {"decoder_bias": (gates,), "decoder_state": (d, gates)}
+    for number in range(1, c.layers):
+        found[layer("decoder_input", number)] = (d, gates)
+        found[layer("decoder_bias", number)] = (gates,)
+        found[layer("decoder_state", number)] = (d, gates)
+    if c.style == "bahdanau":
+        found["readout_word"] = (e, e)
+    return found | {
+        "readout_state": (d, e),
+        "readout_context": (size, e),
+        "readout_bias": (e,),
+        "output_bias": (c.target_words,),
+    }
+
+
+class Decoded(NamedTuple):
+    """What teacher forcing comes to.
+
+    Parameters
+    ----------
+    readout : array (n, B, E)
+        What each next word is predicted from, by a product with the target embedding.
+    weights : array (n, B, T) or None
+        Where it was looked, if that was asked for.
+    """
+
+    readout: Array
+    weights: Array | None
 
 
 def decode(
     p: Mapping[str, Array],
+    c: Recurrent,
     encoded: Encoded,
-    words: NDArray[np.int64],
-    rates: tuple[float, float],
-    rng: np.random.Generator | None,
-) -> tuple[Array, Callable[[Array], tuple[Encoded, Named]]]:
+    words: Ids,
+    *,
+    rates: tuple[float, float] = (0.0, 0.0),
+    rng: np.random.Generator | None = None,
+    seen: bool = False,
+) -> tuple[Decoded, Callable[[Array, Array | None], tuple[Encoded, Named]]]:
     """Read the target's words, each before the next is predicted: teacher forcing.
 
     Parameters
     ----------
     p : mapping of str to array
-        The model's parameters.
+        The network's parameters.
+    c : Recurrent
+        Its configuration.
     encoded : Encoded
         The source sentences.
     words : integer array (n, B)
@@ -50,174 +111,166 @@ def decode(
         Dropout of the embeddings and of the readout.
     rng : numpy.random.Generator or None
         Chance for dropout; None outside training.
+    seen : bool
+        Whether the weights are wanted.
 
     Returns
     -------
-    readout : array (n, B, E)
-        What each next word is predicted from, by a product with the target embedding.
+    decoded : Decoded
+        Readouts and weights.
     pullback : function
-        ``pullback(dreadout) -> (dencoded, gradients by parameter name)``.
+        ``pullback(dreadout, dweights or None) -> (dencoded, gradients by parameter name)``.
 
     Examples
     --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
-    >>> encoded = Encoded(*map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6))))
-    >>> readout, _ = decode(p, encoded, np.array([[1], [4]]), (0.0, 0.0), None)
-    >>> readout.shape
-    (2, 1, 4)
+    >>> from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+    >>> c = Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
+    >>> parts = map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6)))
+    >>> encoded = Encoded(*parts, np.array([3]))
+    >>> decoded, _ = decode(RecurrentNetwork(c).parameters, c, encoded, np.array([[1], [4]]), seen=True)
+    >>> decoded.readout.shape, decoded.weights.shape
+    ((2, 1, 4), (2, 1, 3))
     """
     y, embed_back = embed(p["target_embedding"], words)  # (n, B, E)
     y, y_back = dropout(y, rates[0], rng)
-    inputs, inputs_back = linear(y, p["decoder_word"], p["decoder_bias"])  # (n, B, 3D)
-    states, contexts, unroll_back = unroll(p, encoded, inputs)
-    readout, readout_back = _read_out(p, y, states[1:], contexts)
-    readout, dropout_back = dropout(readout, rates[1], rng)
+    inputs, inputs_back = linear(y, p["decoder_word"], p["decoder_bias"])  # (n, B, G D)
+    unroll = _LookThenStep if c.style == "bahdanau" else _StepThenLook
+    pass_ = unroll(p, c, encoded, y, seen=seen)
+    readout = pass_.forward(inputs)
+    dropped, dropout_back = dropout(readout, rates[1], rng)
 
-    def pullback(dreadout: Array) -> tuple[Encoded, Named]:
-        dy, dstates, dcontexts, g = readout_back(dropout_back(dreadout)[0])
-        dencoded, dinputs, more = unroll_back(dstates, dcontexts)
+    def pullback(dreadout: Array, dweights: Array | None = None) -> tuple[Encoded, Named]:
+        dencoded, dinputs, dy, g = pass_.backward(dropout_back(dreadout)[0], dweights)
         dwords, g["decoder_word"], g["decoder_bias"] = inputs_back(dinputs)
-        dy += dwords
-        (g["target_embedding"],) = embed_back(y_back(dy)[0])
-        return dencoded, g | more
+        dwords += dy
+        (g["target_embedding"],) = embed_back(y_back(dwords)[0])
+        return dencoded, g
 
-    return readout, pullback
-
-
-def _read_out(
-    p: Mapping[str, Array], words: Array, states: Array, contexts: Array
-) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array, Named]]]:
-    """Put together what is known before a word: (n, B, E)."""
-    summed, words_back = linear(words, p["readout_word"], p["readout_bias"])
-    of_states, states_back = linear(states, p["readout_state"])
-    of_contexts, contexts_back = linear(contexts, p["readout_context"])
-    summed += of_states
-    summed += of_contexts
-    readout, tanh_back = tanh(summed)
-
-    def pullback(dreadout: Array) -> tuple[Array, Array, Array, Named]:
-        (dsummed,) = tanh_back(dreadout)
-        g: Named = {}
-        dwords, g["readout_word"], g["readout_bias"] = words_back(dsummed)
-        dstates, g["readout_state"] = states_back(dsummed)
-        dcontexts, g["readout_context"] = contexts_back(dsummed)
-        return dwords, dstates, dcontexts, g
-
-    return readout, pullback
+    return Decoded(dropped, pass_.weights()), pullback
 
 
-def unroll(
-    p: Mapping[str, Array], encoded: Encoded, inputs: Array
-) -> tuple[Array, Array, Callable[[Array, Array], tuple[Encoded, Array, Named]]]:
-    """Take the decoder's steps one after the other.
+class _Pass:
+    """One pass over the target and back; what both orders of looking and stepping share."""
 
-    Parameters
-    ----------
-    p : mapping of str to array
-        The model's parameters.
-    encoded : Encoded
-        The source sentences.
-    inputs : array (n, B, 3 D)
-        What the words before give to the gates.
+    def __init__(
+        self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, words: Array, *, seen: bool
+    ) -> None:
+        self.p, self.c, self.encoded, self.words = p, c, encoded, words
+        self.stack = Stack(p, c.cell, c.layers)
+        self.looks = Looks(p, c, encoded, seen=seen)
+        n, batch, _ = words.shape
+        self.states = np.empty((n, batch, c.decoder), words.dtype)  # the last layer's, after each step
+        self.contexts = np.empty((n, batch, encoded.values.shape[-1]), words.dtype)
+        self.seen: list[Array] = []
 
-    Returns
-    -------
-    states : array (n + 1, B, D)
-        Before the first and after each step.
-    contexts : array (n, B, C)
-        What each step saw of the source.
-    pullback : function
-        ``pullback(dstates (n, B, D), dcontexts (n, B, C)) -> (dencoded, dinputs, gradients by parameter name)``.
+    def look(self, t: int, state: Array) -> None:
+        """Let a state look before or after step t."""
+        self.contexts[t], weights = self.looks.forward(state)
+        if weights is not None:
+            self.seen.append(weights)
 
-    Examples
-    --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
-    >>> encoded = Encoded(*map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6))))
-    >>> states, contexts, _ = unroll(p, encoded, np.zeros((2, 1, 15)))
-    >>> states.shape, contexts.shape
-    ((3, 1, 5), (2, 1, 6))
-    """
-    n, batch, _ = inputs.shape
-    states = np.empty((n + 1, *encoded.start.shape), inputs.dtype)
-    contexts = np.empty((n, batch, encoded.values.shape[-1]), inputs.dtype)
-    states[0] = encoded.start
-    look = _Looks(p, encoded)
-    steps: list[Pull] = []
-    for t in range(n):
-        contexts[t] = look.forward(states[t])
-        gates = contexts[t] @ p["decoder_context"]  # (B, 3D)
-        gates += inputs[t]
-        states[t + 1], step = gru_step(gates, states[t] @ p["decoder_state"], states[t])
-        steps.append(step)
+    def weights(self) -> Array | None:
+        """Return where was looked: (n, B, T), or None if it was not asked for."""
+        return np.stack(self.seen) if self.seen else None
 
-    def pullback(dstates: Array, dcontexts: Array) -> tuple[Encoded, Array, Named]:
-        dinputs, dhidden = np.empty_like(inputs), np.empty_like(inputs)
-        to_state, to_context = (
-            np.ascontiguousarray(p[name].T) for name in ("decoder_state", "decoder_context")
+    def finish(
+        self, dmemory: Array, dinputs: Array, outside: Array | None, name: str
+    ) -> tuple[Encoded, Named]:
+        """Return the gradients of the source and of the steps' parameters; `outside` went through matrix `name`."""
+        dencoded, g = self.looks.finish(dmemory)
+        if outside is not None:
+            g[name] = _rows(outside).T @ _rows(dinputs)
+        return dencoded, g | self.stack.g
+
+
+class _LookThenStep(_Pass):
+    """Bahdanau's order: the state before a step looks."""
+
+    def forward(self, inputs: Array) -> Array:
+        """Take all steps, from what the words give to the gates (n, B, G D) to readouts (n, B, E)."""
+        memory = self.encoded.start
+        for t in range(len(inputs)):
+            self.look(t, self.stack.top(memory))
+            memory = self.stack.forward(inputs[t] + self.contexts[t] @ self.p["decoder_context"], memory)
+            self.states[t] = self.stack.top(memory)
+        self.readout = _read_out(self.p, self.states, self.contexts, self.words)
+        return self.readout
+
+    def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
+        """Go back: (dencoded, dinputs, dwords, gradients)."""
+        p = self.p
+        dsummed = dreadout * (1 - self.readout * self.readout)
+        dstates, dcontexts = dsummed @ p["readout_state"].T, dsummed @ p["readout_context"].T
+        to_context = np.ascontiguousarray(p["decoder_context"].T)
+        dmemory = np.zeros_like(self.encoded.start)
+        dinputs = np.empty((*dreadout.shape[:2], to_context.shape[0]), dreadout.dtype)
+        for t in reversed(range(len(dreadout))):
+            self.stack.top(dmemory)[...] += dstates[t]
+            dinputs[t], dmemory = self.stack.backward(dmemory)
+            dcontext = dcontexts[t] + dinputs[t] @ to_context
+            dlook = self.looks.backward(dcontext, None if dweights is None else dweights[t])
+            self.stack.top(dmemory)[...] += dlook
+        dencoded, g = self.finish(dmemory, dinputs, self.contexts, "decoder_context")
+        g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
+        return dencoded, dinputs, dsummed @ p["readout_word"].T, g
+
+
+class _StepThenLook(_Pass):
+    """Luong's order: the state after a step looks, and the readout is fed to the next step."""
+
+    def forward(self, inputs: Array) -> Array:
+        """Take all steps, from what the words give to the gates (n, B, G D) to readouts (n, B, E)."""
+        memory, readout = self.encoded.start, np.zeros_like(self.words)
+        for t in range(len(inputs)):
+            gates = inputs[t]
+            if self.c.feeding and t:
+                gates = gates + readout[t - 1] @ self.p["decoder_readout"]
+            memory = self.stack.forward(gates, memory)
+            self.states[t] = self.stack.top(memory)
+            self.look(t, self.states[t])
+            readout[t] = _read_out(self.p, self.states[t], self.contexts[t], None)
+        self.readout = readout
+        return readout
+
+    def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
+        """Go back: (dencoded, dinputs, dwords, gradients)."""
+        p = self.p
+        dsummed = np.empty_like(dreadout)
+        to_state, to_context = (np.ascontiguousarray(p[f"readout_{of}"].T) for of in ("state", "context"))
+        dmemory, dfed = (
+            np.zeros_like(self.encoded.start),
+            np.zeros_like(dreadout[:1])[0] if len(dreadout) else 0,
         )
-        dstate = np.zeros_like(encoded.start)
-        for t in reversed(range(n)):
-            dinputs[t], dhidden[t], direct = steps[t](dstate + dstates[t])
-            dstate = look.backward(t, dcontexts[t] + dinputs[t] @ to_context)
-            dstate += dhidden[t] @ to_state
-            dstate += direct
-        g = look.gradients(states[:-1])
-        g["decoder_state"] = _flat(states[:-1]).T @ _flat(dhidden)
-        g["decoder_context"] = _flat(contexts).T @ _flat(dinputs)
-        return look.dencoded(dstate), dinputs, g
+        dinputs = np.empty((*dreadout.shape[:2], p["decoder_word"].shape[1]), dreadout.dtype)
+        for t in reversed(range(len(dreadout))):
+            dsummed[t] = (dreadout[t] + dfed) * (1 - self.readout[t] * self.readout[t])
+            dlook = self.looks.backward(dsummed[t] @ to_context, None if dweights is None else dweights[t])
+            self.stack.top(dmemory)[...] += dsummed[t] @ to_state + dlook
+            dinputs[t], dmemory = self.stack.backward(dmemory)
+            if self.c.feeding:
+                dfed = dinputs[t] @ p["decoder_readout"].T
+        fed = np.concatenate([np.zeros_like(self.readout[:1]), self.readout[:-1]]) if self.c.feeding else None
+        dencoded, g = self.finish(dmemory, dinputs, fed, "decoder_readout")
+        g |= _read_out_gradients(dsummed, self.states, self.contexts, None)
+        return dencoded, dinputs, np.zeros_like(self.words), g
 
-    return states, contexts, pullback
+
+def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
+    """Put together what is known before a word: (..., E)."""
+    summed, _ = linear(states, p["readout_state"], p["readout_bias"])
+    summed += linear(contexts, p["readout_context"])[0]
+    if words is not None:
+        summed += linear(words, p["readout_word"])[0]
+    readout: Array = np.tanh(summed, out=summed)
+    return readout
 
 
-class _Looks:
-    """The looks at the source in one pass: through `attention_vjp`, or always at where the encoder ended."""
-
-    def __init__(self, p: Mapping[str, Array], encoded: Encoded) -> None:
-        self.p, self.encoded = p, encoded
-        self.attends = has_attention(p)
-        self.score = scores.additive(None, None, p["attention_vector"]) if self.attends else None
-        self.pulls: list[Pull] = []
-        self.d = Encoded(*(np.zeros_like(part) for part in encoded))
-        self.dqueries: list[Array] = []
-        self.dvector = np.zeros_like(p["attention_vector"])
-
-    def forward(self, state: Array) -> Array:
-        """Return what a state (B, D) sees: (B, C)."""
-        if self.score is None:
-            return self.encoded.final
-        # (B, A), projected here, so that its gradient is one product
-        queries = state @ self.p["query_weight"]
-        context, pull = attention_vjp(
-            queries[:, None], self.encoded.keys, self.encoded.values, score=self.score
-        )
-        self.pulls.append(pull)
-        return context[:, 0]
-
-    def backward(self, t: int, dcontext: Array) -> Array:
-        """Return the gradient (B, D) of the state that looked at step t."""
-        if self.score is None:
-            self.d.final[...] += dcontext
-            return np.zeros_like(self.encoded.start)
-        gradients = self.pulls[t](dcontext[:, None])
-        self.d.keys[...] += gradients.keys
-        self.d.values[...] += gradients.values
-        self.dvector += gradients.score["vector"]
-        self.dqueries.append(gradients.queries[:, 0])
-        dstate: Array = self.dqueries[-1] @ self.p["query_weight"].T
-        return dstate
-
-    def gradients(self, states: Array) -> Named:
-        """Return the gradients of the parameters, for the states (n, B, D) that looked."""
-        if not self.dqueries:
-            return {name: np.zeros_like(self.p[name]) for name in ("query_weight", "attention_vector")}
-        dqueries = np.concatenate(self.dqueries[::-1])  # (n B, A)
-        return {"query_weight": _flat(states).T @ dqueries, "attention_vector": self.dvector}
-
-    def dencoded(self, dstart: Array) -> Encoded:
-        """Return what was collected for the encoder."""
-        return self.d._replace(start=dstart)
+def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
+    rows = _rows(dsummed)
+    g = {"readout_state": _rows(states).T @ rows, "readout_context": _rows(contexts).T @ rows}
+    if words is not None:
+        g["readout_word"] = _rows(words).T @ rows
+    return g | {"readout_bias": rows.sum(axis=0)}
 
 
 class Steps:
@@ -226,79 +279,73 @@ class Steps:
     Parameters
     ----------
     p : mapping of str to array
-        The model's parameters.
+        The network's parameters.
+    c : Recurrent
+        Its configuration.
     encoded : Encoded
         The source sentences.
+    width : int
+        k, at first.
     """
 
-    def __init__(self, p: Mapping[str, Array], encoded: Encoded) -> None:
-        self.p, self.encoded = p, encoded
-        # (V, 3D), once for all
+    def __init__(self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> None:
+        self.p, self.c, self.encoded = p, c, encoded
+        self.place = 0
+        # (V, G D), once for all
         self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[0]
-        self.score = scores.additive(None, None, p["attention_vector"]) if has_attention(p) else None
+        self.stack = Stack(p, c.cell, c.layers)
+        self.memory = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
+        batch, length, _ = encoded.values.shape
+        self.coverage = np.zeros((batch, width, length), encoded.values.dtype) if c.coverage else None
+        self.readout: Array | None = None
 
-    def __call__(self, words: NDArray[np.int64], states: Array) -> tuple[Array, Array, Array]:
-        """Predict what follows.
+    def __call__(self, words: Ids) -> tuple[Array, Array]:
+        """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0)."""
+        take = self._look_then_step if self.c.style == "bahdanau" else self._step_then_look
+        self.readout, weights = take(words)
+        if self.coverage is not None:
+            self.coverage = self.coverage + weights
+        self.place += 1
+        logits = _rows(self.readout) @ self.p["target_embedding"].T
+        logits += self.p["output_bias"]
+        return logits.reshape(*words.shape, -1), weights
 
-        Parameters
-        ----------
-        words : integer array (B, k)
-            The words before.
-        states : array (B, k, D)
-            The states before.
-
-        Returns
-        -------
-        logits : array (B, k, V)
-            How well each word would follow.
-        states : array (B, k, D)
-            The states after.
-        weights : array (B, k, T)
-            Where each hypothesis looked; (B, k, 0) without attention.
-        """
-        p = self.p
-        contexts, weights = self._look(states)
+    def _look_then_step(self, words: Ids) -> tuple[Array, Array]:
+        contexts, weights = self._look(self.stack.top(self.memory))
         gates = self.inputs[words]
-        gates += contexts @ p["decoder_context"]
-        states, _ = gru_step(gates, states @ p["decoder_state"], states)
-        readout, _ = _read_out(p, p["target_embedding"][words], states, contexts)  # (B, k, E)
-        logits = _flat(readout) @ p["target_embedding"].T
-        logits += p["output_bias"]
-        return logits.reshape(*words.shape, -1), states, weights
+        gates += contexts @ self.p["decoder_context"]
+        self.memory = self.stack.forward(gates, self.memory, keep=False)
+        y = self.p["target_embedding"][words]
+        return _read_out(self.p, self.stack.top(self.memory), contexts, y), weights
+
+    def _step_then_look(self, words: Ids) -> tuple[Array, Array]:
+        gates = self.inputs[words]
+        if self.c.feeding and self.readout is not None:
+            gates += self.readout @ self.p["decoder_readout"]
+        self.memory = self.stack.forward(gates, self.memory, keep=False)
+        state = self.stack.top(self.memory)
+        contexts, weights = self._look(state)
+        return _read_out(self.p, state, contexts, None), weights
 
     def _look(self, states: Array) -> tuple[Array, Array]:
-        if self.score is None:
-            final = self.encoded.final[:, None]
-            return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros(
-                (*states.shape[:2], 0)
-            )
-        # The k hypotheses of a sentence are k queries to the same keys.
-        seen = attend(
-            states @ self.p["query_weight"], self.encoded.keys, self.encoded.values, score=self.score
-        )
-        return seen.context, seen.weights
+        return glance(self.p, self.c, self.encoded, states, self.place, self.coverage)
+
+    def select(self, parents: Ids) -> None:
+        """Go on with these hypotheses (B, k) of each sentence."""
+        self._each(lambda part: np.take_along_axis(part, parents[:, :, None], axis=1))
+
+    def keep(self, sentences: Ids) -> None:
+        """Go on with these sentences (B',) only."""
+        self.encoded = self.encoded.keep(sentences)
+        self._each(lambda part: part[sentences])
+
+    def _each(self, change: Callable[[Array], Array]) -> None:
+        self.memory = change(self.memory)
+        if self.readout is not None:
+            self.readout = change(self.readout)
+        if self.coverage is not None:
+            self.coverage = change(self.coverage)
 
 
-def has_attention(p: Mapping[str, Array]) -> bool:
-    """Say whether parameters are those of a model with attention; without it, the perceptron's size A is 0.
-
-    Parameters
-    ----------
-    p : mapping of str to array
-        The model's parameters.
-
-    Returns
-    -------
-    bool
-        True with attention.
-
-    Examples
-    --------
-    >>> has_attention({"attention_vector": np.zeros(0)})
-    False
-    """
-    return bool(p["attention_vector"].size)
-
-
-def _flat(x: Array) -> Array:
+def _rows(x: Array) -> Array:
     return x.reshape(-1, x.shape[-1])

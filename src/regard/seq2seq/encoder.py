@@ -1,62 +1,76 @@
-"""The encoder: a bidirectional GRU that annotates every word of the source (Bahdanau, Cho and Bengio 2014, 3.2).
+"""The encoder: recurrent layers in both directions that annotate every word of the source (Bahdanau et al. 2014, 3.2).
 
-Letters: T words of the source, B sentences, E embedding, H encoder state a direction, D decoder state, A hidden size of
-the attention's perceptron.
+Letters: T words of the source, B sentences, E embedding, H encoder state a direction, C = 2 H annotation, A compared
+size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import dropout, embed, gru, linear, tanh
+from regard.nn import dropout, embed, linear, tanh
+from regard.seq2seq.cells import GATES, SEQUENCES, layer
+from regard.seq2seq.looks import Encoded, projects_keys
 
-__all__ = ["Encoded", "encode"]
+if TYPE_CHECKING:
+    from regard.seq2seq.recurrent import Recurrent
+
+__all__ = ["encode", "shapes"]
 
 Array = NDArray[Any]
+Ids = NDArray[np.int64]
 Named = dict[str, Array]
 
 
-class Encoded(NamedTuple):
-    """What the decoder gets to see of some source sentences; their gradients have the same form.
+def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the encoder's parameters.
 
     Parameters
     ----------
-    start : array (B, D)
-        The decoder's first state.
-    keys : array (B, T, A)
-        The annotations, projected once for the attention of all steps; (B, T, 0) without attention.
-    values : array (B, T, 2 H)
-        The annotations.
-    final : array (B, 2 H)
-        Where both directions end: all that a decoder without attention sees.
-    """
+    c : Recurrent
+        The configuration.
 
-    start: Array
-    keys: Array
-    values: Array
-    final: Array
+    Returns
+    -------
+    dict of str to tuple of int
+        By name.
+    """
+    e, h, gates = c.embedding, c.encoder, GATES[c.cell]
+    found: dict[str, tuple[int, ...]] = {"source_embedding": (c.source_words, e)}
+    for number in range(c.layers):
+        below = 2 * h if number else e
+        found[layer("encoder_input", number)] = (below, 2, gates * h)
+        found[layer("encoder_bias", number)] = (2, gates * h)
+        found[layer("encoder_state", number)] = (2, h, gates * h)
+    return found | {"start_weight": (2 * h, c.memory), "start_bias": (c.memory,)}
 
 
 def encode(
     p: Mapping[str, Array],
-    source: NDArray[np.int64],
-    rates: tuple[float, float],
-    rng: np.random.Generator | None,
+    c: Recurrent,
+    source: Ids,
+    lengths: Ids,
+    rate: float = 0.0,
+    rng: np.random.Generator | None = None,
 ) -> tuple[Encoded, Callable[[Encoded], Named]]:
-    """Annotate source sentences of one length.
+    """Annotate source sentences.
 
     Parameters
     ----------
     p : mapping of str to array
-        The model's parameters.
+        The network's parameters.
+    c : Recurrent
+        Its configuration.
     source : integer array (T, B)
         Words, time first.
-    rates : (float, float)
-        Dropout of the embeddings and of the annotations.
+    lengths : integer array (B,)
+        Words of each source; what lies behind has no influence.
+    rate : float
+        Dropout of the embeddings and of every layer's states.
     rng : numpy.random.Generator or None
         Chance for dropout; None outside training.
 
@@ -69,34 +83,64 @@ def encode(
 
     Examples
     --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> p = Network(Sizes(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters
-    >>> encoded, _ = encode(p, np.array([[4], [5], [2]]), (0.0, 0.0), None)
+    >>> from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+    >>> c = Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
+    >>> encoded, _ = encode(RecurrentNetwork(c).parameters, c, np.array([[4], [5], [2]]), np.array([3]))
     >>> [part.shape for part in encoded]
-    [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6)]
+    [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
     words, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
-    words, words_back = dropout(words, rates[0], rng)
-    states, gru_back = gru(words, p["encoder_input"], p["encoder_bias"], p["encoder_state"])  # (T, B, 2H)
-    states, states_back = dropout(states, rates[1], rng)
-    size = states.shape[-1] // 2
-    final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, 2H)
+    states, states_back = _layers(p, c, words, lengths, rate, rng)  # (T, B, C)
+    size = c.encoder
+    final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
-    start, tanh_back = tanh(summed)  # (B, D)
-    values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, 2H)
-    keys, keys_back = linear(values, p["key_weight"])  # (B, T, A)
+    start, tanh_back = tanh(summed)  # (B, S)
+    values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, C)
+    keys, keys_back = linear(values, p["key_weight"]) if projects_keys(c) and c.attends else (values, None)
 
     def pullback(d: Encoded) -> Named:
         g: Named = {}
         dfinal, g["start_weight"], g["start_bias"] = start_back(tanh_back(d.start)[0])
         dfinal += d.final
-        dvalues, g["key_weight"] = keys_back(d.keys)
-        dvalues += d.values
-        dstates = np.array(dvalues.swapaxes(0, 1), order="C")  # (T, B, 2H)
+        dvalues = d.keys
+        if keys_back is not None:
+            dvalues, g["key_weight"] = keys_back(d.keys)
+        dvalues = dvalues + d.values
+        dstates = np.array(dvalues.swapaxes(0, 1), order="C")  # (T, B, C)
         dstates[-1, :, :size] += dfinal[:, :size]
         dstates[0, :, size:] += dfinal[:, size:]
-        dwords, g["encoder_input"], g["encoder_bias"], g["encoder_state"] = gru_back(states_back(dstates)[0])
-        (g["source_embedding"],) = embed_back(words_back(dwords)[0])
-        return g
+        dwords, of_layers = states_back(dstates)
+        (g["source_embedding"],) = embed_back(dwords)
+        return g | of_layers
 
-    return Encoded(start, keys, values, final), pullback
+    return Encoded(start, keys, values, final, lengths), pullback
+
+
+def _layers(
+    p: Mapping[str, Array],
+    c: Recurrent,
+    words: Array,
+    lengths: Ids,
+    rate: float,
+    rng: np.random.Generator | None,
+) -> tuple[Array, Callable[[Array], tuple[Array, Named]]]:
+    """Read the words (T, B, E) layer by layer: states (T, B, C) of the last one."""
+    padded = None if (lengths == len(words)).all() else lengths
+    states, first_back = dropout(words, rate, rng)
+    backs = []
+    for number in range(c.layers):
+        weights = (p[layer(f"encoder_{part}", number)] for part in ("input", "bias", "state"))
+        states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded)
+        states, drop_back = dropout(states, rate, rng)
+        backs.append((read_back, drop_back))
+
+    def pullback(dstates: Array) -> tuple[Array, Named]:
+        g: Named = {}
+        for number in reversed(range(c.layers)):
+            read_back, drop_back = backs[number]
+            dstates, *gradients = read_back(drop_back(dstates)[0])
+            for part, gradient in zip(("input", "bias", "state"), gradients, strict=True):
+                g[layer(f"encoder_{part}", number)] = gradient
+        return first_back(dstates)[0], g
+
+    return states, pullback

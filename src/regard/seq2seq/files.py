@@ -1,68 +1,61 @@
-"""The model file: weights, vocabularies and configuration in the safetensors format.
+"""The model file and the checkpoint: what they hold, in files of `regard.seq2seq.container`.
 
-::
+A model file has the weights (F32) under the names of its configuration's ``shapes()``, and what the two sides' texts
+have learned (U8) as ``source.tokens``, ``target.tokens`` and so on, the tokens in UTF-8 with a newline between them.
+Its metadata::
 
-    8 bytes      N, the header's length, unsigned, little-endian
-    N bytes      JSON: {"__metadata__": {"format": "regard.seq2seq", "version": "1", "sizes": ..., "lower": ...},
-                        name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}, ...}
-                 filled up with blanks so that N is a multiple of 8; values of __metadata__ are strings
-    the rest     raw little-endian numbers; offsets count from here, without gaps or overlaps
+    format   "regard.seq2seq"
+    version  "2"
+    config   JSON: the network's family and all its options      see `regard.seq2seq.network.describe`
+    source   JSON: how the source's text is cut                   see `regard.seq2seq.kinds`
+    target   JSON: the same of the target's
 
-Weights are F32, under the names of `Sizes.shapes`. `source_vocabulary` and `target_vocabulary` are U8: the tokens in
-UTF-8, a newline between them. `sizes` is a JSON object of whole numbers, `lower` is "true" or "false".
+Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
 
-Reading checks everything against everything before it allocates: nothing is unpickled, and what is read never takes
-more memory than the file (law 11). Writing goes to a new file in the same folder that replaces the old one when it is
-whole.
+A checkpoint has what training needs to go on, all arrays flat (F32). Its metadata: format "regard.checkpoint", version
+"1", and ``state``, JSON: step, seconds, best_loss, waited and fingerprint of `regard.seq2seq.training.State`.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import stat
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.seq2seq.network import Network, Sizes
+from regard.seq2seq.container import Container, Wrong, opened, write
+from regard.seq2seq.kinds import Text, Words, restore
+from regard.seq2seq.network import Config, Network, build, describe, read_config
 from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import Vocabulary
+from regard.seq2seq.training import State
 
-__all__ = ["Model", "read_model", "write_model"]
+__all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
 
-FORMAT, VERSION = "regard.seq2seq", "1"
-LONGEST_HEADER = 1 << 20  # bytes; ours take a few thousand
-VOCABULARIES = ("source_vocabulary", "target_vocabulary")
+FORMAT, VERSION = "regard.seq2seq", "2"
+CHECKPOINT = "regard.checkpoint"
+SIDES = ("source", "target")
+_OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
+_OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
 
 
 class Model(NamedTuple):
-    """What a model file holds: a network and the vocabularies of its two sides.
+    """What a model file holds: a network and the texts of its two sides.
 
     Parameters
     ----------
     network : Network
-        Sizes and weights.
-    source, target : Vocabulary
-        Of the source and of the target.
+        Configuration and weights.
+    source, target : Text
+        How the source and the target become numbers and text again.
     """
 
     network: Network
-    source: Vocabulary
-    target: Vocabulary
-
-
-class _Tensor(NamedTuple):
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+    source: Text
+    target: Text
 
 
 def write_model(path: str | os.PathLike[str], model: Model) -> None:
@@ -83,51 +76,19 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> words = Vocabulary.learn([["a"]])
+    >>> words = Words.learn(["a"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_model(f"{folder}/model", Model(Network(Sizes(5, 5, 2, 2, 2, 2)), words, words))
+    ...     write_model(f"{folder}/model", Model(build(Recurrent(5, 5, 2, 2, 2, 2)), words, words))
     ...     read_model(f"{folder}/model").target.tokens[4]
     'a'
     """
-    data: dict[str, NDArray[Any]] = {
-        name: array.astype("<f4") for name, array in model.network.parameters.items()
-    }
-    for name, vocabulary in zip(VOCABULARIES, (model.source, model.target), strict=True):
-        data[name] = np.frombuffer("\n".join(vocabulary.tokens).encode(), np.uint8)
-    metadata = {
-        "format": FORMAT,
-        "version": VERSION,
-        "sizes": json.dumps(asdict(model.network.sizes)),
-        "lower": json.dumps(model.source.lower),
-    }
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(_header(data, metadata))
-            for array in data.values():
-                file.write(np.ascontiguousarray(array).data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _header(data: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return the length and the JSON that come before the numbers."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    begin = 0
-    for name, array in data.items():
-        end = begin + array.nbytes
-        dtype = "U8" if array.dtype == np.uint8 else "F32"
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [begin, end]}
-        begin = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    arrays = dict(model.network.parameters.items())
+    metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
+    for side, text in zip(SIDES, (model.source, model.target), strict=True):
+        metadata[side] = json.dumps(text.describe())
+        for name, data in text.data().items():
+            arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
+    write(path, arrays, metadata)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -141,7 +102,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     Returns
     -------
     Model
-        The network with its vocabularies.
+        The network with its texts.
 
     Raises
     ------
@@ -152,164 +113,171 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "short").write_bytes(b"1234")
+    ...     _ = pathlib.Path(folder, "short").write_bytes(b"1234")
     ...     try:
-    ...         read_model(Path(folder, "short"))
+    ...         read_model(pathlib.Path(folder, "short"))
     ...     except ValueError as error:
     ...         print(str(error).replace(folder, "here"))
     here/short is no model file: 4 bytes are too few
     """
-    name = os.fspath(path)
-    if stat.S_ISDIR(os.stat(path).st_mode):
-        raise ValueError(f"{name} is no model file: it is a folder")
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{name} is no model file: it is no regular file")
+    with opened(path, "model file") as file:
+        _check_format(file, FORMAT, ("1", VERSION))
+        return _read_old(file) if file.metadata["version"] == "1" else _read_new(file)
+
+
+def _check_format(file: Container, form: str, versions: tuple[str, ...]) -> None:
+    if file.metadata.get("format") != form:
+        raise Wrong(f"__metadata__ doesn't say format {form!r}")
+    if file.metadata.get("version") not in versions:
+        said = " and ".join(map(repr, versions))
+        raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {said}")
+
+
+def _read_new(file: Container) -> Model:
     try:
-        with Path(path).open("rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size)
-    except _Wrong as error:
-        raise ValueError(f"{name} is no model file: {error}") from None
+        config = read_config(_mapping(file.json("config")))
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"its configuration is damaged: {error}") from None
+    texts = [_text(file, side) for side in SIDES]
+    _check_names(
+        file, [*config.shapes(), *(f"{side}.{name}" for side in SIDES for name in _parts(file, side))]
+    )
+    return _assembled(file, config, *texts)
 
 
-class _Wrong(Exception):
-    """What is wrong with a file."""
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("it is no JSON object")
+    return value
 
 
-def _read(file: BinaryIO, size: int) -> Model:
-    tensors, metadata, start = _read_header(file, size)
-    sizes, lower = _configuration(metadata)
-    _check_tensors(tensors, sizes)
-    parameters = Parameters(_agreed(tensors, sizes))
+def _parts(file: Container, side: str) -> list[str]:
+    """Return the names of what one side's text has learned."""
+    return [name.removeprefix(f"{side}.") for name in file.tensors if name.startswith(f"{side}.")]
+
+
+def _text(file: Container, side: str) -> Text:
+    data = {name: file.bytes(f"{side}.{name}") for name in _parts(file, side)}
+    try:
+        return restore(_mapping(file.json(side)), data)
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"how its {side} is cut is damaged: {str(error).splitlines()[0]}") from None
+
+
+def _check_names(file: Container, names: list[str]) -> None:
+    if missing := sorted(set(names) - file.tensors.keys()):
+        raise Wrong(f"{missing[0]} is missing")
+    if unknown := sorted(file.tensors.keys() - set(names)):
+        raise Wrong(f"{unknown[0]!r:.60} is unknown")
+
+
+def _assembled(file: Container, config: Config, source: Text, target: Text) -> Model:
+    """Read the weights, once everything fits the configuration."""
+    for side, text, count in zip(
+        SIDES, (source, target), (config.source_words, config.target_words), strict=True
+    ):
+        if len(text) != count:
+            raise Wrong(f"the {side} must have {count} words. It has {len(text)} instead.")
+    shapes = config.shapes()
+    file.expect("F32", shapes)
+    parameters = Parameters(shapes)  # no more than the file has, as was checked
     for name, parameter in parameters.items():
-        file.seek(start + tensors[name].begin)
-        _fill(file, parameter, name)
-    words = [
-        _vocabulary(file, start, tensors[name], count, lower and name == VOCABULARIES[0], name)
-        for name, count in zip(VOCABULARIES, (sizes.source_words, sizes.target_words), strict=True)
-    ]
-    return Model(Network(sizes, parameters), *words)
+        file.fill(name, parameter)
+    return Model(build(config, parameters), source, target)
 
 
-def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:
-    """Return what the header says, once it agrees with itself and with the file's size."""
-    if size < 8:
-        raise _Wrong(f"{size} bytes are too few")
-    length = int.from_bytes(file.read(8), "little")
-    if length > size - 8:
-        raise _Wrong(f"its header would be {length} bytes long, the file has {size}")
-    if length > LONGEST_HEADER:
-        raise _Wrong(f"its header is {length} bytes long; at most {LONGEST_HEADER} are allowed")
+def _read_old(file: Container) -> Model:
+    """Read a file of version 1: Bahdanau's model, with words on both sides."""
+    sizes, lower = file.json("sizes"), file.json("lower")
     try:
-        header = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_no_name_twice)
-    except (ValueError, RecursionError):
-        raise _Wrong("its header is not JSON") from None
-    if not isinstance(header, dict):
-        raise _Wrong("its header is not a JSON object")
-    metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise _Wrong("the values of __metadata__ must be strings")
-    tensors = {name: _tensor(name, entry) for name, entry in header.items()}
-    reached = 0
-    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
-        if tensor.begin != reached:
-            raise _Wrong(
-                f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {reached}"
-            )
-        reached = tensor.end
-    if reached != size - 8 - length:
-        raise _Wrong(f"it has {size - 8 - length} bytes of data, its header says {reached}")
-    return tensors, metadata, 8 + length
+        config = Recurrent(**_mapping(sizes), score="additive" if sizes.get("attention") else "none")
+        if type(lower) is not bool:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise Wrong("its configuration is incomplete or damaged") from None
+    unused = [] if config.attends else list(_OLD_ATTENTION)
+    _check_names(file, [*config.shapes(), *_OLD_VOCABULARIES, *unused])
+    source, target = (_old_text(file, name) for name in _OLD_VOCABULARIES)
+    return _assembled(
+        file,
+        config,
+        Words(Vocabulary(source, lower=lower), normalization="none"),
+        Words(Vocabulary(target), normalization="none"),
+    )
 
 
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name comes twice")
-    return found
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 62
-
-
-def _tensor(name: str, entry: Any) -> _Tensor:
-    """Return one entry of the header, once its parts fit each other."""
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise _Wrong(f"the entry {name!r:.60} must have dtype, shape and data_offsets")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype not in ("F32", "U8"):
-        raise _Wrong(f"the dtype of {name!r:.60} must be F32 or U8")
-    if not isinstance(shape, list) or len(shape) > 8 or not all(map(_whole, shape)):
-        raise _Wrong(f"the shape of {name!r:.60} must be a list of at most 8 whole numbers")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_whole, offsets)):
-        raise _Wrong(f"the data_offsets of {name!r:.60} must be two whole numbers")
-    need = math.prod(shape) * (4 if dtype == "F32" else 1)
-    if offsets[1] - offsets[0] != need:
-        raise _Wrong(
-            f"{name!r:.60} of shape {tuple(shape)} needs {need:.15g} bytes, its offsets span {offsets[1] - offsets[0]}"
-        )
-    return _Tensor(dtype, tuple(shape), *offsets)
-
-
-def _configuration(metadata: Mapping[str, str]) -> tuple[Sizes, bool]:
-    """Return what __metadata__ says, if it is ours."""
-    if metadata.get("format") != FORMAT:
-        raise _Wrong(f"__metadata__ doesn't say format {FORMAT!r}")
-    if metadata.get("version") != VERSION:
-        raise _Wrong(f"its version is {metadata.get('version')!r:.20}, this program reads {VERSION!r}")
+def _old_text(file: Container, name: str) -> list[str]:
     try:
-        sizes = json.loads(metadata["sizes"], object_pairs_hook=_no_name_twice)
-        if not isinstance(sizes, dict) or not all(map(_whole, sizes.values())):
-            raise ValueError
-        return Sizes(**sizes), {"true": True, "false": False}[metadata["lower"]]
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise _Wrong("its configuration is incomplete or damaged") from None
-
-
-def _check_tensors(tensors: Mapping[str, _Tensor], sizes: Sizes) -> None:
-    """Check names, dtypes and shapes against the configuration."""
-    shapes = sizes.shapes()
-    if missing := sorted((shapes.keys() | set(VOCABULARIES)) - tensors.keys()):
-        raise _Wrong(f"{missing[0]} is missing")
-    if unknown := sorted(tensors.keys() - shapes.keys() - set(VOCABULARIES)):
-        raise _Wrong(f"{unknown[0]!r:.60} is unknown")
-    for name, tensor in tensors.items():
-        dtype = "U8" if name in VOCABULARIES else "F32"
-        if tensor.dtype != dtype:
-            raise _Wrong(f"{name} must be {dtype}. It is {tensor.dtype} instead.")
-        if name in shapes and tensor.shape != shapes[name]:
-            raise _Wrong(
-                f"{name} must have shape {shapes[name]}, as its sizes say. It has {tensor.shape} instead."
-            )
-
-
-def _agreed(tensors: Mapping[str, _Tensor], sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """Return the shapes to allocate: checked against the file's size by now."""
-    return {name: tensors[name].shape for name in sizes.shapes()}
-
-
-def _fill(file: BinaryIO, array: NDArray[Any], name: str) -> None:
-    """Read numbers straight into their place."""
-    if array.size and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
-        raise _Wrong(f"the data of {name} is cut off")
-    if sys.byteorder == "big" and array.itemsize > 1:
-        array.byteswap(inplace=True)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise _Wrong(f"{name} has numbers that are not finite")
-
-
-def _vocabulary(
-    file: BinaryIO, start: int, tensor: _Tensor, count: int, lower: bool, name: str
-) -> Vocabulary:
-    file.seek(start + tensor.begin)
-    data = file.read(tensor.end - tensor.begin)
-    if data.count(b"\n") != count - 1:
-        raise _Wrong(f"{name} must have {count} words. It has {data.count(10) + 1} instead.")
-    try:
-        return Vocabulary(data.decode("utf-8").split("\n"), lower=lower)
+        words = file.bytes(name).decode("utf-8").split("\n")
+        Vocabulary(words)
     except UnicodeDecodeError:
-        raise _Wrong(f"{name} is not UTF-8") from None
+        raise Wrong(f"{name} is not UTF-8") from None
     except ValueError:
-        raise _Wrong(f"{name} is no list of different words") from None
+        raise Wrong(f"{name} is no list of different words") from None
+    return words
+
+
+def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
+    """Write all that training needs to go on; the file is there whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to; an older file is replaced.
+    state : State
+        What.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; an older file is as it was then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> state = State(3, 1.5, float("inf"), 0, "abc", {"parameters": np.zeros(2, np.float32)})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_checkpoint(f"{folder}/it", state)
+    ...     read_checkpoint(f"{folder}/it").step
+    3
+    """
+    numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
+    metadata = {"format": CHECKPOINT, "version": "1", "state": json.dumps(numbers)}
+    write(path, state.arrays, metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> State:
+    """Read a checkpoint.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `write_checkpoint` wrote, or a stranger.
+
+    Returns
+    -------
+    State
+        For `Training.go_on_from`, which checks that it fits.
+
+    Raises
+    ------
+    ValueError
+        One line that says what is wrong, if it is no checkpoint.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> read_checkpoint("no-such-file")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    with opened(path, "checkpoint") as file:
+        _check_format(file, CHECKPOINT, ("1",))
+        numbers = file.json("state")
+        kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": str}
+        if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != kinds:
+            raise Wrong("its state is incomplete or damaged")
+        return State(**numbers, arrays={name: file.array(name) for name in file.tensors})

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq import files
-from regard.seq2seq.network import Network, Sizes
-from regard.seq2seq.search import Hypothesis, beam
-from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
-from regard.seq2seq.training import Numbered, Recipe, Step, train
+from regard.seq2seq import defaults, files
+from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
+from regard.seq2seq.kinds import KINDS, Text, learn
+from regard.seq2seq.network import FAMILIES, build
+from regard.seq2seq.pairs import as_pairs
+from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
+from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.tidy import as_normalization
+from regard.seq2seq.training import Step, Training
 
 __all__ = ["Seq2Seq", "Translation", "hold_out"]
 
 Array = NDArray[Any]
-Pair = tuple[str, str]
+Side = str | Sequence[str]
+Pair = tuple[Side, Side]
 
 LONGEST_SENTENCE = 1000  # tokens
+CHECKPOINT_EVERY = 60.0  # seconds
 _FEW = 20  # sources
 _TOGETHER = 64  # sentences that are searched at a time
+_PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,11 @@ class Translation:
     source : tuple of str
         The source's m - 1 tokens and the end's sign.
     score : float
-        Mean logarithm of the tokens' probabilities.
+        What translations are ranked by; by default the mean logarithm of the tokens' probabilities.
     alignment : array (n, m) or None
         Rows sum to 1; None from a model without attention.
+    log_probability : float
+        Logarithm of the whole sentence's probability.
     """
 
     text: str
@@ -50,41 +61,58 @@ class Translation:
     source: tuple[str, ...]
     score: float
     alignment: Array | None
+    log_probability: float = 0.0
 
 
 class Seq2Seq:
-    """Learn to translate from sentence pairs, with an encoder-decoder and additive attention.
+    """Learn to translate from sentence pairs, with an encoder-decoder and attention.
 
     Parameters
     ----------
+    family : {"recurrent", "transformer"}
+        Kind of network: Bahdanau's and Luong's, or Vaswani's.
     attention : bool
-        False for the same model without attention: its decoder sees only where the encoder ended.
-    epochs : int, optional
-        How often each pair is seen; by default 9, or more if there are few pairs.
-    minutes : float, optional
-        The longest time to train.
+        False for a recurrent network without: its decoder sees only where the encoder ended.
+    network : mapping, optional
+        Options of the network, other than the defaults: fields of `regard.seq2seq.recurrent.Recurrent` or
+        `regard.seq2seq.transformer.Transformer`, such as ``{"style": "luong", "score": "general"}``.
+    source, target : {"words", "characters", "subwords", "tokens"}
+        What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
+    vocabulary : int, optional
+        The most tokens that either side knows.
+    least : int, optional
+        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1.
+    lower : bool, optional
+        Whether capitals are the same as small letters in the source; by default they are in words.
+    normalization : {"NFC", "NFKC", "none"}
+        Of Unicode text.
     max_tokens : int
         Longer pairs are left out of training.
-    least : int, optional
-        How often a word must come to be known; by default 3 from 5,000 pairs on, else 1.
+    epochs : int, optional
+        How often each pair is seen; by default 9, more if there are few pairs, 5 from 100,000 on.
+    minutes : float, optional
+        The longest time to train.
     rate : float, optional
-        Adam's largest rate, other than the recipe's.
+        Adam's largest rate.
+    recipe : mapping, optional
+        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe`.
     seed : int
         Of all chance: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
     ValueError, TypeError
-        If a number is not what it should be.
+        If an option is not what it should be.
 
     References
     ----------
-    Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and Translate".
+    Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong, Pham
+    and Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation"; Vaswani et al. 2017,
+    "Attention Is All You Need".
 
     Examples
     --------
-    >>> pairs = [("one", "un"), ("two", "deux"), ("one two", "un deux")]
-    >>> model = Seq2Seq(epochs=40).fit(pairs)
+    >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
     >>> translation = model.translate(["one two"])[0]
     >>> translation.text, translation.alignment.shape
     ('un deux', (2, 3))
@@ -93,35 +121,67 @@ class Seq2Seq:
     def __init__(
         self,
         *,
+        family: str = "recurrent",
         attention: bool = True,
+        network: Mapping[str, Any] | None = None,
+        source: str = "words",
+        target: str = "words",
+        vocabulary: int | None = None,
+        least: int | None = None,
+        lower: bool | None = None,
+        normalization: str = "NFC",
+        max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
-        max_tokens: int = 15,
-        least: int | None = None,
         rate: float | None = None,
+        recipe: Mapping[str, Any] | None = None,
         seed: int = 1,
     ) -> None:
-        self.attention = attention
+        _check.choice("family", family, tuple(FAMILIES))
+        for name, kind in (("source", source), ("target", target)):
+            _check.choice(name, kind, KINDS)
+        self.family, self.source, self.target = family, source, target
+        self.network = dict(network or {})
+        if not attention:
+            if family != "recurrent":
+                _check.fail("attention must be True for a transformer: it is made of attention.")
+            self.network["score"] = "none"
+        self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, least=5)
+        self.least = None if least is None else _check.whole("least", least, least=1)
+        self.lower, self.normalization = lower, as_normalization(normalization)
+        self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
-        self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
-        self.least = None if least is None else _check.whole("least", least, least=1)
         self.rate = None if rate is None else _check.number("rate", rate, positive=True)
+        self.recipe = dict(recipe or {})
         self.seed = _check.whole("seed", seed)
+        defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model | None = None
 
     @property
     def model(self) -> files.Model:
-        """The network and its vocabularies."""
+        """The network and the texts of its two sides."""
         if self._model is None:
-            raise ValueError("the model must be trained or loaded first: fit(pairs) or Seq2Seq.load(path)")
+            raise ValueError(
+                "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
+            )
         return self._model
+
+    @property
+    def attention(self) -> bool:
+        """Whether there is an alignment to see."""
+        return (
+            self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
+        )
 
     def fit(
         self,
-        pairs: Sequence[Pair],
-        valid: Sequence[Pair] | None = None,
+        sources: Sequence[Side],
+        targets: Sequence[Side],
         *,
+        valid: tuple[Sequence[Side], Sequence[Side]] | None = None,
+        links: Sequence[Links] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[Step], object] | None = None,
     ) -> Self:
         """Learn from sentence pairs.
@@ -131,10 +191,16 @@ class Seq2Seq:
 
         Parameters
         ----------
-        pairs : sequence of (source, target)
-            Plain text.
-        valid : sequence of (source, target), optional
-            What the best moment is chosen by; by default a part of `pairs` is kept aside for it.
+        sources, targets : sequences of str, or of sequences of str
+            As many on both sides: plain text, or tokens.
+        valid : (sources, targets), optional
+            What the best moment is chosen by; by default a part of the pairs is kept aside for it.
+        links : sequence of frozensets of (int, int), optional
+            For each pair which source token each target token should look at, as (source, target) from 0; an empty
+            set where nobody knows. How much it counts is ``recipe={"guidance": ...}``, 1 by default.
+        checkpoint : path, optional
+            A file that keeps all there is to know, every minute. If it is there when training begins, training goes on
+            from it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
             Called with each `Step`.
 
@@ -146,21 +212,36 @@ class Seq2Seq:
         Raises
         ------
         ValueError
-            If no pair is left to learn from or to validate with.
+            If the sides don't pair up, no pair is left to learn from or to validate with, or the checkpoint is of
+            another training.
         regard.seq2seq.training.Diverged
-            If the loss is no number any more.
+            If the loss is no number any more; the model is the last good one then.
         """
-        for step in self.steps(pairs, valid):
+        pairs = _paired(sources, targets, "targets")
+        judged = None if valid is None else _paired(*valid, "the targets of valid")
+        for step in self.steps(pairs, judged, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
         return self
 
-    def steps(self, pairs: Sequence[Pair], valid: Sequence[Pair] | None = None) -> Iterator[Step]:
-        """Learn as `fit` does, and yield after every step, when the model can be used or saved as it is.
+    def steps(
+        self,
+        pairs: Sequence[Pair],
+        valid: Sequence[Pair] | None = None,
+        *,
+        links: Sequence[Links] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Iterator[Step]:
+        """Learn as `fit` does, and yield after every step.
+
+        After a validation the model is the best so far, to be used or saved. Whoever stops asking for more has the best
+        one too, and a checkpoint of where it was stopped if there is a place for one.
 
         Parameters
         ----------
-        pairs, valid
+        pairs, valid : sequence of (source, target)
+            As for `fit`.
+        links, checkpoint
             As for `fit`.
 
         Yields
@@ -168,57 +249,126 @@ class Seq2Seq:
         Step
             What the step came to.
         """
-        if valid is None:
-            pairs, valid = hold_out(pairs, self.seed)
-        learned, judged = self._cut(pairs, "training"), self._cut(valid, "validation")
-        recipe = Recipe.for_pairs(len(learned), epochs=self.epochs, minutes=self.minutes, rate=self.rate)
-        least = self.least or (3 if len(learned) >= 5000 else 1)
-        source = Vocabulary.learn([pair[0] for pair in learned], least=least, lower=True)
-        target = Vocabulary.learn([pair[1] for pair in learned], least=least)
-        network = Network(self._sizes(len(learned), len(source), len(target)))
-        self._model = files.Model(network, source, target)
-        numbered = [self._number(*pair) for pair in learned]
-        rng = np.random.default_rng(self.seed)
-        words = np.concatenate([pair[1][1:] for pair in numbered])
-        network.draw(rng, np.bincount(words, minlength=len(target)))
-        yield from train(network, numbered, [self._number(*pair) for pair in judged], recipe, rng)
+        training = self.begin(pairs, valid, links=links)
+        place = None if checkpoint is None else Path(checkpoint)
+        if place is not None and place.exists():
+            training.go_on_from(files.read_checkpoint(place))
+        written = time.monotonic()
+        try:
+            for step in training:
+                if step.validation is None:
+                    yield step
+                else:
+                    with training.at_best():
+                        yield step
+                if place is not None and time.monotonic() - written >= CHECKPOINT_EVERY:
+                    files.write_checkpoint(place, training.state())
+                    written = time.monotonic()
+        except GeneratorExit:
+            if place is not None:
+                files.write_checkpoint(place, training.state())
+            raise
+        finally:
+            training.restore()
+        if place is not None:
+            place.unlink(missing_ok=True)
 
-    def _cut(self, pairs: Sequence[Pair], what: str) -> list[tuple[list[str], list[str]]]:
-        """Return the tokens of pairs that are neither empty nor too long."""
-        tokens = [(cut(source), cut(target)) for source, target in pairs]
-        kept = [pair for pair in tokens if all(0 < len(side) <= self.max_tokens for side in pair)]
-        if not kept:
+    def begin(
+        self,
+        pairs: Sequence[Pair],
+        valid: Sequence[Pair] | None = None,
+        *,
+        links: Sequence[Links] | None = None,
+    ) -> Training:
+        """Learn the vocabularies and draw the network; what is left is to take the steps.
+
+        Parameters
+        ----------
+        pairs, valid : sequence of (source, target)
+            As for `fit`.
+        links
+            As for `fit`.
+
+        Returns
+        -------
+        Training
+            Before its first step.
+        """
+        if links is not None and len(links) != len(pairs):
+            _check.fail(f"links must be one set for each of {len(pairs)} pairs. Got {len(links)} instead.")
+        if valid is None:
+            pairs, valid, links = _hold_out(pairs, links, self.seed)
+        texts = self._learn(as_pairs(pairs))
+        learned, judged = (
+            self._corpus(texts, pairs, links, "training"),
+            self._corpus(texts, valid, None, "validation"),
+        )
+        config = defaults.choose_config(self.family, len(learned), len(texts[0]), len(texts[1]), self.network)
+        recipe = defaults.choose_recipe(config, learned, self._asked(learned))
+        network = build(config)
+        self._model = files.Model(network, *texts)
+        counts = np.bincount(learned.target, minlength=len(texts[1]))
+        counts[START] = 0
+        network.draw(np.random.default_rng(self.seed), counts)
+        return Training(network, learned, judged, recipe)
+
+    def _asked(self, learned: Corpus) -> dict[str, Any]:
+        """Return the fields of the recipe that somebody has chosen."""
+        asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
+        guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
+        return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
+
+    def _learn(self, pairs: Sequence[Pair]) -> tuple[Text, Text]:
+        """Learn how both sides are cut, from the pairs that are short enough."""
+        made = []
+        for side, kind in enumerate((self.source, self.target)):
+            lower = (kind == "words" if self.lower is None else self.lower) if side == 0 else False
+            least = defaults.choose_least(len(pairs), kind) if self.least is None else self.least
+            size = self.vocabulary or (defaults.LARGEST_VOCABULARY if kind == "words" else None)
+            made.append(
+                learn(
+                    kind,
+                    (pair[side] for pair in pairs),
+                    least=least,
+                    size=size,
+                    lower=lower,
+                    normalization=self.normalization,
+                )
+            )
+        return made[0], made[1]
+
+    def _corpus(
+        self, texts: tuple[Text, Text], pairs: Sequence[Pair], links: Sequence[Links] | None, what: str
+    ) -> Corpus:
+        """Number the pairs that are neither empty nor too long."""
+
+        def numbered() -> Iterator[Numbered]:
+            for number, pair in enumerate(pairs):
+                source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
+                if all(0 < len(side) <= self.max_tokens for side in (source, target)):
+                    given = _fitting(links[number], source, target, number) if links else frozenset()
+                    yield _number(texts, source, target, given)
+
+        corpus = Corpus(numbered())
+        if not len(corpus):
             raise ValueError(
                 f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {len(pairs)} pairs given"
             )
-        return kept
+        return corpus
 
-    def _sizes(self, pairs: int, source_words: int, target_words: int) -> Sizes:
-        """Choose how large the network is: a few hundred pairs can't fill a large one."""
-        part = 1 if pairs >= 5000 else 2 if pairs >= 1000 else 4
-        full = Sizes(source_words, target_words)
-        attention = full.attention // part if self.attention else 0
-        return Sizes(
-            source_words,
-            target_words,
-            full.embedding // part,
-            full.encoder // part,
-            full.decoder // part,
-            attention,
-        )
-
-    def _number(self, source: Sequence[str], target: Sequence[str]) -> Numbered:
-        return [*self.model.source.encode(source), END], [START, *self.model.target.encode(target), END]
-
-    def translate(self, sentences: Sequence[str], *, beam: int = 5) -> list[Translation]:
+    def translate(
+        self, sources: Sequence[Side], *, beam: int = 5, scoring: Scoring | None = None
+    ) -> list[Translation]:
         """Translate sentences.
 
         Parameters
         ----------
-        sentences : sequence of str
-            Plain text; one without a word is translated by one.
+        sources : sequence of str, or of sequences of str
+            Plain text, or tokens; one without a token is translated by one.
         beam : int
             How many hypotheses are followed at a time; 1 is greedy.
+        scoring : Scoring, optional
+            What hypotheses are ranked by; by default the mean log-probability of their tokens.
 
         Returns
         -------
@@ -230,33 +380,166 @@ class Seq2Seq:
         ValueError
             If a sentence has more than 1,000 tokens, or the model knows nothing yet.
         """
-        beam = _check.whole("beam", beam, least=1)
-        tokens = [cut(sentence) for sentence in sentences]
-        for number, words in enumerate(tokens, 1):
-            if len(words) > LONGEST_SENTENCE:
-                raise ValueError(
-                    f"sentence {number} has {len(words)} tokens; at most {LONGEST_SENTENCE} are allowed"
-                )
-        self.model  # noqa: B018 - says so if there is none
-        found = [Translation("", (), (SPECIAL[END],), 0.0, None)] * len(tokens)
-        for group in _of_one_length(tokens):
-            ids = np.array([[*self.model.source.encode(tokens[i]), END] for i in group]).T.copy()  # (T, B)
-            for i, best in zip(group, self._search(ids, beam), strict=True):
-                found[i] = self._spell(tokens[i], best)
+        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring)
+        return [translations[0] for translations in found]
+
+    def candidates(
+        self,
+        sources: Sequence[Side],
+        *,
+        beam: int = 5,
+        n_best: int | None = None,
+        scoring: Scoring | None = None,
+    ) -> list[list[Translation]]:
+        """Translate sentences in several ways each.
+
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        beam : int
+            How many hypotheses are followed at a time.
+        n_best : int, optional
+            How many translations are wanted, `beam` at most; by default as many.
+        scoring
+            As for `translate`.
+
+        Returns
+        -------
+        list of list of Translation
+            For each sentence at least one, the best first; each has its own alignment.
+        """
+        width = _check.whole("beam", beam, least=1)
+        wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
+
+        def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
+            return _beam(self.model.network, source, lengths, width, wanted, scoring or Scoring())
+
+        return self._each(sources, search)
+
+    def sample(
+        self,
+        sources: Sequence[Side],
+        *,
+        count: int = 1,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 1,
+        scoring: Scoring | None = None,
+    ) -> list[list[Translation]]:
+        """Draw translations by chance, with the probabilities that the model gives them.
+
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        count : int
+            How many for each sentence.
+        temperature, top_k, top_p
+            As for `regard.seq2seq.search.sample`.
+        seed : int
+            Of chance; a sentence's draws depend on its place among the sources, not on the others.
+        scoring
+            As for `translate`.
+
+        Returns
+        -------
+        list of list of Translation
+            `count` for each sentence, in the order in which they were drawn.
+        """
+        seeds = np.random.SeedSequence(_check.whole("seed", seed)).spawn(len(sources))
+        order = iter(self._order(sources))
+
+        def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
+            rngs = [np.random.default_rng(seeds[next(order)]) for _ in lengths]
+            return sample(
+                self.model.network,
+                source,
+                lengths,
+                rng=rngs,
+                count=count,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                scoring=scoring or Scoring(),
+            )
+
+        return self._each(sources, search)
+
+    def align(self, sources: Sequence[Side], targets: Sequence[Side]) -> list[Translation]:
+        """Let the model say given translations, and see where it looks for each of their words.
+
+        Parameters
+        ----------
+        sources, targets : sequences of str, or of sequences of str
+            As many on both sides.
+
+        Returns
+        -------
+        list of Translation
+            With the targets' own tokens, their score and alignment.
+
+        Raises
+        ------
+        ValueError
+            If the sides don't pair up, or a sentence has more than 1,000 tokens.
+        """
+        pairs = _paired(sources, targets, "targets")
+        texts = self.model.source, self.model.target
+        cut = [(texts[0].cut(source), texts[1].cut(target)) for source, target in pairs]
+        for number, sides in enumerate(cut, 1):
+            for tokens in sides:
+                _check_length(tokens, number)
+        found: list[Translation] = [_nothing()] * len(cut)
+        for group in _alike([source for source, _ in cut]):
+            batch = collate([_number(texts, *cut[i]) for i in group])
+            said = force(self.model.network, batch.source, batch.lengths, batch.target)
+            for i, hypothesis in zip(group, said, strict=True):
+                found[i] = self._spell(cut[i][0], hypothesis, tuple(cut[i][1]))
         return found
 
-    def _search(self, source: NDArray[np.int64], width: int) -> list[Hypothesis]:
-        return [hypotheses[0] for hypotheses in beam(self.model.network.parameters, source, width=width)]
+    def _each(
+        self, sources: Sequence[Side], search: Callable[[Ids, Ids], list[list[Hypothesis]]]
+    ) -> list[list[Translation]]:
+        """Search for all sources, those of like lengths together."""
+        text = self.model.source
+        tokens = [text.cut(source) for source in sources]
+        for number, words in enumerate(tokens, 1):
+            _check_length(words, number)
+        found = [[_nothing()] for _ in tokens]
+        for group in _alike(tokens):
+            source, lengths = source_batch([[*text.encode(tokens[i]), END] for i in group])
+            for i, hypotheses in zip(group, search(source, lengths), strict=True):
+                found[i] = [self._spell(tokens[i], hypothesis) for hypothesis in hypotheses]
+        return found
 
-    def _spell(self, source: list[str], best: Hypothesis) -> Translation:
+    def _order(self, sources: Sequence[Side]) -> list[int]:
+        """Return the order in which `_each` comes to the sources."""
+        tokens = [self.model.source.cut(source) for source in sources]
+        return [i for group in _alike(tokens) for i in group]
+
+    def _spell(
+        self, source: Sequence[str], best: Hypothesis, tokens: tuple[str, ...] | None = None
+    ) -> Translation:
         """Turn numbers into words; what the model can't name is copied from where it looked."""
-        tokens = [self.model.target.tokens[word] for word in best.words]
+        target = self.model.target
         aligned = best.alignment.shape[-1] > 0
-        for i, word in enumerate(best.words):
-            if word == UNKNOWN and aligned:
-                tokens[i] = source[int(np.argmax(best.alignment[i, : len(source)]))]
-        alignment = best.alignment if aligned else None
-        return Translation(glue(tokens), tuple(tokens), (*source, SPECIAL[END]), best.score, alignment)
+        if tokens is None:
+            said = [target.tokens[word] for word in best.words]
+            for i, word in enumerate(best.words):
+                if word == UNKNOWN and aligned:
+                    place = int(np.argmax(best.alignment[i, : len(source)]))
+                    said[i] = target.borrow(source[place], self.model.source)
+            tokens = tuple(said)
+        return Translation(
+            target.glue(tokens),
+            tokens,
+            (*source, SPECIAL[END]),
+            best.score,
+            best.alignment if aligned else None,
+            best.log_probability,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.files` for its format.
@@ -295,20 +578,88 @@ class Seq2Seq:
             If it can't be read.
         """
         model = files.read_model(path)
-        loaded = cls(attention=model.network.sizes.attention > 0)
+        loaded = cls(source=model.source.kind, target=model.target.kind)
         loaded._model = model
         return loaded
 
 
-def _of_one_length(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
-    """Yield the places of sentences with equally many tokens, so that none needs padding; empty ones are left out."""
-    by_length: dict[int, list[int]] = {}
-    for i, words in enumerate(tokens):
-        by_length.setdefault(len(words), []).append(i)
-    for length, places in sorted(by_length.items()):
-        together = max(1, min(_TOGETHER, 4096 // max(length, 1)))
-        for start in range(0, len(places) if length else 0, together):
-            yield places[start : start + together]
+def _beam(
+    network: Any, source: Ids, lengths: Ids, width: int, n_best: int, scoring: Scoring
+) -> list[list[Hypothesis]]:
+    return beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
+
+
+def _nothing() -> Translation:
+    """Return the translation of no words."""
+    return Translation("", (), (SPECIAL[END],), 0.0, None)
+
+
+def _paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
+    for what, side in (("sources", sources), (name, targets)):
+        if isinstance(side, str) or not isinstance(side, Sequence):
+            _check.fail(
+                f"{what} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
+            )
+    if len(sources) != len(targets):
+        _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
+    return list(zip(sources, targets, strict=True))
+
+
+def _number(
+    texts: tuple[Text, Text], source: Sequence[str], target: Sequence[str], links: Links = frozenset()
+) -> Numbered:
+    return Numbered([*texts[0].encode(source), END], [START, *texts[1].encode(target), END], links)
+
+
+def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
+    """Return a pair's links, if they are between tokens that it has."""
+    for i, j in links:
+        if not (0 <= i < len(source) and 0 <= j < len(target)):
+            _check.fail(
+                f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
+                f"got {(i, j)} instead."
+            )
+    return frozenset(links)
+
+
+def _check_length(tokens: Sequence[str], number: int) -> None:
+    if len(tokens) > LONGEST_SENTENCE:
+        raise ValueError(
+            f"sentence {number} has {len(tokens)} tokens; at most {LONGEST_SENTENCE} are allowed"
+        )
+
+
+def _alike(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    """Yield the places of sentences of like lengths, so that little is padded; empty ones are left out."""
+    group: list[int] = []
+    for i in sorted((i for i, words in enumerate(tokens) if words), key=lambda i: len(tokens[i])):
+        length = len(tokens[i])
+        together = max(1, min(_TOGETHER, 4096 // length))
+        if group and (len(group) >= together or length > _PADDED * len(tokens[group[0]])):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+def _hold_out(
+    pairs: Sequence[Pair], links: Sequence[Links] | None, seed: int
+) -> tuple[list[Pair], list[Pair], Sequence[Links] | None]:
+    """Keep some pairs aside as `hold_out` does, with the links of the others."""
+    learned, judged = hold_out(pairs, seed)
+    if links is None or len(learned) == len(pairs):
+        return learned, judged, links
+    aside = {_key(pair[0]) for pair in judged}
+    return (
+        learned,
+        judged,
+        [given for pair, given in zip(pairs, links, strict=True) if _key(pair[0]) not in aside],
+    )
+
+
+def _key(source: Side) -> Any:
+    return source if isinstance(source, str) else tuple(source)
 
 
 def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
@@ -334,9 +685,9 @@ def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
     >>> len(training), len(validation)
     (36, 4)
     """
-    sources = list(dict.fromkeys(source for source, _ in pairs))
+    sources = list(dict.fromkeys(_key(source) for source, _ in pairs))
     count = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
     aside = {sources[i] for i in np.random.default_rng(seed).permutation(len(sources))[:count]}
-    return [p for p in pairs if p[0] not in aside], [p for p in pairs if p[0] in aside]
+    return [p for p in pairs if _key(p[0]) not in aside], [p for p in pairs if _key(p[0]) in aside]

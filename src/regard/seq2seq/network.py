@@ -1,202 +1,166 @@
-"""The network: its sizes, its parameters and its loss."""
+"""What every network can do, and the families there are."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.decoder import decode
-from regard.seq2seq.encoder import encode
-from regard.seq2seq.output import predict
+from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 
-__all__ = ["Dropout", "Network", "Sizes"]
+__all__ = ["FAMILIES", "Config", "Network", "Steps", "build", "describe", "family", "read_config"]
 
 Array = NDArray[Any]
+Config: TypeAlias = Recurrent
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How large the parts of the network are.
+class Steps(Protocol):
+    """The steps of a search: k hypotheses of each of B sentences."""
 
-    Parameters
-    ----------
-    source_words, target_words : int
-        Words of the two vocabularies.
-    embedding : int
-        Numbers for a word; also the size of the readout, whose output matrix is the target embedding.
-    encoder : int
-        State of the encoder, in each direction.
-    decoder : int
-        State of the decoder.
-    attention : int
-        Hidden size of the attention's perceptron; 0 for a model without attention.
+    def __call__(self, words: Ids) -> tuple[Array, Array]:
+        """Predict what follows words (B, k): logits (B, k, V); weights (B, k, T), or (B, k, 0) without attention."""
 
-    Raises
-    ------
-    ValueError
-        If one of them is too small.
+    def select(self, parents: Ids) -> None:
+        """Go on with these hypotheses (B, k') of each sentence."""
 
-    Examples
-    --------
-    >>> Sizes(10, 10, 4, 4, 4, 0).shapes()["start_weight"]
-    (8, 4)
-    """
-
-    source_words: int
-    target_words: int
-    embedding: int = 160
-    encoder: int = 128
-    decoder: int = 192
-    attention: int = 128
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            least = 0 if name == "attention" else 1
-            if type(value) is not int or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of every parameter by its name."""
-        e, h, d, a = self.embedding, self.encoder, self.decoder, self.attention
-        return {
-            "source_embedding": (self.source_words, e),
-            "encoder_input": (e, 2, 3 * h),
-            "encoder_bias": (2, 3 * h),
-            "encoder_state": (2, h, 3 * h),
-            "start_weight": (2 * h, d),
-            "start_bias": (d,),
-            "key_weight": (2 * h, a),
-            "query_weight": (d, a),
-            "attention_vector": (a,),
-            "target_embedding": (self.target_words, e),
-            "decoder_word": (e, 3 * d),
-            "decoder_context": (2 * h, 3 * d),
-            "decoder_bias": (3 * d,),
-            "decoder_state": (d, 3 * d),
-            "readout_word": (e, e),
-            "readout_state": (d, e),
-            "readout_context": (2 * h, e),
-            "readout_bias": (e,),
-            "output_bias": (self.target_words,),
-        }
+    def keep(self, sentences: Ids) -> None:
+        """Go on with these sentences (B',) only."""
 
 
-@dataclass(frozen=True)
-class Dropout:
-    """Which share of numbers is dropped while training.
+class Network(Protocol):
+    """A network: its configuration, its parameters, its loss, and its steps."""
 
-    Parameters
-    ----------
-    embedding : float
-        Of the embeddings, source and target.
-    annotations : float
-        Of the encoder's states.
-    readout : float
-        Of what the words are predicted from.
-    """
+    parameters: Parameters
 
-    embedding: float = 0.1
-    annotations: float = 0.1
-    readout: float = 0.2
-
-
-class Network:
-    """Bahdanau's encoder-decoder, RNNsearch, with the readout's output matrix tied to the target embedding.
-
-    Parameters
-    ----------
-    sizes : Sizes
-        How large its parts are.
-    parameters : Parameters, optional
-        Its numbers; zeros by default.
-
-    References
-    ----------
-    Bahdanau, Cho and Bengio 2014, appendix A; Press and Wolf 2017 (tied embeddings).
-    """
-
-    def __init__(self, sizes: Sizes, parameters: Parameters | None = None) -> None:
-        self.sizes = sizes
-        self.parameters = Parameters(sizes.shapes()) if parameters is None else parameters
+    @property
+    def config(self) -> Config:
+        """What it is made of."""
 
     def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
-        """Draw the parameters that training starts from.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Where chance comes from.
-        target_counts : array (V,)
-            How often each target word comes, for the output bias.
-        """
-        for name, parameter in self.parameters.items():
-            if name == "source_embedding":
-                parameter[...] = rng.normal(0, 0.1, parameter.shape)
-            elif name in ("target_embedding", "attention_vector"):
-                parameter[...] = rng.normal(0, max(parameter.shape[-1], 1) ** -0.5, parameter.shape)
-            elif name in ("encoder_state", "decoder_state"):
-                parameter[...] = _orthogonal(rng, parameter.shape)
-            elif not name.endswith("bias"):
-                gates = 3 if name in ("encoder_input", "decoder_word", "decoder_context") else 1
-                bound = math.sqrt(6 / max(len(parameter) + parameter.shape[-1] // gates, 1))
-                parameter[...] = rng.uniform(-bound, bound, parameter.shape)
-        frequency = (target_counts + 0.1) / (target_counts + 0.1).sum()
-        self.parameters["output_bias"][...] = np.log(frequency)
+        """Draw the parameters that training starts from; `target_counts` (V,) says how often each word comes."""
 
     def loss(
         self,
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
+        batch: Batch,
         *,
-        dropout: Dropout | None = None,
+        dropout: float = 0.0,
         rng: np.random.Generator | None = None,
         smoothing: float = 0.0,
+        guidance: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Predict each word of the targets from the words before it.
+        """Return the mean loss for each word, and its pullback to gradients by parameter name."""
 
-        Parameters
-        ----------
-        source : integer array (T, B)
-            Source sentences of one length, each with END.
-        target : integer array (n + 1, B)
-            Target sentences from START to END, filled up with PAD.
-        dropout : Dropout, optional
-            While training.
-        rng : numpy.random.Generator, optional
-            Chance for dropout and for the short list of a large vocabulary; without it, all words are compared.
-        smoothing : float
-            Label smoothing.
-
-        Returns
-        -------
-        loss : float
-            The mean over all words that are not PAD.
-        pullback : function
-            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
-        """
-        p, rates = self.parameters, dropout or Dropout(0, 0, 0)
-        encoded, encode_back = encode(p, source, (rates.embedding, rates.annotations), rng)
-        readout, decode_back = decode(p, encoded, target[:-1], (rates.embedding, rates.readout), rng)
-        loss, predict_back = predict(p, readout, target[1:], smoothing=smoothing, rng=rng)
-
-        def pullback(dloss: float) -> dict[str, Array]:
-            dreadout, of_output = predict_back(dloss)
-            dencoded, g = decode_back(dreadout)
-            g["target_embedding"] += of_output["target_embedding"]
-            g["output_bias"] = of_output["output_bias"]
-            return g | encode_back(dencoded)
-
-        return loss, pullback
+    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+        """Begin a search for sources (T, B) of these lengths (B,)."""
 
 
-def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Draw state matrices (..., H, 3H) whose three gates are orthogonal (Saxe et al. 2013)."""
-    size = shape[-2]
-    drawn = rng.normal(size=(*shape[:-2], 3, size, size))
-    return np.concatenate([np.linalg.qr(drawn[..., gate, :, :])[0] for gate in range(3)], axis=-1)
+class Family(NamedTuple):
+    """The two classes of a family."""
+
+    config: type[Any]
+    network: Callable[..., Network]
+
+
+FAMILIES = {"recurrent": Family(Recurrent, RecurrentNetwork)}
+
+
+def build(config: Config, parameters: Parameters | None = None) -> Network:
+    """Make the network that a configuration describes.
+
+    Parameters
+    ----------
+    config : Config
+        Of any family.
+    parameters : Parameters, optional
+        Its numbers; zeros by default.
+
+    Returns
+    -------
+    Network
+        Ready to be drawn, trained or searched with.
+
+    Examples
+    --------
+    >>> build(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters.flat.size
+    586
+    """
+    return FAMILIES[family(config)].network(config, parameters)
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """Return a configuration as what JSON can hold.
+
+    Parameters
+    ----------
+    config : Config
+        Of any family.
+
+    Returns
+    -------
+    dict
+        With its family's name.
+
+    Examples
+    --------
+    >>> read_config(describe(Recurrent(9, 7))) == Recurrent(9, 7)
+    True
+    """
+    return {"family": family(config)} | asdict(config)
+
+
+def family(config: Config) -> str:
+    """Return the name of a configuration's family.
+
+    Parameters
+    ----------
+    config : Config
+        Of any family.
+
+    Returns
+    -------
+    str
+        A key of `FAMILIES`.
+
+    Examples
+    --------
+    >>> family(Recurrent(9, 7))
+    'recurrent'
+    """
+    return next(name for name, family in FAMILIES.items() if isinstance(config, family.config))
+
+
+def read_config(described: Mapping[str, Any]) -> Config:
+    """Return the configuration that `describe` described.
+
+    Parameters
+    ----------
+    described : mapping
+        From a file, which may be anybody's.
+
+    Returns
+    -------
+    Config
+        Checked.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is none.
+
+    Examples
+    --------
+    >>> read_config({"family": "recurrent", "source_words": 0, "target_words": 7})
+    Traceback (most recent call last):
+    ValueError: source_words must be a whole number of at least 1. Got 0 instead.
+    """
+    options = dict(described)
+    name = options.pop("family", None)
+    if name not in FAMILIES:
+        raise ValueError(f"family must be one of {', '.join(FAMILIES)}. Got {name!r:.40} instead.")
+    made: Config = FAMILIES[name].config(**options)
+    return made

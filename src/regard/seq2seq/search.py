@@ -22,6 +22,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
+_NEAR = 1 << 16  # numbers that stay in a near cache
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
 
 
@@ -163,7 +164,7 @@ def beam(
     *,
     width: int = 5,
     n_best: int = 1,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
     most: Ids | None = None,
     least: int = 0,
 ) -> list[list[Hypothesis]]:
@@ -239,7 +240,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
     most: Ids | None = None,
     least: int = 0,
 ) -> list[list[Hypothesis]]:
@@ -306,7 +307,9 @@ def sample(
     choice = _Choice.checked(temperature, top_k, top_p)
     rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
     if len(rngs) != len(lengths):
-        _check.fail(f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead.")
+        _check.fail(
+            f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
+        )
     draws = _Draws(lengths, _limits(lengths, most, least), count, scoring, choice, rngs)
     return draws.run(network.steps(source, lengths, count))
 
@@ -317,7 +320,7 @@ def force(
     lengths: Ids,
     target: Ids,
     *,
-    scoring: Scoring = Scoring(),  # noqa: B008 - frozen
+    scoring: Scoring = Scoring(),
 ) -> list[Hypothesis]:
     """Let the network say given sentences: how probable it finds each word, and where it looks for it.
 
@@ -359,15 +362,19 @@ def force(
     """
     _check_sentences(source, lengths)
     if target.ndim != 2 or target.shape[1] != len(lengths) or not (target[:1] == START).all():
-        _check.fail(f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead.")
+        _check.fail(
+            f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
+        )
     counts = (target != PAD).sum(axis=0) - 1
     steps = network.steps(source, lengths)
     rows = np.arange(len(lengths))
     said: list[list[tuple[float, Array]]] = [[] for _ in rows]
     for t in range(len(target) - 1):
-        rows = _kept(steps, rows, counts[rows] > t)
-        if not rows.size:
+        going = counts[rows] > t
+        if not going.any():
             break
+        _keep(steps, going)
+        rows = rows[going]
         logits, weights = steps(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - _normaliser(logits)[:, 0]
         for sentence, log, look in zip(rows.tolist(), logs.tolist(), weights[:, 0], strict=True):
@@ -384,7 +391,9 @@ def _given(target: Ids, said: Sequence[tuple[float, Array]], length: int, scorin
 
 def _check_sentences(source: Ids, lengths: Ids) -> None:
     if source.ndim != 2 or lengths.shape != source.shape[1:]:
-        _check.fail(f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead.")
+        _check.fail(
+            f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead."
+        )
     if lengths.size and not 1 <= lengths.min() <= lengths.max() <= len(source):
         _check.fail(
             f"lengths must be from 1 to T = {len(source)}. Got {lengths.min()} to {lengths.max()} instead."
@@ -405,21 +414,28 @@ def _limits(lengths: Ids, most: Ids | None, least: int) -> _Limits:
     return _Limits(most, _check.whole("least", least))
 
 
-def _kept(steps: Steps, rows: Ids, going: Mask) -> Ids:
-    """Go on with some of the sentences; return their numbers."""
+def _keep(steps: Steps, going: Mask) -> None:
+    """Go on with some of the sentences."""
     if not going.all():
         steps.keep(np.flatnonzero(going))
-    return rows[going]
 
 
 def _normaliser(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
-    most = logits.max(axis=-1, keepdims=True)
-    if not np.isfinite(most).all():
-        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
-    shifted = logits - most
-    total = np.exp(shifted, out=shifted).sum(axis=-1)
-    return np.log(total, out=total) + most[..., 0]
+    rows = logits.reshape(-1, logits.shape[-1])
+    sums = np.empty(len(rows), logits.dtype)
+    few = max(1, _NEAR // rows.shape[1])
+    for start in range(0, len(rows), few):
+        part = rows[start : start + few]
+        most = part.max(axis=1, keepdims=True)
+        if not np.isfinite(most).all():
+            _check.fail(
+                f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead."
+            )
+        shifted = part - most
+        np.exp(shifted, out=shifted)
+        sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    return sums.reshape(logits.shape[:-1])
 
 
 def _hypothesis(
@@ -445,7 +461,7 @@ def _coverage(weights: Array, length: int) -> Array | None:
 
 
 class _Said(NamedTuple):
-    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; the sentences' rows."""
+    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; sentences' rows."""
 
     words: Ids
     parents: Ids
@@ -506,11 +522,15 @@ class _Beam:
         self.width, self.n_best = width, n_best
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.rows = np.arange(len(lengths))  # (B,): where they are among those
-        self.sums = np.zeros((len(lengths), 1))  # (B', k'): log-probabilities; -inf in a place that is not used
+        self.sums = np.zeros(
+            (len(lengths), 1)
+        )  # (B', k'): log-probabilities; -inf in a place that is not used
         self.coverage: Any = 0.0  # (B', k', T): how much was looked at each source word
         self.done: list[list[_Ending]] = [[] for _ in lengths]  # the best that ended
         self.broken: dict[int, _Ending] = {}
-        self.bars = np.full(len(lengths), -np.inf)  # (B,): what a further sentence must score to be among the best
+        self.bars = np.full(
+            len(lengths), -np.inf
+        )  # (B,): what a further sentence must score to be among the best
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
         """Search to the end."""
@@ -519,7 +539,7 @@ class _Beam:
             logits, weights = steps(words)
             words, parents, going = self.step(logits, weights)
             if going.any():
-                _kept(steps, going, going)
+                _keep(steps, going)
                 steps.select(parents)
         return [self.found(sentence) for sentence in range(len(self.done))]
 
@@ -545,10 +565,11 @@ class _Beam:
         going = live.any(axis=1) & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs, totals = (
-            np.take_along_axis(x, order, axis=1) for x in (words, parents, logs, np.where(live, totals, -np.inf))
+            np.take_along_axis(x, order, axis=1)
+            for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step + live.any(axis=1))
+        self._break_off(~going, step + live.any(axis=1).astype(np.int64))
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -598,7 +619,7 @@ class _Beam:
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
-    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; slot and word of each.
+    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; their slots and words.
 
     Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
     """
@@ -690,7 +711,9 @@ class _Draws:
         self.choice, self.rngs = choice, rngs
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.rows = np.arange(len(lengths))  # (B,): where they are among those
-        self.which = np.tile(np.arange(count), (len(lengths), 1))  # (B', k'): which sample is there; -1 none any more
+        self.which = np.tile(
+            np.arange(count), (len(lengths), 1)
+        )  # (B', k'): which sample is there; -1 none any more
         self.done: list[dict[int, _Ending]] = [{} for _ in lengths]
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
@@ -700,7 +723,7 @@ class _Draws:
             logits, weights = steps(words)
             words, parents, going = self.step(logits, weights)
             if going.any():
-                _kept(steps, going, going)
+                _keep(steps, going)
                 steps.select(parents)
         return [
             [self.trail.hypothesis(sentence, done[sample]) for sample in sorted(done)]

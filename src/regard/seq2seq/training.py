@@ -1,11 +1,12 @@
-"""Training: batches, the recipe, and the loop over them."""
+"""Training: the recipe, and the loop that can stop at any step and go on from there, bit for bit."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +14,17 @@ from numpy.typing import NDArray
 
 from regard._threads import one_blas_thread
 from regard.nn import Adam
-from regard.seq2seq.network import Dropout, Network
+from regard.seq2seq.batch import Batch, Corpus, batches
+from regard.seq2seq.network import Network
 from regard.seq2seq.parameters import Parameters
-from regard.seq2seq.text import PAD
 
-__all__ = ["Diverged", "Numbered", "Recipe", "Step", "batches", "train"]
+__all__ = ["Diverged", "Recipe", "State", "Step", "Training", "mean_loss"]
 
-Ids = NDArray[np.int64]
-Numbered = tuple[list[int], list[int]]  # source with END; target from START to END
+Array = NDArray[Any]
 
-_WORTH_HALVING = 32  # sentences in a batch
+_WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
+_ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers of its own
 
 
 class Diverged(ArithmeticError):
@@ -38,61 +39,43 @@ class Recipe:
     ----------
     epochs : int
         How often every pair is seen.
-    batch : int
-        Sentences in a step.
+    tokens : int
+        The most tokens that a side of a batch takes, padding with it.
     rate : float
-        Adam's largest rate; it rises to it over `warm_up` steps and falls to 0 at the end.
+        Adam's largest rate; it rises to it over `warm_up` steps and falls to 0 at the end, in a straight line.
     warm_up : int
         Steps.
     smoothing : float
         Label smoothing.
-    dropout : Dropout
-        Rates.
+    dropout : float
+        Share of numbers that are dropped where the network drops most.
+    clip : float
+        Gradients longer than this are shortened to it.
+    average : float
+        How much of the parameters' running mean is kept at each step; what is validated and kept is that mean. 0 for
+        the parameters themselves.
+    patience : int, optional
+        Stop after so many validations without a better one.
+    guidance : float
+        How much it counts that the weights follow given alignments.
     minutes : float, optional
         Stop after this time; the rate reaches 0 then.
+    seed : int
+        Of all chance.
     """
 
     epochs: int = 9
-    batch: int = 64
+    tokens: int = 640
     rate: float = 5e-3
     warm_up: int = 150
     smoothing: float = 0.1
-    dropout: Dropout = field(default_factory=Dropout)
+    dropout: float = 0.2
+    clip: float = 1.0
+    average: float = 0.0
+    patience: int | None = None
+    guidance: float = 0.0
     minutes: float | None = None
-
-    @classmethod
-    def for_pairs(
-        cls, count: int, *, epochs: int | None = None, minutes: float | None = None, rate: float | None = None
-    ) -> Recipe:
-        """Return the recipe for so many pairs: few pairs need small batches and many epochs.
-
-        Parameters
-        ----------
-        count : int
-            Sentence pairs.
-        epochs : int, optional
-            Other than the recipe's.
-        minutes : float, optional
-            A limit.
-        rate : float, optional
-            Other than the recipe's.
-
-        Returns
-        -------
-        Recipe
-            For `train`.
-
-        Examples
-        --------
-        >>> Recipe.for_pairs(20_000).epochs, Recipe.for_pairs(500).batch
-        (9, 16)
-        """
-        batch = 64 if count >= 5000 else 32 if count >= 1000 else 16
-        steps = max(count // batch, 1)
-        if epochs is None:
-            epochs = max(cls.epochs, min(200, 1500 // steps))
-        warm_up = max(min(150, steps * epochs // 10), 1)
-        return cls(epochs, batch, rate or cls.rate, warm_up, minutes=minutes)
+    seed: int = 1
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
@@ -111,6 +94,12 @@ class Step(NamedTuple):
         Mean loss for each word of the batch.
     epoch : int
         Which epoch it belongs to, counted from 1.
+    words : int
+        Target words of the batch.
+    rate : float
+        Adam's.
+    seconds : float
+        How long training has taken so far, without pauses between runs.
     validation : float or None
         Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
@@ -121,134 +110,237 @@ class Step(NamedTuple):
     total: int
     loss: float
     epoch: int
+    words: int
+    rate: float
+    seconds: float
     validation: float | None = None
     best: bool = False
 
 
-def batches(pairs: Sequence[Numbered], size: int, rng: np.random.Generator) -> list[tuple[Ids, Ids]]:
-    """Put pairs with sources of one length together, in random order; so no source needs padding.
+class State(NamedTuple):
+    """All that training knows between two steps: what a checkpoint holds.
 
     Parameters
     ----------
-    pairs : sequence of (source, target)
-        Lists of word numbers.
-    size : int
-        The most pairs in a batch.
-    rng : numpy.random.Generator
-        Where chance comes from.
-
-    Returns
-    -------
-    list of (source (T, B), target (n, B))
-        Targets are filled up with PAD.
-
-    Examples
-    --------
-    >>> (source, target), = batches([([5, 2], [1, 7, 2]), ([6, 2], [1, 2])], 64, np.random.default_rng(0))
-    >>> sorted(target.T.tolist())
-    [[1, 2, 0], [1, 7, 2]]
+    step : int
+        Steps taken.
+    seconds : float
+        How long they took.
+    best_loss : float
+        The lowest validation loss, infinite before the first.
+    waited : int
+        Validations since then.
+    fingerprint : str
+        Of the pairs, the recipe and the network: a checkpoint of something else can't be gone on from.
+    arrays : dict of str to array (P,)
+        The parameters, Adam's two means, the running mean if there is one, and the best parameters.
     """
-    shuffled = rng.permutation(len(pairs)).tolist()
-    by_length = sorted(shuffled, key=lambda i: (len(pairs[i][0]), len(pairs[i][1])))
-    groups: list[list[int]] = []
-    for i in by_length:
-        if not groups or len(groups[-1]) == size or len(pairs[groups[-1][0]][0]) != len(pairs[i][0]):
-            groups.append([])
-        groups[-1].append(i)
-    order = rng.permutation(len(groups)).tolist()
-    return [_arrays([pairs[i] for i in groups[g]]) for g in order]
+
+    step: int
+    seconds: float
+    best_loss: float
+    waited: int
+    fingerprint: str
+    arrays: dict[str, Array]
 
 
-def _arrays(group: list[Numbered]) -> tuple[Ids, Ids]:
-    source = np.array([pair[0] for pair in group], np.int64).T.copy()  # (T, B)
-    target = np.full((max(len(pair[1]) for pair in group), len(group)), PAD, np.int64)  # (n, B)
-    for column, (_, words) in enumerate(group):
-        target[: len(words), column] = words
-    return source, target
+class Training:
+    """A network on its way: iterate to train it, step by step.
 
-
-def train(
-    network: Network,
-    pairs: Sequence[Numbered],
-    valid: Sequence[Numbered],
-    recipe: Recipe,
-    rng: np.random.Generator,
-) -> Iterator[Step]:
-    """Train a network, step by step; at the end it has the parameters of the lowest validation loss.
+    Between two steps `network` has the parameters that are walked downhill; `best` are those of the lowest validation
+    loss, which the network has at the end, or when something goes wrong.
 
     Parameters
     ----------
     network : Network
         With drawn parameters; trained in place.
-    pairs : sequence of (source, target)
+    pairs : Corpus
         To learn from.
-    valid : sequence of (source, target)
+    valid : Corpus
         To judge by.
     recipe : Recipe
         How.
-    rng : numpy.random.Generator
-        Order of the batches and dropout.
-
-    Yields
-    ------
-    Step
-        After each step, when the network is in a consistent state.
-
-    Raises
-    ------
-    Diverged
-        If the loss or a gradient is not finite; the network has the best parameters then.
 
     Examples
     --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> network, rng = Network(Sizes(5, 5, 2, 2, 2, 2)), np.random.default_rng(0)
-    >>> network.draw(rng, np.ones(5))
-    >>> pairs = [([4, 2], [1, 4, 2])]
-    >>> [step.best for step in train(network, pairs, pairs, Recipe(epochs=2, warm_up=1), rng)]
+    >>> from regard.seq2seq.batch import Numbered
+    >>> from regard.seq2seq.network import build
+    >>> from regard.seq2seq.recurrent import Recurrent
+    >>> network = build(Recurrent(5, 5, 2, 2, 2, 2))
+    >>> network.draw(np.random.default_rng(0), np.ones(5))
+    >>> pairs = Corpus([Numbered([4, 2], [1, 4, 2])])
+    >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
     [True, True]
     """
-    with one_blas_thread() as alone, ThreadPoolExecutor(1, "regard") as other:
-        yield from _train(
-            network, pairs, valid, recipe, rng, _Halves(network, recipe, other if alone else None)
-        )
 
+    def __init__(self, network: Network, pairs: Corpus, valid: Corpus, recipe: Recipe) -> None:
+        self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
+        self.flat = network.parameters.flat
+        self.adam = Adam(self.flat, clip=recipe.clip)
+        self.mean = self.flat.copy() if recipe.average else None
+        self.best = self.flat.copy()
+        self.best_loss, self.waited = float("inf"), 0
+        self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
+        self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
+        self.total = recipe.epochs * self.per_epoch
 
-def _train(
-    network: Network,
-    pairs: Sequence[Numbered],
-    valid: Sequence[Numbered],
-    recipe: Recipe,
-    rng: np.random.Generator,
-    halves: _Halves,
-) -> Iterator[Step]:
-    flat = network.parameters.flat
-    best = _Best(flat)
-    adam = Adam(flat)
-    per_epoch = len(batches(pairs, recipe.batch, np.random.default_rng(0)))
-    total, start = recipe.epochs * per_epoch, time.monotonic()
-    number, passed = 0, 0.0
-    for epoch in range(1, recipe.epochs + 1):
-        for place, batch in enumerate(batches(pairs, recipe.batch, rng), 1):
-            number += 1
-            if recipe.minutes is not None:
-                passed = min((time.monotonic() - start) / (60 * recipe.minutes), 1.0)
-            loss, gradient = halves(batch, rng)
-            length = adam.step(gradient, recipe.rate_at(number, total, passed))
-            if not np.isfinite(loss + length):
-                best.restore()
-                raise Diverged(f"the loss is not finite any more: {loss} at step {number}")
-            expected = min(total, max(round(number / passed), number)) if passed else total
-            told = Step(number, expected, loss, epoch)
-            if place == per_epoch or place % _EVEN_IN_LONG_EPOCHS == 0 or passed == 1:
-                validation = mean_loss(network, valid)
-                told = told._replace(validation=validation, best=best.offer(validation))
+    def _chance(self, *numbers: int) -> np.random.Generator:
+        """Return the generator of one use of chance; none depends on those before, so nothing of them is kept."""
+        return np.random.default_rng([self.recipe.seed, *numbers])
+
+    def state(self) -> State:
+        """Return all there is to know, to go on from later; its arrays are those of the training itself."""
+        arrays = {"parameters": self.flat, "best": self.best}
+        arrays |= {"adam_mean": self.adam.mean, "adam_square": self.adam.square}
+        if self.mean is not None:
+            arrays["mean"] = self.mean
+        return State(self.step, self.seconds, self.best_loss, self.waited, self.fingerprint(), arrays)
+
+    def go_on_from(self, state: State) -> None:
+        """Take over what was known when `state` was taken.
+
+        Parameters
+        ----------
+        state : State
+            Of a training of the same network with the same pairs and recipe.
+
+        Raises
+        ------
+        ValueError
+            If it is of another one.
+        """
+        if state.fingerprint != self.fingerprint():
+            raise ValueError(
+                "the checkpoint is of another training: pairs, options or version of the program have changed"
+            )
+        own = self.state().arrays
+        if {name: array.shape for name, array in state.arrays.items()} != {
+            n: a.shape for n, a in own.items()
+        }:
+            raise ValueError("the checkpoint doesn't hold the arrays that it must")
+        for name, array in own.items():
+            array[...] = state.arrays[name]
+        self.step, self.seconds = state.step, state.seconds
+        self.best_loss, self.waited = state.best_loss, state.waited
+        self.adam.steps = state.step
+
+    def fingerprint(self) -> str:
+        """Return a hash of what is trained, on what, and how; time limits may change on the way."""
+        recipe = {name: value for name, value in asdict(self.recipe).items() if name != "minutes"}
+        told = hashlib.sha256(repr((self.network.config, sorted(recipe.items()))).encode())
+        for corpus in (self.pairs, self.valid):
+            for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
+                told.update(np.ascontiguousarray(array).data)
+            told.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
+        return told.hexdigest()
+
+    def __iter__(self) -> Iterator[Step]:
+        """Train until the end.
+
+        Yields
+        ------
+        Step
+            After each step, when the training is in a consistent state.
+
+        Raises
+        ------
+        Diverged
+            If the loss or a gradient is not finite; the network has the best parameters then.
+        """
+        with one_blas_thread() as alone, ThreadPoolExecutor(1, "regard") as other:
+            halves = _Halves(self.network, self.recipe, other if alone else None)
+            self.begun = time.monotonic() - self.seconds
+            while self.step < self.total and not self._out_of_time() and not self._out_of_patience():
+                yield from self._epoch(halves)
+        self.restore()
+
+    def restore(self) -> None:
+        """Give the network the best parameters so far."""
+        self.flat[...] = self.best
+
+    def _count(self) -> None:
+        """Count the time, that between two steps too: what is made of them belongs to training."""
+        self.seconds = time.monotonic() - self.begun
+
+    def _passed(self) -> float:
+        """Return how much of the time limit is over, between 0 and 1."""
+        if self.recipe.minutes is None:
+            return 0.0
+        return min(self.seconds / (60 * self.recipe.minutes), 1.0)
+
+    def _out_of_time(self) -> bool:
+        return self._passed() == 1
+
+    def _out_of_patience(self) -> bool:
+        return self.recipe.patience is not None and self.waited >= self.recipe.patience
+
+    def _epoch(self, halves: _Halves) -> Iterator[Step]:
+        """Take the steps that are left of the epoch."""
+        epoch, done = divmod(self.step, self.per_epoch)
+        # Whatever the order, there are as many batches: they depend on the lengths alone.
+        order = batches(self.pairs, self.recipe.tokens, self._chance(_ORDER, epoch))
+        for place in range(done, self.per_epoch):
+            told = self._step(halves, self.pairs.batch(order[place]))
+            last = self._out_of_time() or place + 1 == self.per_epoch
+            if last or (place + 1) % _EVEN_IN_LONG_EPOCHS == 0:
+                told = self._validated(told)
             yield told
-            if passed == 1:
-                break
-        if passed == 1:
-            break
-    best.restore()
+            self._count()
+            if self._out_of_time() or self._out_of_patience():
+                return
+
+    def _step(self, halves: _Halves, batch: Batch) -> Step:
+        rate = self.recipe.rate_at(self.step + 1, self.total, self._passed())
+        loss, gradient = halves(batch, [self._chance(_CHANCE, self.step, half) for half in range(2)])
+        length = self.adam.step(gradient, rate)
+        if not np.isfinite(loss + length):
+            self.restore()
+            raise Diverged(f"the loss is not finite any more: {loss} at step {self.step + 1}")
+        self.step += 1
+        if self.mean is not None:
+            # At first the mean has little to remember: what it began with is soon forgotten.
+            kept = min(self.recipe.average, self.step / (self.step + 10))
+            self.mean += np.float32(1 - kept) * (self.flat - self.mean)
+        epoch = (self.step - 1) // self.per_epoch + 1
+        self._count()
+        return Step(self.step, self._expected(), loss, epoch, batch.words(), rate, self.seconds)
+
+    def _expected(self) -> int:
+        passed = self._passed()
+        return min(self.total, max(round(self.step / passed), self.step)) if passed else self.total
+
+    def _validated(self, told: Step) -> Step:
+        with self.judged():
+            validation = mean_loss(self.network, self.valid)
+        better = validation < self.best_loss  # NaN is not
+        self.waited = 0 if better else self.waited + 1
+        if better:
+            self.best_loss = validation
+            self.best[...] = self.flat if self.mean is None else self.mean
+        self._count()
+        return told._replace(validation=validation, best=better, seconds=self.seconds)
+
+    def judged(self) -> _Lent:
+        """Give the network the parameters that are judged, for as long as a ``with`` block lasts."""
+        return _Lent(self.flat, self.flat if self.mean is None else self.mean)
+
+    def at_best(self) -> _Lent:
+        """Give the network the best parameters so far, for as long as a ``with`` block lasts."""
+        return _Lent(self.flat, self.best)
+
+
+class _Lent:
+    """Other numbers in an array for a while."""
+
+    def __init__(self, array: Array, numbers: Array) -> None:
+        self.array, self.numbers = array, numbers
+
+    def __enter__(self) -> None:
+        self.own = self.array.copy()
+        self.array[...] = self.numbers
+
+    def __exit__(self, *_: object) -> None:
+        self.array[...] = self.own
 
 
 class _Halves:
@@ -259,23 +351,14 @@ class _Halves:
 
     def __init__(self, network: Network, recipe: Recipe, other: Executor | None) -> None:
         self.network, self.recipe, self.other = network, recipe, other
-        shapes, flat = network.sizes.shapes(), network.parameters.flat
+        shapes, flat = network.config.shapes(), network.parameters.flat
         self.gradients = [Parameters(shapes, np.zeros_like(flat)) for _ in range(2)]
 
-    def __call__(self, batch: tuple[Ids, Ids], rng: np.random.Generator) -> tuple[float, NDArray[Any]]:
+    def __call__(self, batch: Batch, chance: list[np.random.Generator]) -> tuple[float, Array]:
         """Return the loss for each word and its gradient, which the next call writes over."""
-        source, target = batch
-        words = int((target[1:] != PAD).sum())
-        count = 2 if source.shape[1] >= _WORTH_HALVING else 1
-        parts = [
-            (
-                source[:, half::count],
-                target[:, half::count],
-                np.random.default_rng(rng.integers(2**63)),
-                words,
-            )
-            for half in range(count)
-        ]
+        words = batch.words()
+        count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
+        parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
         if count == 1 or self.other is None:
             losses = [self._half(half, *part) for half, part in enumerate(parts)]
         else:
@@ -286,26 +369,26 @@ class _Halves:
             total += self.gradients[1].flat
         return sum(losses), total
 
-    def _half(self, half: int, source: Ids, target: Ids, rng: np.random.Generator, words: int) -> float:
+    def _half(self, half: int, batch: Batch, rng: np.random.Generator, words: int) -> float:
         """Write a half's gradient, and return its share of the loss."""
-        share = int((target[1:] != PAD).sum()) / words
+        share, recipe = batch.words() / words, self.recipe
         with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
             loss, pullback = self.network.loss(
-                source, target, dropout=self.recipe.dropout, rng=rng, smoothing=self.recipe.smoothing
+                batch, dropout=recipe.dropout, rng=rng, smoothing=recipe.smoothing, guidance=recipe.guidance
             )
             for name, part in pullback(share).items():
                 self.gradients[half][name][...] = part
         return loss * share
 
 
-def mean_loss(network: Network, pairs: Sequence[Numbered]) -> float:
+def mean_loss(network: Network, corpus: Corpus) -> float:
     """Return the mean loss for each word, without dropout and smoothing.
 
     Parameters
     ----------
     network : Network
         A trained one.
-    pairs : sequence of (source, target)
+    corpus : Corpus
         To judge by.
 
     Returns
@@ -315,33 +398,17 @@ def mean_loss(network: Network, pairs: Sequence[Numbered]) -> float:
 
     Examples
     --------
-    >>> from regard.seq2seq.network import Network, Sizes
-    >>> mean_loss(Network(Sizes(5, 4, 2, 2, 2, 2)), [([4, 2], [1, 3, 2])]) == float(np.log(np.float32(4)))
+    >>> from regard.seq2seq.batch import Numbered
+    >>> from regard.seq2seq.network import build
+    >>> from regard.seq2seq.recurrent import Recurrent
+    >>> corpus = Corpus([Numbered([4, 2], [1, 3, 2])])
+    >>> bool(np.isclose(mean_loss(build(Recurrent(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
     True
     """
     total, words = 0.0, 0
-    for source, target in batches(pairs, 64, np.random.default_rng(0)):
-        count = int((target[1:] != PAD).sum())
+    for numbers in batches(corpus, 1024, np.random.default_rng(0)):
+        batch = corpus.batch(numbers)
         with np.errstate(all="ignore"):
-            total += network.loss(source, target)[0] * count
-        words += count
+            total += network.loss(batch)[0] * batch.words()
+        words += batch.words()
     return total / words
-
-
-class _Best:
-    """The parameters with the lowest validation loss."""
-
-    def __init__(self, flat: NDArray[Any]) -> None:
-        self.flat, self.kept, self.loss = flat, flat.copy(), float("inf")
-
-    def offer(self, loss: float) -> bool:
-        """Keep the parameters if they are better than all before."""
-        if not loss < self.loss:  # NaN is not
-            return False
-        self.loss = loss
-        self.kept[...] = self.flat
-        return True
-
-    def restore(self) -> None:
-        """Put the best parameters back."""
-        self.flat[...] = self.kept

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure
 from regard.show.terminal import display_width
 from regard.show.text import checked_weights, words
 
@@ -66,12 +66,12 @@ def heatmap(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['the', 'cat']
     """
-    _require_matplotlib()
+    require_matplotlib()
     cells = checked_weights(weights)
     if cells.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.shape}")
     names = [words(rows, cells.shape[0], "rows"), words(columns, cells.shape[1], "columns")]
-    names, fonts = _drawable(names)
+    names, fonts = drawable(names)
     ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
     top = float(np.fmax.reduce(cells, axis=None, initial=1e-9))
     image = ax.imshow(cells.astype(np.float64), cmap="Blues", vmin=0.0, vmax=top)
@@ -85,7 +85,7 @@ def heatmap(
     else:
         ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=30)
     if title is not None:
-        ax.set_title(_drawable([[title]])[0][0][0], fontfamily=fonts, parse_math=False, fontsize=points + 2)
+        ax.set_title(drawable([[title]])[0][0][0], fontfamily=fonts, parse_math=False, fontsize=points + 2)
     return ax
 
 
@@ -122,47 +122,26 @@ def save_heatmap(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_heatmap(f"{folder}/weights.png", [[0.9, 0.1]])
     ...     [path.name for path in Path(folder).iterdir()]
     ['weights.png']
     """
-    target = Path(path)
-    kind = target.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {target}")
-    figure = heatmap(weights, rows, columns, title=title).get_figure(root=True)
-    assert figure is not None  # heatmap() has just made it
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            figure.savefig(
-                file, format=kind, dpi=150, bbox_inches="tight", pad_inches=0.15, facecolor="white"
-            )
-        partial.replace(target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
+    def draw() -> Figure:
+        figure = heatmap(weights, rows, columns, title=title).get_figure(root=True)
+        assert figure is not None  # heatmap() has just made it
+        return figure
 
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError('pictures need Matplotlib: pip install "regard[cli]"') from None
+    save_figure(path, draw)
 
 
 def _figure(shape: tuple[int, ...], names: list[list[str]]) -> Figure:
-    """A figure with its own canvas: no window, no back end chosen for the whole process."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    """A figure with room for the cells and the words."""
     cell = _cell(shape)
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
-    figure = Figure((shape[1] * cell + margins[0], shape[0] * cell + margins[1]), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return new_figure(shape[1] * cell + margins[0], shape[0] * cell + margins[1])
 
 
 def _cell(shape: tuple[int, ...]) -> float:
@@ -199,30 +178,3 @@ def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> 
             text = "·" if weight < 0.005 else f"{100 * weight:.0f}"
             ink = "white" if weight > 0.55 * top else "black"
             ax.text(j, i, text, ha="center", va="center", color=ink, fontsize=points - 1)
-
-
-def _drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
-    """Find fonts that have every letter of the words; a letter that no font has becomes a box."""
-    from matplotlib import font_manager
-
-    fonts = ["DejaVu Sans"]
-    missing = set("".join("".join(side) for side in names)) - _letters(font_manager.findfont(fonts[0]))
-    for entry in font_manager.fontManager.ttflist if missing else ():
-        found = missing & _letters(entry.fname)
-        # The font of last resort has a box for every letter there is.
-        if found and entry.name not in fonts and "lastresort" not in entry.fname.lower():
-            fonts.append(entry.name)
-            missing -= found
-        if not missing:
-            break
-    boxes = str.maketrans(dict.fromkeys(missing, "\N{WHITE SQUARE}"))
-    return [[name.translate(boxes) for name in side] for side in names], fonts
-
-
-def _letters(path: str) -> set[str]:
-    from matplotlib import font_manager
-
-    try:
-        return set(map(chr, font_manager.get_font(path).get_charmap()))
-    except (OSError, RuntimeError):
-        return set()

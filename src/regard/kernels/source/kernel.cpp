@@ -141,6 +141,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else avx512::kernel.run(p, backward, phase, task, shared, scratch);
 }
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
+int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.recurrence_scratch(p); }
+void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.recur(p, backward, scratch); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -213,6 +215,9 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else OF_TYPE(forward, p, phase, task, shared, scratch);
 }
 
+int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
+void recur(const Recurrence& p, bool backward, char* scratch);
+
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
     for (int64_t i = 0; i < count; i += L<T>)
@@ -226,7 +231,7 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, recurrence_scratch, recur, exp2_all};
 
 }  // namespace ISA
 }  // namespace regard

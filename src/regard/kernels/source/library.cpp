@@ -221,6 +221,16 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t th
     return 0;
 }
 
+EXPORT int64_t regard_recurrence_size() { return sizeof(regard::Recurrence); }
+
+// Returns 0, or 1 where memory ran out.
+EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
+    regard::Memory scratch(regard::chosen->recurrence_scratch(*p));
+    if (!scratch.at) return 1;
+    regard::chosen->recur(*p, backward, scratch.at);
+    return 0;
+}
+
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);
 }

@@ -58,6 +58,28 @@ struct Problem {
     int64_t first(int64_t g) const { return group ? group[g] : g; }
 };
 
+// Gated recurrent units over whole sequences, all of float32 (kernels/recurrence.py has the same structure). Letters:
+// B sequences, H the state's size; T positions that are looked at, A their compared size, C their values' size.
+struct Recurrence {
+    int64_t steps, batch, size;  // n, B, H
+    int64_t reversed;            // whether the last step comes first
+    int64_t input_row, state_row, dinput_row, dstate_row;  // numbers from row to row; steps are B rows apart
+    const int64_t* lengths;      // (B,) steps of each sequence, after which its state stays; null: all
+    const float *inputs, *state_weight, *state_bias, *start;  // (n, B, 3H), (H, 3H), (3H,) or null, (B, H)
+    float* states;               // (n, B, H), after each step
+    float* gates;                // (n, B, 4, H filled up): reset, update, candidate, the candidate's part of the state
+    // With a look before each step; null without.
+    int64_t positions, hidden, context;                          // T, A, C
+    const int64_t* seen;                                         // (B,) positions of each sequence
+    const float *keys, *values;                                  // (B, T, A), (B, T, C)
+    const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H)
+    float *queries, *weights, *contexts;                         // (n, B, A), (n, B, T), (n, B, C)
+    // Backward.
+    const float *dstates, *dcontexts, *dweights;                 // of states, contexts and weights (or null)
+    float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
+    float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
+};
+
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
 struct Kernel {
     const char* name;
@@ -65,6 +87,8 @@ struct Kernel {
     int64_t (*scratch)(const Problem&, bool backward);            // bytes for each thread
     int64_t (*tasks)(const Problem&, bool backward, int phase);   // 0: no such phase, or nothing to do
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
+    int64_t (*recurrence_scratch)(const Recurrence&);
+    void (*recur)(const Recurrence&, bool backward, char* scratch);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
 };
 constexpr int PHASES = 3;

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import NamedTuple
 
+import numpy as np
+
+from regard.seq2seq.align import links, of_words, spell, word_numbers
 from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
-from regard.seq2seq.pairs import LONGEST_LINE, decode_line
-from regard.seq2seq.text import cut
+from regard.seq2seq.search import Scoring
 from regard.show.terminal import clean
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "check_pictures", "links_of_words", "load", "run", "sentence_of"]
+
+_Translator = Callable[[Sequence[str]], list[list[Translation]]]
+
+MOST = 100  # hypotheses
 
 EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
-tokens (words and signs): a longer one ends the work with an error that names the line.
+tokens: a longer one ends the work with an error that names the line. Where more is asked for, columns are parted by
+tabs: the line's number (with --n-best and --sample), the score (with those and --scores), the text, and the links between
+its words and those of the line (with --alignment pharaoh: 0-2 links the line's first word with the text's third). A
+score is the mean logarithm of the probabilities of a translation's tokens, unless penalties say otherwise.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
   regard translate model/model.safetensors sentences.txt --alignment text --png pictures
+  regard translate model/model.safetensors sentences.txt --n-best 5 --length-penalty 0.6 --coverage-penalty 0.2
+  regard translate model/model.safetensors sentences.txt --sample 10 --temperature 0.8 --seed 7
 """
 
 
@@ -39,41 +52,87 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     --------
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors"]).beam
-    5
+    >>> parser.parse_args(["model.safetensors"]).length_penalty
+    1.0
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
         help="one sentence a line, UTF-8; by default standard input",
     )
-    parser.add_argument(
-        "--beam",
-        type=_width,
-        default=5,
-        metavar="N",
-        help="hypotheses followed at a time (default 5; 1 is greedy)",
-    )
-    parser.add_argument(
+    _add_search(parser)
+    _add_sampling(parser)
+    add("--scores", action="store_true", help="the score before each translation")
+    add(
         "--alignment",
-        choices=("none", "text"),
+        choices=("none", "text", "pharaoh"),
         default="none",
-        help="text: where each word looked, under each line",
+        help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
-    parser.add_argument("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+    add("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5; 1 is greedy)")
+    add("--n-best", type=_width, metavar="N", help="the N best translations of each line")
+    penalty = "favour for long translations (default 1: scores are means; 0: none; Wu et al. 2016, eq. 14)"
+    add("--length-penalty", type=_penalty, default=1.0, metavar="X", help=penalty)
+    penalty = "against source words that were not looked at (default 0: none; Wu et al. 2016, eq. 14)"
+    add("--coverage-penalty", type=_penalty, default=0.0, metavar="X", help=penalty)
+
+
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--sample", type=_whole, metavar="N", help="draw N translations of each line by chance")
+    add("--temperature", type=_positive, metavar="X", help="below 1: more of the probable (default 1)")
+    add("--top-k", type=_whole, metavar="N", help="draw among the N most probable tokens")
+    add("--top-p", type=_share, metavar="X", help="draw among the fewest tokens with so much probability")
+    add("--seed", type=_seed, metavar="N", help="of all chance (default 1)")
 
 
 def _width(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 100. Got {text!r} instead.")
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST}. Got {text!r} instead.")
     return int(text)
+
+
+def _whole(text: str, least: int = 1) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}. Got {text!r} instead.")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, least=0)
+
+
+def _number(text: str, rule: str, fits: Callable[[float], bool]) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and fits(number)):
+        raise argparse.ArgumentTypeError(f"must be a number {rule}. Got {text!r} instead.")
+    return number
+
+
+def _penalty(text: str) -> float:
+    return _number(text, "of at least 0", lambda number: number >= 0)
+
+
+def _positive(text: str) -> float:
+    return _number(text, "greater than 0", lambda number: number > 0)
+
+
+def _share(text: str) -> float:
+    return _number(text, "greater than 0 and at most 1", lambda number: 0 < number <= 1)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,108 +151,224 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     ValueError
-        If the model is none, or a line can't be read.
+        If the model is none, options don't fit each other, or a line can't be read.
 
     Examples
     --------
-    >>> run(argparse.Namespace(model=Path("no-such-file"), png=None, alignment="none"))
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> run(parser.parse_args(["no-such-file"]))
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    inside = args.model / "model.safetensors"
-    model = Seq2Seq.load(inside if inside.is_file() else args.model)
-    if (args.png or args.alignment == "text") and not model.attention:
+    _check_options(args)
+    model = load(args.model)
+    if (args.png or args.alignment != "none") and not model.attention:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
-    if args.png:
-        if find_spec("matplotlib") is None:
-            raise ImportError('pictures need Matplotlib: pip install "regard[cli]"')
-        args.png.mkdir(parents=True, exist_ok=True)
-    if args.file is None:
-        _translate(model, sys.stdin.buffer, "standard input", args)
-    else:
-        with args.file.open("rb") as file:
-            _translate(model, file, str(args.file), args)
+    check_pictures(args.png)
+    translate, output = _translator(model, args), _Output(model, args)
+    number = 0
+    with opened(args.file) as (file, name):
+        for sentences in windows(read_blocks(file, name, sentence_of(model))):
+            for translations in translate(sentences):
+                number += 1
+                output.show(number, translations)
+            sys.stdout.flush()  # whoever waits for these lines gets them now
     return 0
 
 
-def _translate(model: Seq2Seq, file: Any, name: str, args: argparse.Namespace) -> None:
-    number = 0
-    for sentences in read_blocks(file, name):
-        for translation in model.translate(sentences, beam=args.beam):
-            number += 1
-            _show(translation, number, args)
-        sys.stdout.flush()  # whoever waits for these lines gets them now
-
-
-def _show(translation: Translation, number: int, args: argparse.Namespace) -> None:
-    # A stranger's model may know words that a terminal would obey.
-    print(clean(translation.text) if sys.stdout.isatty() else translation.text)
-    if translation.alignment is None or not translation.tokens:
+def _check_options(args: argparse.Namespace) -> None:
+    if args.sample is None:
+        for name in ("temperature", "top_k", "top_p", "seed"):
+            if getattr(args, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} needs --sample")
         return
-    if args.alignment == "text":
-        print(pictures.draw(translation), end="\n\n")
-    if args.png:
-        pictures.save(translation, args.png / f"line-{number}.png")
+    for name in ("beam", "n_best"):
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
 
 
-def read_blocks(file: BinaryIO, name: str) -> Iterator[list[str]]:
-    """Yield the lines that are there, many at a time from a file, one by one from someone who types.
+def load(path: Path) -> Seq2Seq:
+    """Load a model from its file or folder.
 
     Parameters
     ----------
-    file : binary file
-        UTF-8 text.
-    name : str
-        What it is called, for errors.
+    path : Path
+        Where it is.
 
-    Yields
-    ------
-    list of str
-        Sentences in order. What can't be read is an error after the sentences before it.
+    Returns
+    -------
+    Seq2Seq
+        The model.
 
     Raises
     ------
-    ValueError
-        With the line's number.
+    ValueError, OSError
+        If there is none.
 
     Examples
     --------
-    >>> import io
-    >>> list(read_blocks(io.BytesIO(b"one\\n\\nthree"), "it"))
-    [['one', ''], ['three']]
+    >>> load(Path("no-such-file"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    number = 0
-    for lines in _lines(file):
-        block: list[str] = []
-        for line in lines:
-            number += 1
-            try:
-                block.append(_sentence(line, f"{name}, line {number}", first=number == 1))
-            except ValueError:
-                if block:
-                    yield block
-                raise
-        yield block
+    inside = path / "model.safetensors"
+    return Seq2Seq.load(inside if inside.is_file() else path)
 
 
-def _sentence(line: bytes, place: str, *, first: bool) -> str:
-    if len(line) > LONGEST_LINE:
-        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
-    text = decode_line(line, place, first=first)
-    count = len(cut(text))
-    if count > LONGEST_SENTENCE:
-        raise ValueError(f"{place}: {count} tokens; at most {LONGEST_SENTENCE} are allowed")
-    return text
+def check_pictures(folder: Path | None) -> None:
+    """Make the folder for pictures, if they are wanted and can be drawn.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Where they shall be.
+
+    Raises
+    ------
+    ImportError
+        If Matplotlib is not there.
+
+    Examples
+    --------
+    >>> check_pictures(None)
+    """
+    if folder is not None:
+        if find_spec("matplotlib") is None:
+            raise ImportError('pictures need Matplotlib: pip install "regard[cli]"')
+        folder.mkdir(parents=True, exist_ok=True)
 
 
-def _lines(file: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield whole lines as they come; one that never ends is given up when it is too long."""
-    begun = b""
-    while data := file.read1(1 << 16):  # type: ignore[attr-defined]
-        *lines, begun = (begun + data).split(b"\n")
-        if lines:
-            yield lines
-        if len(begun) > LONGEST_LINE:
-            break
-    if begun:
-        yield [begun]
+def sentence_of(model: Seq2Seq) -> Callable[[str], str]:
+    """Return what checks that a line is not too long for a model.
+
+    Parameters
+    ----------
+    model : Seq2Seq
+        The model that is to read it.
+
+    Returns
+    -------
+    callable
+        Returns the line, or raises a ValueError.
+
+    Examples
+    --------
+    >>> sentence_of(Seq2Seq(epochs=1).fit(["a"], ["b"]))("a b")
+    'a b'
+    """
+
+    def check(text: str) -> str:
+        count = len(model.model.source.cut(text))
+        if count > LONGEST_SENTENCE:
+            raise ValueError(f"{count} tokens; at most {LONGEST_SENTENCE} are allowed")
+        return text
+
+    return check
+
+
+def _translator(model: Seq2Seq, args: argparse.Namespace) -> _Translator:
+    """Return what makes one or several translations of each sentence."""
+    scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
+    if args.sample is not None:
+        return _Sampler(model, args, scoring)
+    n_best = args.n_best or 1
+    beam = args.beam or max(5, n_best)
+    return lambda sentences: model.candidates(sentences, beam=beam, n_best=n_best, scoring=scoring)
+
+
+class _Sampler:
+    """Translations that are drawn: a line's depend on the seed and its number, not on how many come at a time."""
+
+    def __init__(self, model: Seq2Seq, args: argparse.Namespace, scoring: Scoring) -> None:
+        self.model, self.args, self.scoring = model, args, scoring
+        self.seeds = np.random.SeedSequence(1 if args.seed is None else args.seed)
+
+    def __call__(self, sentences: Sequence[str]) -> list[list[Translation]]:
+        """Draw for each sentence."""
+        return [self._draw(sentence) for sentence in sentences]
+
+    def _draw(self, sentence: str) -> list[Translation]:
+        (child,) = self.seeds.spawn(1)
+        (drawn,) = self.model.sample(
+            [sentence],
+            count=self.args.sample,
+            temperature=self.args.temperature or 1.0,
+            top_k=self.args.top_k,
+            top_p=self.args.top_p,
+            seed=int(child.generate_state(1)[0]),
+            scoring=self.scoring,
+        )
+        return drawn
+
+
+class _Form(NamedTuple):
+    """Which columns are written beside the text."""
+
+    number: bool
+    score: bool
+    links: bool
+
+
+class _Output:
+    """What is printed and drawn for each line."""
+
+    def __init__(self, model: Seq2Seq, args: argparse.Namespace) -> None:
+        self.model, self.png, self.draws = model, args.png, args.alignment == "text"
+        several = args.n_best is not None or args.sample is not None
+        self.form = _Form(several, several or args.scores, args.alignment == "pharaoh")
+
+    def show(self, number: int, translations: Sequence[Translation]) -> None:
+        """Print and draw the translations of one line."""
+        for rank, translation in enumerate(translations, 1):
+            print(self.line(number, translation))
+            if translation.alignment is None or not translation.tokens:
+                continue
+            if self.draws:
+                print(pictures.draw(translation), end="\n\n")
+            if self.png:
+                place = f"line-{number}-{rank}.png" if self.form.number else f"line-{number}.png"
+                pictures.save(translation, self.png / place)
+
+    def line(self, number: int, translation: Translation) -> str:
+        """Return the columns of one translation."""
+        # A stranger's model may know words that a terminal would obey.
+        text = clean(translation.text) if sys.stdout.isatty() else translation.text
+        columns = [str(number)] if self.form.number else []
+        columns += [f"{translation.score:.4f}"] if self.form.score else []
+        columns.append(text)
+        columns += [spell(links_of_words(self.model, translation))] if self.form.links else []
+        return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text
+
+
+def links_of_words(
+    model: Seq2Seq, translation: Translation, threshold: float = 0.0
+) -> frozenset[tuple[int, int]]:
+    """Return the links between the words of a sentence and its translation, where spaces part words.
+
+    Parameters
+    ----------
+    model : Seq2Seq
+        The model that made it.
+    translation : Translation
+        With an alignment; without one there are no links.
+    threshold : float
+        A token that looked nowhere more than that has no link.
+
+    Returns
+    -------
+    frozenset of (source, target)
+        The links.
+
+    Examples
+    --------
+    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
+    >>> looked = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
+    >>> links_of_words(model, looked)
+    frozenset({(1, 0)})
+    """
+    if translation.alignment is None:
+        return frozenset()
+    source = word_numbers(translation.source[:-1], model.model.source.glue)
+    target = word_numbers(translation.tokens, model.model.target.glue)
+    return of_words(links(translation.alignment, threshold=threshold), source, target)

@@ -1,0 +1,445 @@
+// Gated recurrent units over whole sequences, with or without a look at other states before each step; float32.
+//
+// Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
+// Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
+//
+// A file of its own, compiled once for each instruction set, so that it changes nothing in how the compiler treats
+// kernel.cpp.
+#include "scores.h"
+
+#if !defined(__AVX512BF16__)  // everything here is float32
+
+namespace regard {
+namespace ISA {
+
+// What is worth no second copy: the library is small.
+#define ONCE __attribute__((noinline))
+
+using Lane = V<float>;
+constexpr int64_t UNITS = L<float>;        // of a vector
+constexpr int64_t TILE = WIDE * L<float>;  // columns of a tile
+constexpr int64_t filled16(int64_t count) { return (count + 15) / 16 * 16; }
+
+inline void store_some(float* at, Lane x, int64_t count) {
+    if (count >= UNITS) return store(at, x);
+    float some[UNITS];
+    store(some, x);
+    memcpy(at, some, count * sizeof(float));
+}
+
+// 1 / (1 + exp(-x)); exp never sees a positive number.
+INLINE Lane sigmoid(Lane x) {
+    Lane faded = exp2<float>((x < 0 ? x : -x) * float(LOG2E));
+    return (x < 0 ? faded : all(1.0f)) * reciprocal(1.0f + faded);
+}
+
+// ---- products with packed weights ----------------------------------------------------------------------------
+
+// Columns in panels [depth][columns of the panel], filled up with 0: panels of TILE columns, the last ones of a vector.
+struct Place {
+    int64_t panel, width;  // first column of the panel that a column is in, and how many it has
+};
+inline Place place(int64_t column, int64_t columns) {
+    const int64_t panel = column / TILE * TILE;
+    return panel + TILE <= width_of<float>(columns) ? Place{panel, TILE} : Place{column, UNITS};
+}
+inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& room) {
+    float* packed = room.take<float>(depth * width_of<float>(columns));
+    for (int64_t c = 0; c < columns; c += UNITS) {
+        const Place at = place(c, columns);
+        for (int64_t k = 0; k < depth; k++)
+            store(packed + at.panel * depth + k * at.width + c - at.panel,
+                  load_some<float>(weight + k * columns + c, columns - c));
+    }
+    return packed;
+}
+// The same for the transposed of weight (columns, depth).
+ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t columns, Room& room) {
+    float* packed = room.take<float>(depth * width_of<float>(columns));
+    for (int64_t c = 0; c < columns; c += UNITS) {
+        const Place at = place(c, columns);
+        for (int64_t k = 0; k < depth; k += UNITS) {
+            Lane square[UNITS];
+            for (int i = 0; i < UNITS; i++)
+                square[i] = c + i < columns ? load_some<float>(weight + (c + i) * depth + k, depth - k) : Lane{};
+            turn<float>(square);
+            for (int i = 0; i < UNITS && k + i < depth; i++)
+                store(packed + at.panel * depth + (k + i) * at.width + c - at.panel, square[i]);
+        }
+    }
+    return packed;
+}
+// Call f(number of rows, first row) for tiles of ROWS rows, and the rest one by one: every tile more costs memory.
+template <class F>
+INLINE void in_tiles(int64_t rows, F&& f) {
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS) f(std::integral_constant<int, ROWS>{}, r);
+    for (; r < rows; r++) f(std::integral_constant<int, 1>{}, r);
+}
+
+template <int NV>
+void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
+                    int64_t width) {
+    in_tiles(rows, [&](auto size, int64_t r) {
+        constexpr int R = decltype(size)::value;
+        Lane sums[R][NV];
+        UNROLL for (int i = 0; i < R; i++)
+            UNROLL for (int v = 0; v < NV; v++) sums[i][v] = load(out + (r + i) * width + v * UNITS);
+        product<float, R, NV, true>(sums, a + r * lda, lda, panel, NV * UNITS, depth);
+        UNROLL for (int i = 0; i < R; i++)
+            UNROLL for (int v = 0; v < NV; v++) store(out + (r + i) * width + v * UNITS, sums[i][v]);
+    });
+}
+
+// out (rows, columns filled up) += a (rows, depth) @ packed
+ONCE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
+                     float* out) {
+    const int64_t width = width_of<float>(columns);
+    int64_t c = 0;
+    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, out + c, width);
+    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, out + c, width);
+}
+
+// ---- the looks ------------------------------------------------------------------------------------------------
+
+// Bahdanau's attention of one query to the keys of its sequence, by exp(2 x) of both as in scores.h.
+class Look {
+    const Recurrence& p;
+    const int64_t width;  // of the hidden features, filled up
+    float *key_exps, *query_exps, *vector, *logits, *dvector = nullptr;
+    bool* wild;           // keys
+    bool wild_query;
+    float total = 0;
+
+   public:
+    static int64_t numbers(const Recurrence& p) {
+        int64_t width = width_of<float>(p.hidden), keys = p.batch * p.positions;
+        return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
+    }
+    ONCE Look(const Recurrence& p, Room& room) : p(p), width(width_of<float>(p.hidden)) {
+        key_exps = room.take<float>(p.batch * p.positions * width);
+        wild = room.take<bool>(p.batch * p.positions);
+        query_exps = room.take<float>(width), vector = room.take<float>(width), dvector = room.take<float>(width);
+        logits = room.take<float>(2 * width_of<float>(p.positions));
+        memset(dvector, 0, width * sizeof(float));
+        for (int64_t c = 0; c < width; c += UNITS) store(vector + c, load_some<float>(p.vector + c, p.hidden - c));
+        Lane sums{};
+        for (int64_t c = 0; c < width; c += UNITS) sums += load(vector + c);
+        total = sum<float>(sums);
+        for (int64_t b = 0; b < p.batch; b++)
+            for (int64_t i = b * p.positions; i < b * p.positions + p.seen[b]; i++)
+                wild[i] = grow(p.keys + i * p.hidden, key_exps + i * width);
+    }
+
+    // Fill the weights of row b and its context.
+    void forward(int64_t b, const float* query, float* weights, float* context) {
+        const int64_t seen = p.seen[b], all_keys = width_of<float>(seen);
+        wild_query = grow(query, query_exps);
+        for (int64_t j = 0; j < seen; j++) logits[j] = score(b, j, query);
+        float top = -INF<float>;
+        for (int64_t j = 0; j < seen; j++) top = logits[j] > top ? logits[j] : top;
+        for (int64_t j = seen; j < all_keys; j++) logits[j] = -INF<float>;
+        Lane sums{};
+        for (int64_t j = 0; j < all_keys; j += UNITS) {
+            Lane x = exp2<float>((load(logits + j) - top) * float(LOG2E));
+            store(logits + j, load(logits + j) == -INF<float> ? Lane{} : x);
+            sums += load(logits + j);
+        }
+        const float share = 1 / sum<float>(sums);
+        memset(weights, 0, p.positions * sizeof(float));
+        for (int64_t j = 0; j < seen; j++) weights[j] = logits[j] * share;
+        collect(b, weights, context);
+    }
+
+    // Add what the gradient of a context gives to keys and values, and write that of the query.
+    void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
+                  float* dquery) {
+        const int64_t seen = p.seen[b];
+        float mean = 0;
+        for (int64_t j = 0; j < seen; j++) {
+            float of_weight = back_value(b, j, weights[j], dcontext);
+            if (dweights) of_weight += dweights[j];
+            logits[j] = of_weight, mean += of_weight * weights[j];
+        }
+        for (int64_t j = 0; j < seen; j++) logits[j] = weights[j] * (logits[j] - mean);
+        wild_query = grow(query, query_exps);
+        for (int64_t c = 0; c < p.hidden; c += UNITS) back_features(b, c, query, dquery);
+    }
+
+    void finish(float* out) { memcpy(out, dvector, p.hidden * sizeof(float)); }
+
+   private:
+    // Write exp(2 x), or 1 where that might be too large; returns whether it might.
+    ONCE bool grow(const float* x, float* out) {
+        float most = 0;
+        Lane mosts{};
+        for (int64_t c = 0; c < width; c += UNITS) {
+            Lane here = load_some<float>(x + c, p.hidden - c), size = here < 0 ? -here : here;
+            mosts = size <= mosts ? mosts : size;
+            store(out + c, exp2<float>(here * float(2 * LOG2E)));
+        }
+        for (int u = 0; u < UNITS; u++) most = std::abs(mosts[u]) <= most ? most : mosts[u];
+        if (most <= Numbers<float>::WILD) return false;
+        for (int64_t c = 0; c < width; c += UNITS) store(out + c, all(1.0f));
+        return true;
+    }
+
+    bool is_wild(int64_t b, int64_t j) const { return wild_query || wild[b * p.positions + j]; }
+
+    ONCE float score(int64_t b, int64_t j, const float* query) const {
+        const float* exps = key_exps + (b * p.positions + j) * width;
+        Lane found{};
+        if (is_wild(b, j)) {
+            const float* key = p.keys + (b * p.positions + j) * p.hidden;
+            for (int64_t c = 0; c < p.hidden; c += UNITS) {
+                Lane x = load_some<float>(query + c, p.hidden - c) + load_some<float>(key + c, p.hidden - c);
+                found = fma(load(vector + c), tanh<float>(x), found);
+            }
+            return sum<float>(found);
+        }
+        for (int64_t c = 0; c < width; c += UNITS) {
+            Lane grown = fma(load(query_exps + c), load(exps + c), all(1.0f));
+            found = fma(load(vector + c), reciprocal(grown), found);
+        }
+        return total - 2 * sum<float>(found);
+    }
+
+    ONCE void collect(int64_t b, const float* weights, float* context) const {
+        const float* values = p.values + b * p.positions * p.context;
+        int64_t c = 0;
+        for (; c + 4 * UNITS <= p.context; c += 4 * UNITS) {
+            Lane sums[4] = {};
+            for (int64_t j = 0; j < p.seen[b]; j++)
+                UNROLL for (int v = 0; v < 4; v++)
+                    sums[v] = fma(all(weights[j]), load(values + j * p.context + c + v * UNITS), sums[v]);
+            UNROLL for (int v = 0; v < 4; v++) store(context + c + v * UNITS, sums[v]);
+        }
+        for (; c < p.context; c += UNITS) {
+            Lane sums{};
+            for (int64_t j = 0; j < p.seen[b]; j++)
+                sums = fma(all(weights[j]), load_some<float>(values + j * p.context + c, p.context - c), sums);
+            store_some(context + c, sums, p.context - c);
+        }
+    }
+
+    // The gradient of a weight.
+    float back_value(int64_t b, int64_t j, float weight, const float* dcontext) const {
+        const int64_t at = (b * p.positions + j) * p.context;
+        Lane sums[2] = {};
+        for (int64_t c = 0; c < p.context; c += UNITS) {
+            Lane d = load(dcontext + c), &sums_here = sums[c / UNITS % 2];
+            sums_here = fma(d, load_some<float>(p.values + at + c, p.context - c), sums_here);
+            Lane before = load_some<float>(p.dvalues + at + c, p.context - c);
+            store_some(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
+        }
+        return sum<float>(sums[0] + sums[1]);
+    }
+
+    // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
+    ONCE void back_features(int64_t b, int64_t c, const float* query, float* dquery) {
+        const int64_t some = p.hidden - c;
+        const Lane left = load(query_exps + c), weight = load(vector + c);
+        Lane of_query{}, of_vector = load(dvector + c);
+        for (int64_t j = 0; j < p.seen[b]; j++) {
+            const int64_t i = b * p.positions + j;
+            Lane squashed, slope;
+            if (is_wild(b, j)) {
+                squashed = tanh<float>(load_some<float>(query + c, some) + load_some<float>(p.keys + i * p.hidden + c, some));
+                slope = 1.0f - squashed * squashed;
+            } else {
+                Lane product = left * load(key_exps + i * width + c), r = reciprocal(1.0f + product);
+                squashed = 1.0f - 2.0f * r;
+                slope = 4.0f * r * (product * r);
+            }
+            Lane d = logits[j] * weight * slope;
+            of_query += d;
+            of_vector = fma(all(logits[j]), squashed, of_vector);
+            float* dkey = p.dkeys + i * p.hidden + c;
+            store_some(dkey, load_some<float>(dkey, some) + d, some);
+        }
+        store_some(dquery + c, of_query, some);
+        store(dvector + c, of_vector);
+    }
+};
+
+// ---- the recurrence -------------------------------------------------------------------------------------------
+
+class Recur {
+    const Recurrence& p;
+    const int64_t h, width;
+    Room room;
+
+    static bool attends(const Recurrence& p) { return p.context_weight; }
+    int64_t step(int64_t i) const { return p.reversed ? p.steps - 1 - i : i; }
+    bool sleeps(int64_t t, int64_t r) const { return p.lengths && t >= p.lengths[r]; }
+    struct Rows {
+        const float* at;
+        int64_t row;
+    };
+    // The states before the i-th step.
+    Rows before(int64_t i) const {
+        if (i == 0) return {p.start, h};
+        return {p.states + step(i - 1) * p.batch * p.state_row, p.state_row};
+    }
+    float* kept(int64_t row) const { return p.gates + row * 4 * filled16(h); }
+
+   public:
+    static int64_t scratch(const Recurrence& p) {
+        int64_t h = filled16(p.size), a = filled16(p.hidden), c = filled16(p.context), gates = filled16(3 * p.size);
+        int64_t weights = h * gates + (attends(p) ? c * gates + h * a : 0), rows = p.batch * (2 * gates + h + c + a);
+        return (weights + rows + (attends(p) ? Look::numbers(p) : 0)) * int64_t(sizeof(float)) + 8192;
+    }
+    Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), room{scratch} {}
+
+    void forward() {
+        const float* state_weight = pack(p.state_weight, h, 3 * h, room);
+        float* hidden = room.take<float>(p.batch * sums_row());
+        if (attends(p)) return unroll(state_weight, hidden);
+        for (int64_t i = 0; i < p.steps; i++)
+            take_step(i, state_weight, hidden, {p.inputs + step(i) * p.batch * p.input_row, p.input_row});
+    }
+
+    void backward() {
+        const float *to_state = pack_turned(p.state_weight, 3 * h, h, room), *to_context = nullptr, *to_query = nullptr;
+        float* dstate = room.take<float>(p.batch * width);
+        memset(dstate, 0, p.batch * width * sizeof(float));
+        if (attends(p)) {
+            to_context = pack_turned(p.context_weight, 3 * h, p.context, room);
+            to_query = pack_turned(p.query_weight, p.hidden, h, room);
+        }
+        float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
+        if (attends(p)) {
+            Look look(p, room);
+            for (int64_t t = p.steps - 1; t >= 0; t--) {
+                back_step(t, dstate);
+                back_look(t, look, to_context, dcontext);
+                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, dstate);
+            }
+            look.finish(p.dvector);
+        } else {
+            for (int64_t i = p.steps - 1; i >= 0; i--) {
+                back_step(i, dstate);
+                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+            }
+        }
+        for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
+    }
+
+   private:
+    float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
+
+    int64_t sums_row() const { return width_of<float>(3 * h); }
+
+    void unroll(const float* state_weight, float* hidden) {
+        const float *context_weight = pack(p.context_weight, p.context, 3 * h, room),
+                    *query_weight = pack(p.query_weight, h, p.hidden, room);
+        const int64_t query_row = width_of<float>(p.hidden);
+        float *given = room.take<float>(p.batch * sums_row()), *queries = room.take<float>(p.batch * query_row);
+        Look look(p, room);
+        for (int64_t t = 0; t < p.steps; t++) {
+            const Rows past = before(t);
+            memset(queries, 0, p.batch * query_row * sizeof(float));
+            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
+            for (int64_t b = 0; b < p.batch; b++) {
+                const int64_t row = t * p.batch + b;
+                float* query = p.queries + row * p.hidden;
+                memcpy(query, queries + b * query_row, p.hidden * sizeof(float));
+                look.forward(b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+                memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
+            }
+            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h, given);
+            take_step(t, state_weight, hidden, {given, sums_row()});
+        }
+    }
+
+    void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {
+        const Rows past = before(i);
+        for (int64_t r = 0; r < p.batch; r++)
+            if (p.state_bias) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
+            else memset(hidden + r * sums_row(), 0, 3 * h * sizeof(float));
+        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, hidden);
+        for (int64_t r = 0; r < p.batch; r++) {
+            const float* state = past.at + r * past.row;
+            const int64_t row = step(i) * p.batch + r;
+            float* out = p.states + row * p.state_row;
+            if (sleeps(step(i), r)) memcpy(out, state, h * sizeof(float));
+            else new_state(given.at + r * given.row, hidden + r * sums_row(), state, out, kept(row));
+        }
+    }
+
+    void new_state(const float* given, const float* hidden, const float* state, float* out, float* kept) const {
+        const int64_t gate = filled16(h);
+        for (int64_t j = 0; j < h; j += UNITS) {
+            Lane outside[3], inside[3];
+            UNROLL for (int g = 0; g < 3; g++) {
+                outside[g] = load_some<float>(given + g * h + j, h - j);
+                inside[g] = load_some<float>(hidden + g * h + j, h - j);
+            }
+            const Lane reset = sigmoid(outside[0] + inside[0]), update = sigmoid(outside[1] + inside[1]);
+            const Lane candidate = tanh<float>(fma(reset, inside[2], outside[2]));
+            const Lane before = load_some<float>(state + j, h - j);
+            store_some(out + j, fma(update, before - candidate, candidate), h - j);
+            store(kept + j, reset), store(kept + gate + j, update);
+            store(kept + 2 * gate + j, candidate), store(kept + 3 * gate + j, inside[2]);
+        }
+    }
+
+    // From the gradients of the states after the i-th step to those of the gates' two halves; what goes straight to the
+    // states before stays in dstate.
+    ONCE void back_step(int64_t i, float* dstate) const {
+        const int64_t t = step(i);
+        const Rows past = before(i);
+        for (int64_t r = 0; r < p.batch; r++) {
+            const int64_t row = t * p.batch + r;
+            float *dinputs = p.dinputs + row * p.dinput_row, *dhidden = p.dhidden + row * 3 * h;
+            for (int64_t j = 0; j < h; j += UNITS) {
+                const int64_t some = h - j;
+                float* d = dstate + r * width + j;
+                Lane dnew = load(d) + load_some<float>(p.dstates + row * p.dstate_row + j, some);
+                Lane found[4] = {};
+                if (sleeps(t, r)) store(d, dnew);
+                else store(d, back_gates(kept(row) + j,
+                                         load_some<float>(past.at + r * past.row + j, some), dnew, found));
+                UNROLL for (int g = 0; g < 3; g++) {
+                    store_some(dinputs + g * h + j, found[g], some);
+                    store_some(dhidden + g * h + j, found[g < 2 ? g : 3], some);
+                }
+            }
+        }
+    }
+    Lane back_gates(const float* kept, Lane state, Lane dnew, Lane (&found)[4]) const {
+        const int64_t gate = filled16(h);
+        const Lane reset = load(kept), update = load(kept + gate), candidate = load(kept + 2 * gate);
+        const Lane dcandidate = dnew * (1.0f - update) * (1.0f - candidate * candidate);
+        found[0] = dcandidate * load(kept + 3 * gate) * (reset * (1.0f - reset));
+        found[1] = dnew * (state - candidate) * (update * (1.0f - update));
+        found[2] = dcandidate;
+        found[3] = dcandidate * reset;
+        return dnew * update;
+    }
+
+    void back_look(int64_t t, Look& look, const float* to_context, float* dcontext) const {
+        const int64_t filled = width_of<float>(p.context);
+        for (int64_t b = 0; b < p.batch; b++)
+            for (int64_t c = 0; c < p.context; c += UNITS)
+                store(dcontext + b * filled + c,
+                      load_some<float>(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
+        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context, dcontext);
+        for (int64_t b = 0; b < p.batch; b++) {
+            const int64_t row = t * p.batch + b;
+            look.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * filled,
+                          p.dweights ? p.dweights + row * p.positions : nullptr, p.dqueries + row * p.hidden);
+        }
+    }
+};
+
+int64_t recurrence_scratch(const Recurrence& p) { return Recur::scratch(p); }
+void recur(const Recurrence& p, bool backward, char* scratch) {
+    Recur made(p, scratch);
+    backward ? made.backward() : made.forward();
+}
+
+}  // namespace ISA
+}  // namespace regard
+#endif

@@ -1,0 +1,145 @@
+"""A gated recurrent unit that asks the attention before every step: the decoder of Bahdanau, Cho and Bengio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.kernels import recurrence
+
+__all__ = ["attended_gru"]
+
+Array = NDArray[Any]
+
+
+def attended_gru(
+    inputs: Array,
+    start: Array,
+    keys: Array,
+    values: Array,
+    query_weight: Array,
+    vector: Array,
+    context_weight: Array,
+    state_weight: Array,
+    *,
+    lengths: ArrayLike | None = None,
+) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
+    """Unroll a decoder: before each of its steps it looks at the values, and what it sees joins the gates' inputs.
+
+    ::
+
+        scores_j = vector . tanh(state @ query_weight + keys_j)          weights = softmax(scores)
+        context  = sum_j weights_j values_j
+        state    = gru_step(inputs + context @ context_weight, state @ state_weight, state)
+
+    Parameters
+    ----------
+    inputs : array (n, B, 3 D)
+        What comes from outside to the gates, for n steps of B sequences.
+    start : array (B, D)
+        The states before the first step.
+    keys : array (B, T, A)
+        What queries are compared with: T positions, projected once.
+    values : array (B, T, C)
+        What is seen of them.
+    query_weight : array (D, A)
+        From the state to the query.
+    vector : array (A,)
+        Weighs the squashed sums of query and key.
+    context_weight : array (C, 3 D)
+        From what is seen to the gates.
+    state_weight : array (D, 3 D)
+        From the state to its gates.
+    lengths : integer array (B,), optional
+        Positions of each sequence that can be seen; by default all T. What lies behind has no influence.
+
+    Returns
+    -------
+    (states, contexts, weights) : arrays (n + 1, B, D), (n, B, C), (n, B, T)
+        The states from `start` on; what each step saw, and where. Where a length is 0, weights and contexts are 0.
+    pullback : function
+        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the eight arrays in their
+        order; dstates is that of ``states[1:]``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or lengths don't fit.
+
+    References
+    ----------
+    Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and Translate", A.1.2 and
+    A.2.2, with the reset gate after the product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> keys, values = np.array([[[0.0], [0.0], [9.0]]]), np.array([[[2.0], [4.0], [9.0]]])
+    >>> weights = np.ones((1, 1)), np.ones(1), np.zeros((1, 3)), np.zeros((1, 3))
+    >>> found, _ = attended_gru(np.zeros((2, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
+    >>> [x.ravel().tolist() for x in found]
+    [[1.0, 0.5, 0.25], [3.0, 3.0], [0.5, 0.5, 0.0, 0.5, 0.5, 0.0]]
+    """
+    arrays = inputs, start, keys, values, query_weight, vector, context_weight, state_weight
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight = map(np.asarray, arrays)
+    _check_attended(inputs, start, keys, values, query_weight, vector, context_weight, state_weight)
+    (n, batch, _), (_, positions, width) = inputs.shape, values.shape
+    counts = None if lengths is None else _check.lengths(lengths, batch, positions)
+    g = recurrence.Gru(inputs, start, state_weight)
+    looks = recurrence.Looks(keys, values, counts, query_weight, vector, context_weight)
+    made, back = recurrence.attended(g, looks)
+
+    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
+        letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
+        _check.shapes(letters, dstates=(dstates, "n B D"), dcontexts=(dcontexts, "n B C"))
+        if dweights is not None:
+            _check.shapes(letters, dweights=(dweights, "n B T"))
+        d = back(dstates, dcontexts, dweights)
+        states, contexts = _flat(made.states[:-1]), _flat(made.contexts)
+        return (
+            d.dinputs,
+            d.dstart,
+            d.dkeys,
+            d.dvalues,
+            states.T @ _flat(d.dqueries),
+            d.dvector,
+            contexts.T @ _flat(d.dinputs),
+            states.T @ _flat(d.dhidden),
+        )
+
+    return (made.states, made.contexts, made.weights), pullback
+
+
+def _check_attended(
+    inputs: Array,
+    start: Array,
+    keys: Array,
+    values: Array,
+    query_weight: Array,
+    vector: Array,
+    context_weight: Array,
+    state_weight: Array,
+) -> None:
+    if inputs.ndim != 3 or keys.ndim != 3 or values.ndim != 3 or state_weight.ndim != 2:
+        _check.fail("inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D).")
+    (n, batch, _), (_, positions, width), size = inputs.shape, values.shape, len(state_weight)
+    letters = {"n": n, "B": batch, "D": size, "T": positions, "A": keys.shape[2], "C": width}
+    _check.shapes(
+        letters,
+        inputs=(inputs, "n B 3D"),
+        start=(start, "B D"),
+        keys=(keys, "B T A"),
+        values=(values, "B T C"),
+        query_weight=(query_weight, "D A"),
+        vector=(vector, "A"),
+        context_weight=(context_weight, "C 3D"),
+        state_weight=(state_weight, "D 3D"),
+    )
+
+
+def _flat(x: Array) -> Array:
+    return x.reshape(-1, x.shape[-1])

@@ -1,0 +1,234 @@
+"""The verb `align`: sentence pairs in, links between their words out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from regard.seq2seq.align import METHODS, links, spell, symmetrise
+from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.stream import opened, read_blocks, windows
+from regard.seq2seq.commands.translate import check_pictures, links_of_words, load
+from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
+
+__all__ = ["add_arguments", "run"]
+
+Pair = tuple[str, str]
+Links = frozenset[tuple[int, int]]
+
+DEFAULT = "grow-diag-final-and"
+EXAMPLES = f"""\
+The model says each given translation itself, and each of its words is linked with the source word that was looked at
+most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words are
+what spaces part, unless --by tokens counts what the model cuts text into. A word that looked at the sentence's end has no
+link. A side has at most {LONGEST_SENTENCE} tokens: a longer one, or a line that is no pair, ends the work with an error that
+names the line. An empty side is fine.
+
+examples:
+  regard align model/model.safetensors pairs.tsv > links.txt
+  regard align en-fr/model.safetensors english.txt french.txt --reverse fr-en/model.safetensors
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard align`.
+
+    Parameters
+    ----------
+    parser
+        The verb's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> parser.parse_args(["model.safetensors", "pairs.tsv"]).by
+    'words'
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="PAIRS",
+        help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
+    )
+    add(
+        "--reverse",
+        type=Path,
+        metavar="MODEL",
+        help="a model of the other direction: links of both are merged",
+    )
+    add(
+        "--symmetrise",
+        choices=METHODS,
+        metavar="METHOD",
+        help=f"how: {', '.join(METHODS)} (default {DEFAULT})",
+    )
+    add(
+        "--threshold",
+        type=_share,
+        default=0.0,
+        metavar="X",
+        help="no link where no weight is greater (default 0)",
+    )
+    add(
+        "--by",
+        choices=("words", "tokens"),
+        default="words",
+        help="what is linked and counted (default words)",
+    )
+    add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
+    add("--png", type=Path, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to less than 1. Got {text!r} instead.")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Align.
+
+    Parameters
+    ----------
+    args
+        What the parser found.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ValueError
+        If the model is none, options don't fit each other, or a line can't be read.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> run(parser.parse_args(["no-such-file", "pairs.tsv"]))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    if len(args.files) > 2:
+        raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
+    if args.symmetrise and not args.reverse:
+        raise ValueError("--symmetrise needs --reverse: a model of the other direction")
+    aligner = _Aligner(args)
+    check_pictures(args.png)
+    number = 0
+    with ExitStack() as stack:
+        for pairs in _pairs(args.files, stack, aligner.check):
+            for line, translation in aligner.lines(pairs):
+                number += 1
+                print(line)
+                if args.png and translation.tokens:
+                    pictures.save(translation, args.png / f"line-{number}.png")
+            sys.stdout.flush()  # whoever waits for these lines gets them now
+    return 0
+
+
+def _pairs(files: Sequence[Path], stack: ExitStack, check: Callable[[Pair], Pair]) -> Iterator[list[Pair]]:
+    """Yield pairs as they come, of one file or of two."""
+    if len(files) < 2:
+        file, name = stack.enter_context(opened(files[0] if files else None))
+        return windows(read_blocks(file, name, lambda line: check(_cells(line))))
+    if files[0] == files[1]:
+        raise ValueError("PAIRS must be two different files")
+    sides = [stack.enter_context(opened(path)) for path in files]
+    lines = [read_blocks(file, name, str) for file, name in sides]
+    return windows(_side_by_side(lines, [name for _, name in sides], check))
+
+
+def _cells(line: str) -> Pair:
+    cells = line.split("\t")
+    if len(cells) != 2:
+        columns = f"{len(cells)} column{'s' * (len(cells) > 1)}"
+        raise ValueError(f"expected source TAB target, found {columns}")
+    return cells[0], cells[1]
+
+
+def _side_by_side(
+    sides: Sequence[Iterator[list[str]]], names: Sequence[str], check: Callable[[Pair], Pair]
+) -> Iterator[list[Pair]]:
+    """Yield the lines of two files beside each other."""
+    waiting: list[list[str]] = [[], []]
+    number = 0
+    while True:
+        waiting = [lines or next(side, []) for lines, side in zip(waiting, sides, strict=True)]
+        count = min(map(len, waiting))
+        if not count:
+            break
+        block: list[Pair] = []
+        for pair in zip(waiting[0][:count], waiting[1][:count], strict=True):
+            number += 1
+            try:
+                block.append(check(pair))
+            except ValueError as error:
+                if block:
+                    yield block
+                raise ValueError(f"{names[0]} and {names[1]}, line {number}: {error}") from None
+        yield block
+        waiting = [lines[count:] for lines in waiting]
+    if waiting[0] or waiting[1]:
+        more, fewer = names if waiting[0] else names[::-1]
+        raise ValueError(f"{fewer}, line {number + 1}: missing, but {more} goes on")
+
+
+class _Aligner:
+    """One model, or one for each direction."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        paths = [args.model, args.reverse] if args.reverse else [args.model]
+        self.models = [load(path) for path in paths]
+        for path, model in zip(paths, self.models, strict=True):
+            if not model.attention:
+                raise ValueError(f"{path} was trained without attention: it looks nowhere")
+        self.method, self.threshold = args.symmetrise or DEFAULT, args.threshold
+        self.by_tokens, self.scores = args.by == "tokens", args.scores
+
+    def check(self, pair: Pair) -> Pair:
+        """Return a pair that is not too long for the models."""
+        for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
+            texts = model.model.source, model.model.target
+            for side, text in zip(sides, texts, strict=True):
+                if (count := len(text.cut(side))) > LONGEST_SENTENCE:
+                    raise ValueError(f"{count} tokens on a side; at most {LONGEST_SENTENCE} are allowed")
+        return pair
+
+    def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:
+        """Yield what is printed for each pair, and where the first model looked."""
+        sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        found = [self.models[0].align(sources, targets)]
+        if len(self.models) > 1:
+            found.append(self.models[1].align(targets, sources))
+        for both in zip(*found, strict=True):
+            columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
+            yield "\t".join([*columns, spell(self._links(both))]), both[0]
+
+    def _links(self, both: Sequence[Translation]) -> Links:
+        if self.by_tokens and len(both) > 1 and both[0].source[:-1] != both[1].tokens:
+            raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
+        sides = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
+        if len(sides) == 1:
+            return sides[0]
+        return symmetrise(sides[0], {(source, target) for target, source in sides[1]}, self.method)
+
+    def _own(self, model: Seq2Seq, translation: Translation) -> Links:
+        if self.by_tokens and translation.alignment is not None:
+            return links(translation.alignment, threshold=self.threshold)
+        return links_of_words(model, translation, self.threshold)

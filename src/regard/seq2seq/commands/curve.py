@@ -1,0 +1,177 @@
+"""The verb `curve`: how training went, or how it is going, from its log."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from regard.seq2seq.log import column, read_log
+from regard.show import sketch
+from regard.show.chart import Panel, save_curves
+from regard.show.terminal import clean
+
+__all__ = ["add_arguments", "panels", "run", "save"]
+
+Entries = Sequence[Mapping[str, Any]]
+
+Lines = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard curve`.
+
+    Parameters
+    ----------
+    parser
+        The verb's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> parser.parse_args(["model/log.jsonl"]).along
+    'steps'
+    """
+    add = parser.add_argument
+    add(
+        "logs",
+        nargs="+",
+        type=Path,
+        metavar="LOG",
+        help="a log from regard train, or the folder it is in (log.jsonl); several are compared",
+    )
+    add("--along", choices=("steps", "minutes"), default="steps", help="what is drawn along (default steps)")
+    add("--png", type=Path, metavar="FILE", help="draw a picture, too (.png, .svg, .pdf)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw learning curves as text, and as a picture where one is asked for.
+
+    Parameters
+    ----------
+    args
+        What the parser found.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ValueError, OSError
+        If a log can't be read or has nothing to draw.
+
+    Examples
+    --------
+    >>> run(argparse.Namespace(logs=[Path("no-such-log")], along="steps", png=None))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-log'
+    """
+    drawn = panels(_read(args.logs), along=args.along)
+    if not drawn:
+        raise ValueError(f"{args.logs[0]} has no loss yet")
+    if args.png:
+        save_curves(args.png, drawn, along=args.along)
+    told = [f"{panel.title}\n{sketch.curves(panel.lines, along=args.along)}" for panel in drawn]
+    print("\n\n".join(told))
+    return 0
+
+
+def _read(paths: Sequence[Path]) -> dict[str, Entries]:
+    """Read logs, and give each a name: of its folder or file, or its whole path where those are alike."""
+    files = [path / "log.jsonl" if path.is_dir() else path for path in paths]
+    short = [path.resolve().parent.name if path.name == "log.jsonl" else path.stem for path in files]
+    names = short if len(set(short)) == len(short) else list(map(str, files))
+    return {clean(name): read_log(file) for name, file in zip(names, files, strict=True)}
+
+
+def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
+    """Turn training logs into what `show.chart.curves` draws.
+
+    Parameters
+    ----------
+    logs : mapping of str to entries
+        What `read_log` returns, by the name of the run.
+    along : str
+        "steps" or "minutes".
+
+    Returns
+    -------
+    list of Panel
+        The loss of training and validation; BLEU where it was measured. Of several runs, those of validation.
+
+    Examples
+    --------
+    >>> log = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0, "validation": 2.5}]
+    >>> [(panel.title, list(panel.lines)) for panel in panels({"mine": log})]
+    [('loss for each word', ['training', 'validation'])]
+    """
+    if len(logs) == 1:
+        entries = next(iter(logs.values()))
+        loss = {
+            "training": _points(entries, "loss", along),
+            "validation": _points(entries, "validation", along),
+        }
+        bleu = {"validation": _points(entries, "bleu", along)}
+    else:
+        loss = {name: _points(entries, "validation", along) for name, entries in logs.items()}
+        bleu = {name: _points(entries, "bleu", along) for name, entries in logs.items()}
+    found = []
+    shown: list[tuple[str, Lines, Literal["lowest", "highest"]]]
+    shown = [("loss for each word", loss, "lowest"), ("BLEU", bleu, "highest")]
+    for title, lines, best in shown:
+        seen = {name: points for name, points in lines.items() if points[0].size}
+        alone = len(logs) == 1 and "validation" in seen
+        if seen:
+            found.append(Panel(title, seen, best if alone else None))
+    return found
+
+
+def _points(entries: Entries, name: str, along: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    x, y = column(entries, name, "step" if along == "steps" else "seconds")
+    return (x if along == "steps" else x / 60), y
+
+
+def save(
+    path: str | os.PathLike[str],
+    log: str | os.PathLike[str],
+    *,
+    along: str = "steps",
+    title: str | None = None,
+) -> None:
+    """Draw the learning curve of a log into a file.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to: .png, .svg, .pdf.
+    log : str or path
+        The log.
+    along : str
+        "steps" or "minutes".
+    title : str, optional
+        A line above the picture.
+
+    Raises
+    ------
+    ValueError
+        If the log can't be read or has nothing to draw, or the ending is unknown.
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "log.jsonl").write_text('{"step": 1, "loss": 3.0}\\n{"step": 2, "loss": 2.0}\\n')
+    ...     save(f"{folder}/curve.png", f"{folder}/log.jsonl")
+    ...     Path(folder, "curve.png").read_bytes()[1:4]
+    b'PNG'
+    """
+    save_curves(path, panels({"": read_log(log)}, along=along), along=along, title=title)

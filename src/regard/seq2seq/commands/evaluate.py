@@ -1,0 +1,525 @@
+"""The verb `evaluate`: how good models are, on pairs they have not seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from regard.seq2seq import measure
+from regard.seq2seq.measure import Link, LinkScore, Reference, Row, Score
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.pairs import read_lines, read_pairs
+from regard.seq2seq.text import JOIN
+from regard.show import chart
+from regard.show.canvas import picture_kind, require_matplotlib
+from regard.show.progress import Progress
+from regard.show.terminal import align, clean, display_width, fit
+
+__all__ = ["add_arguments", "run"]
+
+_TOGETHER = 256  # sentences between two signs of progress
+_LONGEST_NAME = 32
+_MARKS = dict.fromkeys(map(ord, f"{JOIN}\u2581\u2423"))  # what tokens have beside the letters of the text
+EXAMPLES = """\
+What is measured, on the whole and for sources of each length:
+  BLEU, chrF     sacrebleu's, in percent
+  exact %        lines that are right as a whole; where a line is a word, 100 minus this is the word error rate
+  errors %       tokens to insert, delete or replace, for 100 tokens of the references; tokens stand between blanks, or
+                 are characters where most references have no blank (phonemes: the phoneme error rate)
+  AER %          alignment error rate against links in Pharaoh's format (0-0 1-2 2?3, source first, ? for possible)
+
+examples:
+  regard evaluate model test.tsv.gz
+  regard evaluate with test.tsv --compare without --png by-length.png
+  regard evaluate words model.tsv --alternatives        several right answers, each on a line of its own
+  regard evaluate --hypotheses mine.txt --references theirs.txt
+"""
+
+
+class _Column(NamedTuple):
+    """A measure, and how it is shown."""
+
+    title: str
+    factor: float
+    measure: Callable[[Sequence[str], Sequence[Reference]], float | Score]
+
+    def number(self, lines: Sequence[str], references: Sequence[Reference]) -> float:
+        """The measure without its signature."""
+        found = self.measure(lines, references)
+        return found.score if isinstance(found, Score) else found
+
+    def shown(self, number: float) -> str:
+        """How a number stands in a table."""
+        return f"{self.factor * number:.1f}"
+
+
+class _Test(NamedTuple):
+    """What is right: N items with one reference or several each."""
+
+    name: str
+    sources: list[str] | None
+    references: list[Reference]
+
+    @property
+    def measured(self) -> tuple[str, list[str]]:
+        """What the lengths are taken from."""
+        if self.sources is not None:
+            return "source", self.sources
+        return "reference", [_first(reference) for reference in self.references]
+
+
+class _Result(NamedTuple):
+    """What one model, or one file of hypotheses, came to."""
+
+    name: str
+    scores: dict[str, float]
+    signatures: dict[str, str]
+    rows: list[Row]
+    links: LinkScore | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of `regard evaluate`.
+
+    Parameters
+    ----------
+    parser
+        The verb's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> parser.parse_args(["model.safetensors", "test.tsv"]).beam
+    5
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add("test", nargs="?", type=Path, metavar="TEST", help="source TAB target, one pair a line; gzip or not")
+    add("--compare", nargs="+", type=Path, default=[], metavar="MODEL", help="more models, on the same pairs")
+    add("--beam", type=_width, default=5, metavar="N", help="hypotheses followed at a time (default 5)")
+    add(
+        "--alternatives",
+        action="store_true",
+        help="lines of TEST with the same source are one item with several right answers: the best counts",
+    )
+    add("--gold", type=Path, metavar="FILE", help="links between the words of each line of TEST, for AER")
+    add("--hypotheses", nargs="+", type=Path, metavar="FILE", help="measure lines of text instead of models")
+    add("--references", nargs="+", type=Path, metavar="FILE", help="what is right; several files: all are")
+    add("--sources", type=Path, metavar="FILE", help="what the hypotheses were made from, for its lengths")
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--names", nargs="+", metavar="NAME", help="what the models are called in tables and pictures")
+    add(
+        "--measure",
+        choices=("bleu", "chrf", "exact", "errors"),
+        help="what is drawn, and compared by length (default bleu; errors where sources are single words)",
+    )
+    add(
+        "--tokenize",
+        choices=("13a", "zh", "char", "none", "intl"),
+        default="13a",
+        help="how sacrebleu finds words for BLEU (default 13a)",
+    )
+    add("--png", type=Path, metavar="FILE", help="draw the measure by length (.png, .svg, .pdf)")
+    add(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write all numbers there; error rates and shares from 0 to 1",
+    )
+
+
+def _width(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 100. Got {text!r} instead.")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate, measure and show.
+
+    Parameters
+    ----------
+    args
+        What the parser found.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ValueError, OSError
+        If an argument or a file is not what it should be.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> run(parser.parse_args(["no-such-file", "neither"]))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'neither'
+    """
+    _check(args)
+    test = _read_test(args)
+    gold = None if args.gold is None else _read_gold(args.gold, len(test.references))
+    names = _names(args)
+    columns = _columns(test, args.tokenize)
+    key = _headline(args.measure, columns, test)
+    results = []
+    for name, (lines, links) in zip(names, _systems(args, test, gold, names), strict=True):
+        results.append(_measured(name, lines, links, columns, test))
+    print(_told(args, test, columns, key, results), flush=True)
+    if args.json:
+        _write_json(args, test, results)
+    if args.png:
+        _draw(args.png, columns[key], key, test, results)
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------------- what is given
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Check what argparse can't: which arguments go together."""
+    of_lines = {"--references": args.references, "--sources": args.sources}
+    of_models = {"MODEL": args.model, "--compare": args.compare, "--gold": args.gold}
+    if args.hypotheses:
+        wrong = [name for name, value in {**of_models, "--alternatives": args.alternatives}.items() if value]
+        if wrong:
+            raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
+        if not args.references:
+            raise ValueError("--hypotheses need --references")
+    else:
+        wrong = [f"{name} goes with --hypotheses" for name, value in of_lines.items() if value]
+        if wrong or args.test is None:
+            raise ValueError(wrong[0] if wrong else "give MODEL and TEST, or --hypotheses and --references")
+    if args.gold and args.alternatives:
+        raise ValueError(
+            "--gold has links for each line of TEST, --alternatives puts lines together: give one"
+        )
+    if args.png:
+        require_matplotlib()
+        picture_kind(args.png)
+    for path in filter(None, (args.png, args.json)):
+        if not path.parent.is_dir():  # said before the work, not after it
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+
+
+def _read_test(args: argparse.Namespace) -> _Test:
+    if args.hypotheses:
+        files = [_lines(path) for path in args.references]
+        _same_length([*args.references], files)
+        sources = None if args.sources is None else _lines(args.sources)
+        if sources is not None:
+            _same_length([args.references[0], args.sources], [files[0], sources])
+        return _Test(str(args.references[0]), sources, list(zip(*files, strict=True)))
+    pairs = read_pairs(args.test)
+    together: dict[str, list[str]] = {}
+    for source, target in pairs:
+        together.setdefault(source, []).append(target)
+    if args.alternatives:
+        return _Test(str(args.test), list(together), list(together.values()))
+    if several := sum(len(set(targets)) > 1 for targets in together.values()):
+        print(
+            f"sources with several targets: {several}; with --alternatives each of them is right",
+            file=sys.stderr,
+        )
+    return _Test(str(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+
+
+def _lines(path: Path) -> list[str]:
+    return list(chain.from_iterable(read_lines(path)))
+
+
+def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != len(files[0]):
+            raise ValueError(f"{path} must have {len(files[0])} lines, like {paths[0]}. It has {len(lines)}.")
+    if not files[0]:
+        raise ValueError(f"{paths[0]} is empty")
+
+
+def _first(reference: Reference) -> str:
+    return reference if isinstance(reference, str) else reference[0]
+
+
+def _names(args: argparse.Namespace) -> list[str]:
+    """Return a short name for each model: those given, file names, or whole paths where file names are alike."""
+    paths = args.hypotheses or [args.model, *args.compare]
+    if args.names:
+        if len(args.names) != len(paths):
+            raise ValueError(f"--names must name {len(paths)} models. Got {len(args.names)} instead.")
+        if len(set(args.names)) != len(paths):
+            raise ValueError("--names must give each model a name of its own")
+        return [clean(name) for name in args.names]
+    if len(set(paths)) != len(paths):
+        raise ValueError("the models to compare must be different files")
+    short = [path.parent.name if path.name == "model.safetensors" else path.stem for path in paths]
+    return [clean(name) for name in (short if len(set(short)) == len(short) else map(str, paths))]
+
+
+# ------------------------------------------------------------------------------------------------ what is measured
+
+
+def _cut(lines: Iterable[str]) -> tuple[str, Callable[[str], list[str]]]:
+    """Return what lines are counted in: words between blanks, or characters where most lines have no blank."""
+    blank = [" " in line.strip() for line in lines]
+    return ("words", str.split) if 2 * sum(blank) >= len(blank) else ("characters", list)
+
+
+def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
+    """Return the measures that are possible here."""
+    _, cut = _cut(map(_first, test.references))
+    found: dict[str, _Column] = {}
+    if find_spec("sacrebleu") is None:
+        print('not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"', file=sys.stderr)
+    else:
+        found["bleu"] = _Column("BLEU", 1, lambda h, r: measure.bleu(h, r, tokenize=tokenize))
+        found["chrf"] = _Column("chrF", 1, measure.chrf)
+    found["exact"] = _Column("exact %", 100, measure.exact)
+    found["errors"] = _Column("errors %", 100, lambda h, r: measure.error_rate(h, r, cut=cut))
+    return found
+
+
+def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> str:
+    if asked is not None and asked not in columns:
+        raise ImportError(f'--measure {asked} needs sacrebleu: pip install "regard[cli]"')
+    single = _cut(test.measured[1])[0] == "characters"
+    return asked or ("bleu" if "bleu" in columns and not single else "errors")
+
+
+def _systems(
+    args: argparse.Namespace, test: _Test, gold: list[_Gold] | None, names: Sequence[str]
+) -> Iterable[tuple[list[str], LinkScore | None]]:
+    """Yield what each model wrote, and how good its links are."""
+    if args.hypotheses:
+        for path in args.hypotheses:
+            lines = _lines(path)
+            _same_length([args.references[0], path], [test.references, lines])
+            yield lines, None
+        return
+    models = [
+        _load(path) for path in (args.model, *args.compare)
+    ]  # all, before any of them works for minutes
+    if gold is not None and not all(model.attention for model in models):
+        raise ValueError("--gold needs attention: one of the models was trained without")
+    for name, model in zip(names, models, strict=True):
+        lines = _translated(model, test, args.beam, name)
+        yield lines, None if gold is None else _link_score(model, test, gold, name)
+
+
+def _load(path: Path) -> Seq2Seq:
+    inside = path / "model.safetensors"
+    return Seq2Seq.load(inside if inside.is_file() else path)
+
+
+def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
+    """Yield the places of a few hundred lines at a time, of similar lengths, and show how far the work has come."""
+    order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
+    with Progress(len(lines), name) as progress:
+        for start in range(0, len(lines), _TOGETHER):
+            block = order[start : start + _TOGETHER]
+            yield block
+            progress.advance(len(block))
+
+
+def _translated(model: Seq2Seq, test: _Test, beam: int, name: str) -> list[str]:
+    sources = test.measured[1]
+    found = [""] * len(sources)
+    for block in _blocks(sources, f"translating ({name})"):
+        for i, translation in zip(
+            block, model.translate([sources[i] for i in block], beam=beam), strict=True
+        ):
+            found[i] = translation.text
+    return found
+
+
+def _measured(
+    name: str, lines: list[str], links: LinkScore | None, columns: dict[str, _Column], test: _Test
+) -> _Result:
+    """Measure the whole and its groups of one length."""
+    whole = {key: column.measure(lines, test.references) for key, column in columns.items()}
+    signatures = {key: found.signature for key, found in whole.items() if isinstance(found, Score)}
+    scores = {key: found.score if isinstance(found, Score) else found for key, found in whole.items()}
+    _, measured = test.measured
+    _, cut = _cut(measured)
+    measures = {key: column.number for key, column in columns.items()}
+    rows = measure.by_length([len(cut(line)) for line in measured], lines, test.references, measures)
+    return _Result(name, scores, signatures, rows, links)
+
+
+# ------------------------------------------------------------------------------------------------------------ links
+
+
+class _Gold(NamedTuple):
+    """The links of one pair of sentences, drawn by people."""
+
+    sure: set[Link]
+    possible: set[Link]
+
+
+def _read_gold(path: Path, count: int) -> list[_Gold]:
+    """Read links in Pharaoh's format: a line a pair, source-target from 0, source?target for possible ones."""
+    lines = _lines(path)
+    if len(lines) != count:
+        raise ValueError(f"{path} must have a line for each of the {count} pairs. It has {len(lines)}.")
+    gold = []
+    for number, line in enumerate(lines, 1):
+        found = [re.fullmatch(r"(\d{1,6})([-?p])(\d{1,6})", link, re.ASCII) for link in line.split()]
+        links = [(match[2], (int(match[1]), int(match[3]))) for match in found if match]
+        if len(links) != len(found):
+            raise ValueError(f"{path}, line {number}: expected links such as 0-0 1-2 2?3")
+        gold.append(_Gold({link for sign, link in links if sign == "-"}, {link for _, link in links}))
+    return gold
+
+
+def _link_score(model: Seq2Seq, test: _Test, gold: Sequence[_Gold], name: str) -> LinkScore:
+    """Compare where a model looks while it is told the targets."""
+    sources, targets = test.measured[1], [_first(reference) for reference in test.references]
+    found: list[set[Link]] = [set() for _ in sources]
+    for block in _blocks(sources, f"aligning ({name})"):
+        aligned = cast(Any, model).align([sources[i] for i in block], [targets[i] for i in block])
+        for i, looks in zip(block, aligned, strict=True):
+            found[i] = _links(looks, sources[i], targets[i])
+    return measure.alignment_error_rate(found, [g.sure for g in gold], [g.possible for g in gold])
+
+
+def _links(looks: Any, source: str, target: str) -> set[Link]:
+    """Link the word of each target token to the word of the source token that was looked at most."""
+    of_source, of_target = _words_of(looks.source[:-1], source), _words_of(looks.tokens, target)
+    most = np.argmax(looks.alignment[: len(of_target), : len(of_source)], axis=1)
+    return {(of_source[j], word) for word, j in zip(of_target, most.tolist(), strict=True)}
+
+
+def _words_of(tokens: Sequence[str], line: str) -> list[int]:
+    """Return which of the line's words, parted by blanks, each token is or begins in."""
+    words = line.split()
+    if len(words) == len(tokens):
+        return list(range(len(words)))
+    sizes = [len("".join(token.translate(_MARKS).split())) for token in tokens]
+    ends = np.cumsum([len(word) for word in words])
+    starts = np.cumsum([0, *sizes])[: len(sizes)]
+    return [int(word) for word in np.searchsorted(ends, starts, side="right").clip(0, len(words) - 1)]
+
+
+# ---------------------------------------------------------------------------------------------------- what is shown
+
+
+def _told(
+    args: argparse.Namespace, test: _Test, columns: dict[str, _Column], key: str, results: Sequence[_Result]
+) -> str:
+    """Put everything into words and tables."""
+    side, lines = test.measured
+    how = "" if args.hypotheses else f", beam {args.beam}"
+    titles = [column.title for column in columns.values()]
+    totals = [[column.shown(result.scores[k]) for k, column in columns.items()] for result in results]
+    if args.gold:
+        titles += ["AER %", "precision %", "recall %"]
+        totals = [row + _percents(result.links) for row, result in zip(totals, results, strict=True)]
+    names = [fit(result.name, min(len(result.name), _LONGEST_NAME)) for result in results]
+    blocks = [
+        f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
+        _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
+        _by_length(columns, key, results, f"{_cut(lines)[0]} in the {side}"),
+        "\n".join(_notes(test, columns, results[0])),
+    ]
+    return "\n\n".join(blocks)
+
+
+def _items(test: _Test) -> str:
+    return "item" if len(test.references) == 1 else "items"
+
+
+def _percents(links: LinkScore | None) -> list[str]:
+    return [f"{100 * number:.1f}" for number in links or ()]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align columns: the first at its left end, numbers at their right ones."""
+    width = max(display_width(row[0]) for row in [head, *rows])
+    return align([[fit(row[0], max(width, 1)), *row[1:]] for row in [head, *rows]])
+
+
+def _by_length(columns: dict[str, _Column], key: str, results: Sequence[_Result], along: str) -> str:
+    """All measures of one model, or the headline of several, for sources of each length."""
+    rows = results[0].rows
+    if len(results) == 1:
+        head = [column.title for column in columns.values()]
+        cells = [[column.shown(row.scores[k]) for k, column in columns.items()] for row in rows]
+        title = f"by {along}"
+    else:
+        head = [fit(result.name, min(len(result.name), _LONGEST_NAME)) for result in results]
+        cells = [
+            [columns[key].shown(result.rows[i].scores[key]) for result in results] for i in range(len(rows))
+        ]
+        title = f"{columns[key].title} by {along}"
+    table = [[_range(row), f"{row.sentences:,}", *line] for row, line in zip(rows, cells, strict=True)]
+    return f"{title}\n{_table(['length', 'items', *head], table)}"
+
+
+def _range(row: Row) -> str:
+    return f"{row.shortest}" if row.shortest == row.longest else f"{row.shortest}-{row.longest}"
+
+
+def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[str]:
+    """Say how the numbers were computed, for whoever wants to compare."""
+    unit, _ = _cut(map(_first, test.references))
+    tokens = "tokens between blanks" if unit == "words" else "characters"
+    told = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
+    signed = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
+    return [told, *signed]
+
+
+def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
+    rows = results[0].rows
+    side, lines = test.measured
+    chart.save_by_length(
+        path,
+        [_range(row) for row in rows],
+        {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
+        [row.sentences for row in rows],
+        measure=column.title,
+        along=f"{_cut(lines)[0]} in the {side}",
+    )
+
+
+def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result]) -> None:
+    models: list[dict[str, Any]] = [
+        {
+            "name": result.name,
+            **result.scores,
+            **({} if result.links is None else {"links": result.links._asdict()}),
+            "signatures": result.signatures,
+            "by_length": [
+                {"shortest": row.shortest, "longest": row.longest, "items": row.sentences, **row.scores}
+                for row in result.rows
+            ],
+        }
+        for result in results
+    ]
+    side, lines = test.measured
+    told = {
+        "test": test.name,
+        "items": len(test.references),
+        "beam": None if args.hypotheses else args.beam,
+        "length": f"{_cut(lines)[0]} in the {side}",
+        "models": models,
+    }
+    args.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,154 @@
+"""What is chosen where nobody says otherwise: by how many pairs there are, their tokens, and the network's family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from regard import _check
+from regard.seq2seq.batch import Corpus
+from regard.seq2seq.network import FAMILIES, Config
+from regard.seq2seq.training import Recipe
+
+__all__ = ["check", "choose_config", "choose_least", "choose_recipe"]
+
+LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have what they have
+_FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
+
+
+def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
+    """Check options of a network and of its training before there is anything to train on.
+
+    Parameters
+    ----------
+    family : str
+        "recurrent" or "transformer".
+    network : mapping
+        Fields of the family's configuration.
+    recipe : mapping
+        Fields of `Recipe`.
+
+    Raises
+    ------
+    ValueError
+        If one is unknown or wrong.
+
+    Examples
+    --------
+    >>> check("recurrent", {"score": "nothing"}, {})
+    Traceback (most recent call last):
+    ValueError: score must be one of none, additive, ... Got 'nothing' instead.
+    """
+    for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
+        known = [field.name for field in fields(kind) if field.name not in ("source_words", "target_words")]
+        if unknown := sorted(set(given) - set(known)):
+            _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
+    FAMILIES[family].config(source_words=1, target_words=1, **network)
+    Recipe(**recipe)
+
+
+def choose_least(pairs: int, kind: str) -> int:
+    """Return how often a token must come to be known.
+
+    Parameters
+    ----------
+    pairs : int
+        How many there are.
+    kind : str
+        What a token is.
+
+    Returns
+    -------
+    int
+        Rare words are learned badly, and in their place the source's can be taken; other tokens must all be known.
+
+    Examples
+    --------
+    >>> choose_least(20_000, "words"), choose_least(20_000, "characters")
+    (3, 1)
+    """
+    return 3 if kind == "words" and pairs >= _SOME else 1
+
+
+def choose_config(
+    family: str, pairs: int, source_words: int, target_words: int, options: Mapping[str, Any]
+) -> Config:
+    """Return a network's configuration: a few hundred pairs can't fill a large one.
+
+    Parameters
+    ----------
+    family : str
+        "recurrent" or "transformer".
+    pairs : int
+        How many there are to learn from.
+    source_words, target_words : int
+        Sizes of the vocabularies.
+    options : mapping
+        Fields of the configuration that somebody has chosen.
+
+    Returns
+    -------
+    Config
+        Checked.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown or wrong.
+
+    Examples
+    --------
+    >>> choose_config("recurrent", 20_000, 100, 100, {}).encoder
+    128
+    >>> choose_config("recurrent", 500, 100, 100, {"attention": 7}).attention
+    7
+    """
+    kind = FAMILIES[family].config
+    config: Config = kind(
+        **({"source_words": source_words, "target_words": target_words} | _sized(kind, pairs) | dict(options))
+    )
+    return config
+
+
+def _sized(kind: Any, pairs: int) -> dict[str, int]:
+    """Return the sizes that grow with the number of pairs."""
+    factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
+    return {name: int(defaults[name] * factor) for name in kind.grows}
+
+
+def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> Recipe:
+    """Return the recipe for a corpus: few pairs need small batches and many epochs.
+
+    Parameters
+    ----------
+    config : Config
+        Of the network.
+    corpus : Corpus
+        What there is to learn from.
+    asked : mapping
+        Fields of the recipe that somebody has chosen.
+
+    Returns
+    -------
+    Recipe
+        For `Training`.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.batch import Numbered
+    >>> from regard.seq2seq.recurrent import Recurrent
+    >>> recipe = choose_recipe(Recurrent(9, 9), Corpus([Numbered([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
+    >>> recipe.epochs, recipe.rate, recipe.tokens
+    (200, 0.5, 48)
+    """
+    pairs = len(corpus)
+    sentences = 16 if pairs < _FEW else 32 if pairs < _SOME else 64 if pairs < _MANY else 128
+    tokens = int(sentences * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
+    steps = max(pairs // sentences, 1)  # an epoch's, more or less
+    epochs = asked.get("epochs", max(9 if pairs < _MANY else 5, min(200, 1500 // steps)))
+    warm_up = max(min(150, steps * epochs // 10), 1)
+    return Recipe(**{"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe, **asked})

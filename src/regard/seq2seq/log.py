@@ -1,0 +1,176 @@
+"""The training log: one JSON object a line, written while a model learns, readable at any moment.
+
+A process that is killed may leave a last line that is cut off. Reading leaves such a line out, and going on removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+
+__all__ = ["Log", "column", "read_log"]
+
+Entry = dict[str, Any]
+
+
+class Log:
+    """Write what happens in training, a line for each step that is told.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its folder must be there.
+    resume_at : int, optional
+        Go on after this step: lines of later steps are dropped. By default a new log replaces an older one.
+
+    Raises
+    ------
+    ValueError
+        If the log to go on with is none.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "log.jsonl")
+    ...     with Log(path) as log:
+    ...         log.write(step=1, loss=2.5)
+    ...         log.write(step=2, loss=2.25)
+    ...     with Log(path, resume_at=1) as log:
+    ...         log.write(step=2, loss=2.0, validation=2.125)
+    ...     read_log(path)
+    [{'step': 1, 'loss': 2.5}, {'step': 2, 'loss': 2.0, 'validation': 2.125}]
+    """
+
+    def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
+        self.path = Path(path)
+        kept: list[Entry] = []
+        last = None if resume_at is None else _check.whole("resume_at", resume_at)
+        if last is not None and self.path.exists():
+            kept = [entry for entry in read_log(path) if entry["step"] <= last]
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        try:
+            partial.write_text("".join(map(_line, kept)), encoding="utf-8")
+            os.replace(partial, self.path)
+        finally:
+            partial.unlink(missing_ok=True)
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def write(self, *, step: int, **told: float | str | None) -> None:
+        """Append a line, which is in the file when this returns.
+
+        Parameters
+        ----------
+        step : int
+            After how many steps.
+        told : numbers or str
+            By name; those that are None are left out.
+        """
+        self._file.write(_line({"step": _check.whole("step", step), **told}))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    plain = {name: _plain(value) for name, value in entry.items() if value is not None}
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: NumPy's numbers as Python's, None for those that are not finite."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_log(path: str | os.PathLike[str]) -> list[Entry]:
+    """Read a training log, also one that is being written or whose writer was killed.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    list of dict
+        One for each whole line; each has a "step".
+
+    Raises
+    ------
+    ValueError
+        With the number of the first line that is no JSON object with a step.
+    OSError
+        If the file can't be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "cut").write_text('{"step": 1, "loss": 2.5}\\n{"step": 2, "lo')
+    ...     read_log(Path(folder, "cut"))
+    [{'step': 1, 'loss': 2.5}]
+    """
+    *lines, _ = Path(path).read_bytes().split(b"\n")  # what stands after the last newline is not whole
+    return [_entry(line, f"{os.fspath(path)}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _entry(line: bytes, place: str) -> Entry:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict) or type(entry.get("step")) is not int:
+        raise ValueError(f"{place}: expected a JSON object with a step, as regard train writes them")
+    return entry
+
+
+def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step") -> NDArray[Any]:
+    """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
+
+    Parameters
+    ----------
+    entries : iterable of mapping
+        As `read_log` returns them.
+    name : str
+        What is drawn, such as "loss".
+    along : str
+        What it is drawn along: "step", "seconds".
+
+    Returns
+    -------
+    array (2, n)
+        n is 0 where nothing was told under these names.
+
+    Examples
+    --------
+    >>> column([{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": 2.0}], "loss")
+    array([[1., 3.],
+           [3., 2.]])
+    """
+    found = [(entry.get(along), entry.get(name)) for entry in entries]
+    numbers = [pair for pair in found if all(isinstance(number, int | float) for number in pair)]
+    return np.array(numbers, np.float64).reshape(-1, 2).T

@@ -1,0 +1,464 @@
+"""How good it is what a model wrote or where it looked, measured against references.
+
+A *reference* is one right line, or several lines that are all right: for several, the best counts. BLEU and chrF are
+sacrebleu's, in percent, as the world compares them; shares and rates are numbers from 0 (an error rate may exceed 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from regard import _check
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+__all__ = [
+    *("Row", "Score", "LinkScore", "alignment_error_rate", "bleu", "by_length", "chrf"),
+    *("edit_distance", "error_rate", "exact", "groups"),
+]
+
+Reference = str | Sequence[str]
+Link = tuple[int, int]
+Measure = Callable[[Sequence[str], Sequence[Reference]], float]
+
+_WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
+
+
+class Score(NamedTuple):
+    """What sacrebleu says.
+
+    Parameters
+    ----------
+    score : float
+        In percent.
+    signature : str
+        How it was computed, for whoever wants to compare.
+    """
+
+    score: float
+    signature: str
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize: str = "13a") -> Score:
+    """Measure how many words, and runs of up to four words, of the hypotheses stand in the references.
+
+    Parameters
+    ----------
+    hypotheses : sequence of N str
+        What was written.
+    references : sequence of N str or sequences of str
+        What is right.
+    tokenize : str
+        How sacrebleu cuts lines into words: "13a"; "zh" for Chinese; "char"; "none" for text that is cut already.
+
+    Returns
+    -------
+    Score
+        BLEU of the whole corpus, in percent, with sacrebleu's signature.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are not as many references as hypotheses, or none.
+    ImportError
+        If sacrebleu is not installed.
+
+    References
+    ----------
+    Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation"; Post 2018, "A Call for
+    Clarity in Reporting BLEU Scores".
+
+    Examples
+    --------
+    >>> round(bleu(["the cat sat on the mat"], [["a cat sat", "the cat sat on the mat"]]).score, 2)
+    100.0
+    """
+    _check.choice("tokenize", tokenize, ("13a", "zh", "char", "none", "intl"))
+    _require_sacrebleu()
+    from sacrebleu.metrics.bleu import BLEU
+
+    return _sacrebleu(BLEU(tokenize=tokenize), hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
+    """Measure how many runs of up to six characters hypotheses and references share, as an F-score (beta 2).
+
+    Parameters
+    ----------
+    hypotheses : sequence of N str
+        What was written.
+    references : sequence of N str or sequences of str
+        What is right.
+
+    Returns
+    -------
+    Score
+        chrF of the whole corpus, in percent, with sacrebleu's signature.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are not as many references as hypotheses, or none.
+    ImportError
+        If sacrebleu is not installed.
+
+    References
+    ----------
+    Popovic 2015, "chrF: character n-gram F-score for automatic MT evaluation".
+
+    Examples
+    --------
+    >>> chrf(["chat"], ["chat"]).score, chrf(["chat"], ["mur"]).score
+    (100.0, 0.0)
+    """
+    _require_sacrebleu()
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _sacrebleu(CHRF(), hypotheses, references)
+
+
+def _require_sacrebleu() -> None:
+    try:
+        import sacrebleu  # noqa: F401
+    except ImportError:
+        raise ImportError('BLEU and chrF need sacrebleu: pip install "regard[cli]"') from None
+
+
+def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
+    """Ask sacrebleu, which wants the first references of all lines, then the second ones, None where there is none."""
+    several = _several(hypotheses, references)
+    most = max(map(len, several))
+    streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in several] for k in range(most)]
+    score = metric.corpus_score(list(hypotheses), streams).score
+    return Score(float(score), str(metric.get_signature()))
+
+
+def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[tuple[str, ...]]:
+    """Return the references of each hypothesis, once there are any."""
+    for name, lines in (("hypotheses", hypotheses), ("references", references)):
+        if isinstance(lines, str):
+            _check.fail(f"{name} must be a sequence of lines. Got {lines!r:.60} instead.", kind=TypeError)
+    if not hypotheses or len(hypotheses) != len(references):
+        found = f"Got {len(references)} for {len(hypotheses)} hypotheses instead."
+        _check.fail(f"references must be as many as hypotheses, at least one. {found}")
+    several = [(given,) if isinstance(given, str) else tuple(given) for given in references]
+    if not all(several):
+        place = several.index(()) + 1
+        _check.fail(
+            f"references must hold at least one line for each hypothesis. Got none for number {place}."
+        )
+    return several
+
+
+def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
+    """Return the share of hypotheses that equal one of their references.
+
+    One minus it is what works on pronunciation call the word error rate.
+
+    Parameters
+    ----------
+    hypotheses : sequence of N str
+        What was written.
+    references : sequence of N str or sequences of str
+        What is right.
+
+    Returns
+    -------
+    float
+        Between 0 and 1. Blanks don't count, except that they part words.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are not as many references as hypotheses, or none.
+
+    Examples
+    --------
+    >>> exact(["T AH M EY T OW", "L AY V"], [["T AH M EY T OW", "T AH M AA T OW"], "L IH V"])
+    0.5
+    """
+    several = _several(hypotheses, references)
+    right = [
+        line.split() in [reference.split() for reference in refs]
+        for line, refs in zip(hypotheses, several, strict=True)
+    ]
+    return sum(right) / len(right)
+
+
+def error_rate(
+    hypotheses: Sequence[str],
+    references: Sequence[Reference],
+    *,
+    cut: Callable[[str], Sequence[Hashable]] = str.split,
+) -> float:
+    """Return the edits that would turn hypotheses into references, over the length of the references.
+
+    With phonemes between blanks this is the phoneme error rate, with ``cut=list`` the character error rate.
+
+    Parameters
+    ----------
+    hypotheses : sequence of N str
+        What was written.
+    references : sequence of N str or sequences of str
+        What is right; of several, the one that needs the fewest edits counts, and the longest of those.
+    cut : callable
+        Turns a line into its tokens; by default they stand between blanks.
+
+    Returns
+    -------
+    float
+        The sum of all edits over the sum of all lengths (over 1, if all references are empty).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are not as many references as hypotheses, or none.
+
+    References
+    ----------
+    Levenshtein 1966, "Binary codes capable of correcting deletions, insertions, and reversals".
+
+    Examples
+    --------
+    >>> error_rate(["K AE T", "D AO G Z"], ["K AE T", ["D AO G", "D AA G"]])  # one of six is too many
+    0.16666666666666666
+    >>> error_rate(["kitten"], ["sitting"], cut=list) == 3 / 7
+    True
+    """
+    edits = length = 0
+    for line, refs in zip(hypotheses, _several(hypotheses, references), strict=True):
+        found = cut(line)
+        best, short = min((edit_distance(found, right), -len(right)) for right in map(cut, refs))
+        edits += best
+        length -= short
+    return edits / max(length, 1)
+
+
+def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """Count the fewest insertions, deletions and replacements of tokens that turn one sequence into the other.
+
+    Parameters
+    ----------
+    first, second : sequence
+        Tokens; a str is a sequence of characters.
+
+    Returns
+    -------
+    int
+        Between the difference of the lengths and the larger length.
+
+    References
+    ----------
+    Myers 1999, "A Fast Bit-Vector Algorithm for Approximate String Matching Based on Dynamic Programming"; Hyyrö 2003,
+    "A Bit-Vector Algorithm for Computing Levenshtein and Damerau Edit Distances", figure 3.
+
+    Examples
+    --------
+    >>> edit_distance("kitten", "sitting"), edit_distance(["a", "b"], ["b"])
+    (3, 1)
+    """
+    if not first:
+        return len(second)
+    # A column of the table of distances as two sets of rows: where it grows by one downwards, and where it falls.
+    where: dict[Hashable, int] = {}
+    for row, token in enumerate(first):
+        where[token] = where.get(token, 0) | 1 << row
+    every, last = (1 << len(first)) - 1, 1 << len(first) - 1
+    grows, falls, distance = every, 0, len(first)
+    for token in second:
+        equal = where.get(token, 0)
+        level = (((equal & grows) + grows) ^ grows) | equal | falls  # the diagonal does not grow here
+        more, less = falls | ~(level | grows), grows & level  # compared with the column before
+        distance += bool(more & last) - bool(less & last)
+        more, less = more << 1 | 1, less << 1
+        grows, falls = (less | ~(level | more)) & every, more & level & every
+    return distance
+
+
+class LinkScore(NamedTuple):
+    """How well links between words agree with those drawn by people.
+
+    Parameters
+    ----------
+    error_rate : float
+        The alignment error rate: 0 where all sure links are found and all found ones are possible.
+    precision : float
+        The share of found links that are possible (1 if none is found).
+    recall : float
+        The share of sure links that are found (1 if none is sure).
+    """
+
+    error_rate: float
+    precision: float
+    recall: float
+
+
+def alignment_error_rate(
+    found: Sequence[Collection[Link]],
+    sure: Sequence[Collection[Link]],
+    possible: Sequence[Collection[Link]],
+) -> LinkScore:
+    """Compare links between words with sure and possible ones: 1 - (|A & S| + |A & P|) / (|A| + |S|).
+
+    Parameters
+    ----------
+    found : sequence of N collections of (int, int)
+        The links A of each sentence pair.
+    sure : sequence of N collections of (int, int)
+        Links S that have to be there.
+    possible : sequence of N collections of (int, int)
+        Links P that may be there; sure ones are possible whether they are repeated here or not.
+
+    Returns
+    -------
+    LinkScore
+        Error rate, precision and recall, of all links together.
+
+    Raises
+    ------
+    ValueError
+        If the three have different numbers of sentence pairs.
+
+    References
+    ----------
+    Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", eq. 22.
+
+    Examples
+    --------
+    >>> alignment_error_rate([{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}])
+    LinkScore(error_rate=0.25, precision=1.0, recall=0.5)
+    """
+    if not len(found) == len(sure) == len(possible):
+        counts = f"{len(found)}, {len(sure)} and {len(possible)}"
+        _check.fail(f"found, sure and possible must have as many sentence pairs. Got {counts} instead.")
+    links = said = wanted = hit = 0
+    for a, s, p in zip(map(set, found), map(set, sure), map(set, possible), strict=True):
+        links += len(a)
+        wanted += len(s)
+        said += len(a & (p | s))
+        hit += len(a & s)
+    rate = 1 - (hit + said) / (links + wanted) if links + wanted else 0.0
+    return LinkScore(rate, said / links if links else 1.0, hit / wanted if wanted else 1.0)
+
+
+class Row(NamedTuple):
+    """What was measured on the sentences of some lengths.
+
+    Parameters
+    ----------
+    shortest, longest : int
+        Which lengths, both included.
+    sentences : int
+        How many sentences have them.
+    scores : dict of str to float
+        The measures by name.
+    """
+
+    shortest: int
+    longest: int
+    sentences: int
+    scores: dict[str, float]
+
+
+def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[tuple[int, int, list[int]]]:
+    """Put sentences of similar length together: 1 to 5, 6 to 10, and so on, or in narrower or wider steps.
+
+    Parameters
+    ----------
+    lengths : sequence of N int
+        The length of each sentence.
+    most : int
+        How many groups, about; it decides on the steps (1, 2, 5, 10, 20, ...).
+    least : int
+        A group with fewer sentences is joined with the next one, and the last with the one before.
+
+    Returns
+    -------
+    list of (shortest, longest, places)
+        Rising; each sentence's place is in one of the groups.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a length is negative or no whole number.
+
+    Examples
+    --------
+    >>> groups([3, 1, 12, 7, 30], most=4, least=1)
+    [(1, 10, [0, 1, 3]), (11, 20, [2]), (21, 30, [4])]
+    """
+    array = _check.whole_array("lengths", lengths, least=0)
+    if not array.size:
+        return []
+    usual = float(np.quantile(array, 0.99))  # a few very long sentences shall not make the steps wide
+    width = next(width for width in _WIDTHS if usual <= most * width)
+    steps = np.maximum(array - 1, 0) // width
+    found: list[tuple[int, int, list[int]]] = []
+    for step in sorted(set(steps.tolist())):
+        places = np.flatnonzero(steps == step).tolist()
+        start = min(step * width + 1, int(array[places].min()))
+        if found and len(found[-1][2]) < least:
+            start, _, before = found.pop()
+            places = sorted(before + places)
+        found.append((start, (step + 1) * width, places))
+    return _closed(found, int(array.max()), least)
+
+
+def _closed(
+    found: list[tuple[int, int, list[int]]], longest: int, least: int
+) -> list[tuple[int, int, list[int]]]:
+    """Join the last group with the one before if it is small, and end it where the sentences end."""
+    start, _, places = found.pop()
+    if found and len(places) < least:
+        start, _, before = found.pop()
+        places = sorted(before + places)
+    return [*found, (start, longest, places)]
+
+
+def by_length(
+    lengths: Sequence[int],
+    hypotheses: Sequence[str],
+    references: Sequence[Reference],
+    measures: Mapping[str, Measure],
+) -> list[Row]:
+    """Measure sentences of different lengths apart.
+
+    Parameters
+    ----------
+    lengths : sequence of N int
+        By which the sentences are put into `groups`: mostly of their sources.
+    hypotheses : sequence of N str
+        What was written.
+    references : sequence of N str or sequences of str
+        What is right.
+    measures : mapping of str to callable
+        Each ``measure(hypotheses, references) -> float``.
+
+    Returns
+    -------
+    list of Row
+        One for each group, from short to long.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are not as many references or lengths as hypotheses, or none.
+
+    Examples
+    --------
+    >>> by_length([1] * 20 + [2] * 20, ["a"] * 40, ["a"] * 20 + ["b"] * 20, {"exact": exact})
+    [Row(shortest=1, longest=1, sentences=20, scores={'exact': 1.0}), Row(shortest=2, longest=2, sentences=20, ...
+    """
+    _several(hypotheses, references)
+    if len(lengths) != len(hypotheses):
+        _check.fail(f"lengths must be as many as hypotheses, {len(hypotheses)}. Got {len(lengths)} instead.")
+    rows = []
+    for shortest, longest, places in groups(lengths):
+        lines, right = [hypotheses[i] for i in places], [references[i] for i in places]
+        scores = {name: measure(lines, right) for name, measure in measures.items()}
+        rows.append(Row(shortest, longest, len(places), scores))
+    return rows

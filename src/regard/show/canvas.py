@@ -1,0 +1,176 @@
+"""What every picture needs: Matplotlib without its global state, fonts with all letters, whole files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure"]
+
+_DOTS_PER_INCH = 150
+
+
+def require_matplotlib() -> None:
+    """Say how to get Matplotlib if it is not there.
+
+    Raises
+    ------
+    ImportError
+        If it is not.
+
+    Examples
+    --------
+    >>> require_matplotlib()
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError('pictures need Matplotlib: pip install "regard[cli]"') from None
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return a figure with its own canvas: no window, no back end chosen for the whole process.
+
+    Parameters
+    ----------
+    width, height
+        In inches; a file has 150 dots for each.
+
+    Returns
+    -------
+    Figure
+        Empty, with Matplotlib's constrained layout.
+
+    Examples
+    --------
+    >>> new_figure(6.0, 3.0).get_size_inches().tolist()
+    [6.0, 3.0]
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> None:
+    """Draw into a file, which is there whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to; the ending says what it is: .png, .svg, .pdf.
+    draw
+        Called if the ending is known.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> save_figure("picture.doc", lambda: new_figure(1, 1))
+    Traceback (most recent call last):
+    ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
+    """
+    target, kind = Path(path), picture_kind(path)
+    figure = draw()
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            figure.savefig(
+                file,
+                format=kind,
+                dpi=_DOTS_PER_INCH,
+                bbox_inches="tight",
+                pad_inches=0.15,
+                facecolor="white",
+            )
+        partial.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def picture_kind(path: str | os.PathLike[str]) -> str:
+    """Return what a picture's name says that it is.
+
+    Parameters
+    ----------
+    path
+        The file, there or not.
+
+    Returns
+    -------
+    str
+        "png", "svg" or "pdf".
+
+    Raises
+    ------
+    ValueError
+        If the ending is another one.
+
+    Examples
+    --------
+    >>> picture_kind("loss.PNG")
+    'png'
+    """
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")
+    return kind
+
+
+def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
+    """Find fonts that have every letter of some words; a letter that no font has becomes a box.
+
+    Parameters
+    ----------
+    names
+        Lists of words.
+
+    Returns
+    -------
+    names
+        The same, with boxes where needed.
+    fonts
+        Names of font families, the usual one first.
+
+    Examples
+    --------
+    >>> drawable([["chat", "\\u0378"]])
+    ([['chat', '□']], ['DejaVu Sans'])
+    """
+    from matplotlib import font_manager
+
+    fonts = ["DejaVu Sans"]
+    missing = set("".join("".join(side) for side in names)) - _letters(font_manager.findfont(fonts[0]))
+    for entry in font_manager.fontManager.ttflist if missing else ():
+        found = missing & _letters(entry.fname)
+        # The font of last resort has a box for every letter there is.
+        if found and entry.name not in fonts and "lastresort" not in entry.fname.lower():
+            fonts.append(entry.name)
+            missing -= found
+        if not missing:
+            break
+    boxes = str.maketrans(dict.fromkeys(missing, "\N{WHITE SQUARE}"))
+    return [[name.translate(boxes) for name in side] for side in names], fonts
+
+
+def _letters(path: str) -> set[str]:
+    from matplotlib import font_manager
+
+    try:
+        return set(map(chr, font_manager.get_font(path).get_charmap()))
+    except (OSError, RuntimeError):
+        return set()

@@ -1,0 +1,132 @@
+"""Learning curves as a few lines of text, for terminals and for logs."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.show.terminal import clean, display_width, fit
+
+__all__ = ["curves"]
+
+_MARKS = "·ox+*#"
+_LONGEST_NAME = 24
+_WIDEST = 100
+_MANY = 40  # columns; of fewer, none is left out
+_SETTLED = 0.08  # of the way, as in pictures
+
+
+def curves(
+    lines: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    along: str = "steps",
+    height: int = 10,
+    width: int | None = None,
+) -> str:
+    """Draw curves as lines of text, each with a mark of its own.
+
+    Where several points meet in one column of the screen, their mean is drawn. The first of many columns, where a loss
+    falls from what chance gives, may lie above the picture.
+
+    Parameters
+    ----------
+    lines
+        By name, x and y of n numbers each; numbers that are not finite are left out.
+    along
+        What x counts: "steps", "minutes".
+    height
+        Lines of text for the curves themselves, at least 2.
+    width
+        The columns of the screen; by default the terminal's, or 80.
+
+    Returns
+    -------
+    str
+        Lines, without a newline at the end.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to draw, or x and y of a line have different lengths.
+
+    Examples
+    --------
+    >>> print(curves({"training": ([0, 1, 2], [3, 2, 1]), "tests": ([1, 2], [2.5, 2])}, height=5, width=27))
+    3.00 │·
+         │        o
+    2.00 │        ·        o
+         │
+    1.00 │                 ·
+         └──────────────────
+          0     steps      2
+    · training 1.00   o tests 2.00
+    """
+    points = [(clean(name), _points(name, x, y)) for name, (x, y) in lines.items()]
+    points = [(name, pair) for name, pair in points if pair.size]
+    if not points:
+        raise ValueError("a learning curve needs at least one point: none of the lines has any")
+    width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
+    room = max(width - 9, 10)
+    end = max(float(pair[0].max()) for _, pair in points) or 1.0
+    drawn = _grid([_columns(pair, end, room) for _, pair in points], height)
+    legend = [
+        f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
+        for mark, (name, pair) in zip(itertools.cycle(_MARKS), points, strict=False)
+    ]
+    return textwrap.dedent("\n".join([*drawn, *_axis(along, end, room)])) + "\n" + "   ".join(legend)
+
+
+def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
+    """Draw one mark in each column of each line that has a number there, and name three heights."""
+    low, high = _range(rows)
+    cells = [[" "] * len(rows[0]) for _ in range(height)]
+    for mark, row in zip(itertools.cycle(_MARKS), rows, strict=False):
+        for place in np.flatnonzero(np.isfinite(row) & (row <= high)).tolist():
+            cells[round((high - row[place]) / (high - low) * (height - 1))][place] = mark
+    named = {i: high - (high - low) * i / (height - 1) for i in (0, height // 2, height - 1)}
+    labels = [_short(named[i]) if i in named else "" for i in range(height)]
+    return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
+
+
+def _points(name: str, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    """Return the finite points (2, n) of a line."""
+    across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
+    if len(across) != len(up):
+        raise ValueError(f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}.")
+    pair = np.stack([across, up])
+    return pair[:, np.isfinite(pair).all(axis=0)]
+
+
+def _columns(pair: NDArray[np.float64], end: float, room: int) -> NDArray[np.float64]:
+    """Return the mean of the points that meet in each column of the screen, NaN where there is none."""
+    place = np.rint(pair[0] / end * (room - 1)).astype(int).clip(0, room - 1)
+    count = np.bincount(place, minlength=room)
+    total = np.bincount(place, pair[1], minlength=room)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the numbers at the bottom and at the top: of where curves spend their time."""
+    everything = np.stack(rows)
+    later = (
+        everything[:, round(_SETTLED * everything.shape[1]) :] if everything.shape[1] > _MANY else everything
+    )
+    low, high = float(np.nanmin(everything)), float(np.nanmax(later))  # the last column has a point
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _axis(along: str, end: float, room: int) -> list[str]:
+    last = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"
+    return [f"{'':7}└{'─' * room}", f"{'':8}0{along:^{room - 1 - len(last)}}{last}"]
+
+
+def _short(number: float) -> str:
+    """Write a number in at most six characters."""
+    size = abs(number)
+    form = ".2f" if size < 10 else ".1f" if size < 100 else ".0f" if size < 99_999 else ".0e"
+    return format(number, form)

@@ -1,0 +1,198 @@
+"""Learning curves and scores by length: as pictures, and as lines of text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.show import chart, sketch
+from regard.show.chart import Panel
+from regard.show.terminal import display_width
+
+STEPS = np.arange(1, 1001)
+FALLING = 2 + 6 * np.exp(-STEPS / 40)
+
+
+@pytest.fixture
+def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+
+
+def overlap(axes: object) -> bool:
+    """Whether names at the ends of lines cover each other."""
+    figure = axes.get_figure(root=True)  # type: ignore[attr-defined]
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]  # type: ignore[attr-defined]
+    return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+# pictures
+
+pictures = [pytest.mark.slow, pytest.mark.usefixtures("_no_pyplot")]
+
+
+class TestPictures:
+    """What Matplotlib draws."""
+
+    pytestmark = pictures
+
+    def test_a_curve_has_a_panel_for_each_measure_that_has_points(self) -> None:
+        panels = [
+            Panel(
+                "loss $x$", {"training": (STEPS, FALLING), "validation": ([500, 1000], [2.4, 2.2])}, "lowest"
+            ),
+            Panel("nothing", {"a": ([], []), "b": ([1], [np.nan])}),
+            Panel("BLEU", {"validation": ([500, 1000], [20, 30])}, "highest"),
+        ]
+        figure = chart.curves(panels, along="minutes", title="$run$")
+        assert [axes.get_title(loc="left") for axes in figure.axes] == ["loss $x$", "BLEU"]
+        assert [axes.get_xlabel() for axes in figure.axes] == ["", "minutes"]
+        assert [text.get_text() for text in figure.axes[0].texts] == ["training", "validation", "2.2"]
+        assert [text.get_text() for text in figure.axes[1].texts] == ["validation", "30"]
+
+    def test_a_name_has_one_colour_in_all_panels(self) -> None:
+        panels = [Panel("loss", {"a": ([1], [2]), "b": ([1], [3])}), Panel("BLEU", {"b": ([1], [40])})]
+        loss, bleu = chart.curves(panels).axes
+        assert loss.lines[0].get_color() != loss.lines[1].get_color() == bleu.lines[0].get_color()
+
+    def test_the_fall_at_the_beginning_doesn_t_take_the_height(self) -> None:
+        (axes,) = chart.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
+        low, high = axes.get_ylim()
+        assert low < 2
+        assert FALLING[150] < high < 4 < FALLING[0]
+
+    def test_many_points_are_drawn_as_their_mean_over_all_of_them(self) -> None:
+        (axes,) = chart.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
+        all_of_them, mean = axes.lines
+        assert len(all_of_them.get_xdata()) == 1000
+        assert len(mean.get_xdata()) == 80
+        assert all_of_them.get_alpha() < 0.5
+
+    @pytest.mark.parametrize("count", [2, 3, 6])
+    def test_names_of_lines_that_end_at_one_place_don_t_overlap(self, count: int) -> None:
+        same = {f"model {i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
+        assert not overlap(chart.curves([Panel("loss", same)]).axes[0])
+        assert not overlap(chart.by_length(["1", "2"], {name: [3, 4] for name in same}))
+
+    def test_scores_by_length_name_groups_counts_and_models(self) -> None:
+        axes = chart.by_length(
+            ["1-5", "6-10"], {"with": [48, 47], "$o$": [30, np.nan]}, [1200, 3], measure="BLEU $"
+        )
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n3"]
+        assert [text.get_text() for text in axes.texts] == ["with", "$o$"]
+        assert axes.get_title(loc="left") == "BLEU $"
+        assert axes.get_ylim()[0] == 0
+        first, second = (bar.get_height() for bar in axes.patches)
+        assert first == pytest.approx(400 * second)
+        assert first < 24  # bars stay below the lines' half
+
+    def test_a_picture_goes_where_it_is_asked_to(self) -> None:
+        from regard.show.canvas import new_figure
+
+        axes = new_figure(4, 3).add_subplot()
+        assert chart.by_length(["1"], {"a": [1]}, ax=axes) is axes
+
+    @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+    def test_files_are_what_their_names_say(self, tmp_path: Path, kind: str, start: bytes) -> None:
+        chart.save_by_length(tmp_path / f"a.{kind}", ["1"], {"注意 \u0378": [1]}, [1], title="t")
+        chart.save_curves(tmp_path / f"b.{kind}", [Panel("loss", {"é": ([1, 2], [2, 1])}, "lowest")])
+        assert all(path.read_bytes().startswith(start) for path in tmp_path.iterdir())
+        assert len(list(tmp_path.iterdir())) == 2
+
+    def test_a_png_is_about_900_dots_wide(self, tmp_path: Path) -> None:
+        image = pytest.importorskip("PIL.Image")
+        chart.save_curves(tmp_path / "a.png", [Panel("loss", {"training": (STEPS, FALLING)})])
+        with image.open(tmp_path / "a.png") as picture:
+            assert 850 <= picture.size[0] <= 1000
+
+    @pytest.mark.parametrize("name", ["a.doc", "a"])
+    def test_other_endings_are_refused(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(ValueError) as caught:
+            chart.save_curves(tmp_path / name, [Panel("loss", {"a": ([1], [1])})])
+        assert str(caught.value) == f"a picture's name must end in .png, .svg or .pdf: {tmp_path / name}"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_can_t_be_drawn(self) -> None:
+        for function in (lambda lines: chart.curves([Panel("loss", lines)]), sketch.curves):
+            with pytest.raises(ValueError) as caught:
+                function({"a": ([1], [np.inf])})
+            assert str(caught.value) == "a learning curve needs at least one point: none of the lines has any"
+            with pytest.raises(ValueError) as caught:
+                function({"a": ([1, 2], [3])})
+            assert str(caught.value) == "x and y of a line must have one length. 'a' has 2 and 1."
+        with pytest.raises(ValueError) as caught:
+            chart.by_length(["1"], {"a": [1, 2]})
+        assert str(caught.value) == "'a' must hold a number for each of the 1 groups. It is (2,)."
+        with pytest.raises(ValueError) as caught:
+            chart.by_length([], {})
+        assert str(caught.value) == "scores by length need a group and a line: 0 groups, 0 lines"
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (lambda: chart.curves([]), lambda: chart.by_length(["1"], {"a": [1]})):
+        with pytest.raises(ImportError) as caught:
+            draw()
+        assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
+
+
+# means
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=300), st.integers(1, 90))
+def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None:
+    x, mean = chart.smooth(range(len(y)), y, pieces)
+    assert len(x) == len(mean) == min(pieces, len(y))
+    assert (np.diff(x) > 0).all()
+    assert mean.min() >= min(y) - 1e-9
+    assert mean.max() <= max(y) + 1e-9
+    if len(y) <= pieces:
+        np.testing.assert_array_equal(mean, y)
+
+
+# lines of text
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(
+        st.text(max_size=30), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), min_size=1, max_size=8
+    ),
+    st.integers(2, 12),
+    st.integers(30, 120),
+)
+def test_a_sketch_has_its_height_and_fits_the_screen(
+    lines: dict[str, list[float]], height: int, width: int
+) -> None:
+    drawn = sketch.curves(
+        {name: (range(1, len(y) + 1), y) for name, y in lines.items()}, height=height, width=width
+    )
+    rows = drawn.split("\n")
+    assert len(rows) == height + 3
+    assert all(display_width(row) <= width for row in rows[:-1])
+    assert any(mark in "".join(rows[:height]) for mark in "·ox+*#")
+
+
+def test_a_sketch_by_hand() -> None:
+    drawn = sketch.curves(
+        {"loss": ([10, 20], [1, 3]), "注意": ([10], [2])}, along="minutes", height=3, width=17
+    )
+    assert drawn.split("\n") == [
+        "3.00 │         ·",
+        "2.00 │    o",
+        "1.00 │    ·",
+        "     └──────────",
+        "      0minutes20",
+        "· loss 3.00   o 注意 2.00",
+    ]
+
+
+def test_one_point_and_a_flat_line_have_a_height() -> None:
+    assert sketch.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
+    assert sketch.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2

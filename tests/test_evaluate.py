@@ -1,0 +1,317 @@
+"""The verbs `evaluate` and `curve`: what they print, draw, write and refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from regard import cli
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands import curve, evaluate
+from regard.seq2seq.log import Log
+
+
+@pytest.fixture(autouse=True)
+def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("evaluate", "curve"):
+        monkeypatch.setitem(cli.VERBS, name, (f"regard.seq2seq.commands.{name}", name))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+
+class Parrot:
+    """A model that knows sentences by heart: its file has source TAB what it says, and whether it has attention."""
+
+    def __init__(self, says: dict[str, str], attention: bool) -> None:
+        self.says, self.attention = says, attention
+        self.asked: list[int] = []
+
+    @classmethod
+    def load(cls, path: Path) -> Parrot:
+        first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return cls(dict(line.split("\t") for line in lines), first == "attention")
+
+    def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
+        return [SimpleNamespace(text=self.says.get(source, "") + " !" * (beam == 9)) for source in sources]
+
+    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[SimpleNamespace]:
+        """Look straight ahead; words of more than two letters are two tokens."""
+        found = []
+        for source, target in zip(sources, targets, strict=True):
+            from_, to = self.cut(source), self.cut(target)
+            weights = np.eye(len(to), len(from_) + 1)
+            found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
+        return found
+
+    @staticmethod
+    def cut(line: str) -> list[str]:
+        return [
+            part
+            for word in line.split()
+            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
+        ]
+
+
+@pytest.fixture
+def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "Seq2Seq", Parrot)
+
+
+def write(name: str, *lines: str) -> str:
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return name
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    assert cli.main(["evaluate", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert "\r" not in captured.out + captured.err
+    return captured.out, captured.err
+
+
+def rows(out: str, start: str) -> dict[str, list[str]]:
+    """The rows of the table that has `start` in its head, by their first word."""
+    lines = out.split("\n")
+    place = next(i for i, line in enumerate(lines) if start in line) + 1
+    table = lines[place : place + lines[place:].index("")]
+    return {line.split()[0]: line.split()[1:] for line in table}
+
+
+# ---------------------------------------------------------------------------------------------- lines of text
+
+
+def test_lines_of_text_are_measured_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sacrebleu")
+    write("mine.txt", "a b c d e", "the cat")
+    write("theirs.txt", "a b c d f", "the cat")
+    out, err = told(capsys, "--hypotheses", "mine.txt", "--references", "theirs.txt")
+    assert err == ""
+    assert out.startswith("2 items of theirs.txt\n\n")
+    # runs that match: 6 of 7, 4 of 5, 2 of 3, 1 of 2
+    score = 100 * (6 / 7 * 4 / 5 * 2 / 3 * 1 / 2) ** 0.25
+    assert rows(out, "chrF")["mine"][0] == f"{score:.1f}"
+    assert rows(out, "chrF")["mine"][2:] == ["50.0", f"{100 / 7:.1f}"]
+    assert re.search(r"^BLEU: nrefs:1\|.*\|version:", out, re.MULTILINE)
+    assert "by words in the reference\n" in out
+
+
+def test_several_references_and_sources_and_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write("one", "a", "b"), write("two", "c", "c")]
+    right = [write("r1", "a", "x"), write("r2", "y", "c")]
+    sources = write("s", "q q q", "q")
+    out, _ = told(capsys, "--hypotheses", *files, "--references", *right, "--sources", sources)
+    table = rows(out, "errors %")
+    assert table["one"][-2:] == ["50.0", "50.0"]
+    assert table["two"][-2:] == ["50.0", "50.0"]
+    assert re.search(r" by words in the source\nlength  items +one +two\n1-3 +2 ", out)
+
+
+def test_phonemes_and_single_words_are_counted_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    words = write("words", *["cat"] * 20, *["doggy"] * 20)
+    found = write("found", *["K AE T"] * 20, *["D AO G Z"] * 20)
+    right = write("right", *["K AE T"] * 20, *["D AO G IY"] * 20)
+    out, _ = told(capsys, "--hypotheses", found, "--references", right, "--sources", words)
+    assert rows(out, "errors %")["found"][-2:] == ["50.0", f"{100 * 20 / 140:.1f}"]
+    table = out.split("by characters in the source\n")[1]
+    assert rows(table, "length")["3"][-2:] == ["100.0", "0.0"]
+    assert rows(table, "length")["5"][-2:] == ["0.0", "25.0"]
+
+
+def test_where_references_have_no_blanks_errors_are_of_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "--hypotheses", write("h", "chat"), "--references", write("r", "chats"))
+    assert rows(out, "errors %")["h"][-1] == "20.0"
+    assert "errors: edits for 100 characters of the references" in out
+
+
+def test_without_sacrebleu_the_rest_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(evaluate, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
+    files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
+    out, err = told(capsys, *files)
+    assert err == 'not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"\n'
+    assert rows(out, "exact %") == {"h": ["0.0", "50.0"]}
+    assert "BLEU" not in out
+    assert cli.main(["evaluate", *files, "--measure", "chrf"]) == 2
+    assert capsys.readouterr().err.endswith(
+        'error: --measure chrf needs sacrebleu: pip install "regard[cli]"\n'
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- models
+
+SAYS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
+TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    write("test.tsv", *TEST)
+    Path("runs").mkdir()
+    write("runs/model.safetensors", *SAYS)
+    out, err = told(capsys, "runs", "test.tsv", "--beam", "3", "--json", "all.json")
+    assert out.startswith("4 items of test.tsv, beam 3\n\n")
+    assert rows(out, "exact %")["runs"][-2:] == ["50.0", f"{100 * 2 / 7:.1f}"]
+    assert err == "translating (runs): 4 of 4 (100 %), done in 0:00\n"
+    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    (model,) = found["models"]
+    assert (found["items"], found["beam"], model["name"]) == (4, 3, "runs")
+    assert (model["exact"], model["errors"]) == (0.5, 2 / 7)
+    assert [row["items"] for row in model["by_length"]] == [4]
+
+
+@pytest.mark.usefixtures("parrots")
+def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("matplotlib")
+    test = [f"{'w ' * (i % 4)}w\t{'v ' * (i % 4)}v" for i in range(100)]
+    right = ["attention", *test]
+    write("test.tsv", *test), write("right", *right), write("wrong", "none", *(f"{line} x" for line in test))
+    names = ["--names", "with\x1b attention", "without"]
+    out, err = told(
+        capsys, "right", "test.tsv", "--compare", "wrong", *names, "--measure", "errors", "--png", "l.png"
+    )
+    table = rows(out.split("errors % by words in the source\n")[1], "length")
+    assert {length: (cells[0], float(cells[-2])) for length, cells in table.items()} == {
+        str(i): ("25", 0.0) for i in (1, 2, 3, 4)
+    }
+    assert [cells[-1] for cells in table.values()] == ["100.0", "50.0", "33.3", "25.0"]
+    assert "\x1b" not in out + err
+    assert Path("l.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "attention", "read\tR EH D", "cat\tK AE T")
+    write("test", "read\tR IY D", "cat\tK AE T", "read\tR EH D")
+    out, err = told(capsys, "model", "test")
+    assert err.startswith("sources with several targets: 1; with --alternatives each of them is right\n")
+    assert rows(out, "exact %")["model"][-2:] == ["66.7", f"{100 / 9:.1f}"]
+    out, err = told(capsys, "model", "test", "--alternatives")
+    assert out.startswith("2 items of test")
+    assert "alternatives" not in err
+    assert rows(out, "exact %")["model"][-2:] == ["100.0", "0.0"]
+
+
+@pytest.mark.usefixtures("parrots")
+def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model looks
+    # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
+    write("model", *SAYS)
+    write("test", "ab cde\tab fgh", "ab cde\tabc hi")
+    write("gold", "0-0 1?1", "0-0 1-1 0p1")
+    out, err = told(capsys, "model", "test", "--gold", "gold")
+    # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
+    assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
+    assert "aligning (model): 2 of 2 (100 %)" in err
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "give MODEL and TEST, or --hypotheses and --references"),
+        (["model"], "give MODEL and TEST, or --hypotheses and --references"),
+        (["model", "nowhere"], "nowhere: No such file or directory"),
+        (["nowhere", "test"], "nowhere: No such file or directory"),
+        (["model", "gold"], "gold, line 1: expected source TAB target, found 1 column"),
+        (["model", "test", "--references", "test"], "--references goes with --hypotheses"),
+        (["--hypotheses", "test"], "--hypotheses need --references"),
+        (
+            ["model", "--hypotheses", "test"],
+            "give a model or --hypotheses, not both: MODEL goes with a model",
+        ),
+        (["--hypotheses", "gold", "--references", "test"], "gold must have 4 lines, like test. It has 1."),
+        (["--hypotheses", "gold", "--references", "empty"], "empty is empty"),
+        (["model", "test", "--compare", "model"], "the models to compare must be different files"),
+        (["model", "test", "--names", "a", "b"], "--names must name 1 models. Got 2 instead."),
+        (
+            ["model", "test", "--compare", "blind", "--names", "a", "a"],
+            "--names must give each model a name of its own",
+        ),
+        (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
+        (["model", "test", "--gold", "test"], "test, line 1: expected links such as 0-0 1-2 2?3"),
+        (
+            ["blind", "test", "--gold", "links"],
+            "--gold needs attention: one of the models was trained without",
+        ),
+        (
+            ["model", "test", "--gold", "links", "--alternatives"],
+            "--gold has links for each line of TEST, --alternatives puts lines together: give one",
+        ),
+        (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
+        (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
+        (
+            ["model", "test", "--beam", "0"],
+            "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
+    write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
+    assert cli.main(["evaluate", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"regard evaluate: error: {error}\n"
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [("a b", "b a"), ("b", "b"), ("a", "a")]
+    Seq2Seq(epochs=60).fit(pairs).save("m.safetensors")
+    write("test.tsv", *(f"{source}\t{target}" for source, target in pairs))
+    out, _ = told(capsys, "m.safetensors", "test.tsv")
+    assert rows(out, "exact %")["m"][-2:] == ["100.0", "0.0"]
+
+
+# ------------------------------------------------------------------------------------------------------ curve
+
+
+def write_log(path: Path, start: float = 3.0) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with Log(path) as log:
+        for step in range(1, 31):
+            valid = {"validation": start - step / 20, "bleu": float(step)} if step % 10 == 0 else {}
+            log.write(step=step, seconds=6.0 * step, loss=start - step / 15, **valid)
+
+
+@pytest.mark.slow
+def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("run/log.jsonl"))
+    with Path("run/log.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"step": 31, "lo')  # it is being written
+    png = ["--png", "curve.png"] if importlib.util.find_spec("matplotlib") else []
+    assert cli.main(["curve", "run", "--along", "minutes", *png]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("loss for each word\n")
+    assert "· training 1.00   o validation 1.50\n\nBLEU\n" in out
+    assert out.endswith("· validation 30.0\n")
+    assert re.search(r"^ +0 +minutes +3$", out, re.MULTILINE)
+    assert not png or Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("one/log.jsonl"))
+    write_log(Path("two/log.jsonl"), 4.0)
+    assert cli.main(["curve", "one", "two"]) == 0
+    assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
+
+
+def test_a_curve_needs_a_log_with_a_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    write("empty")
+    for name, error in (("empty", "empty has no loss yet"), ("no", "no: No such file or directory")):
+        assert cli.main(["curve", name]) == 2
+        assert capsys.readouterr().err == f"regard curve: error: {error}\n"
+    assert curve.panels({}) == []

@@ -1,0 +1,300 @@
+"""The recurrent networks: gradients of every option, padding, and steps that say what teacher forcing says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import nn, scores
+from regard.context import attend
+from regard.seq2seq import looks, output
+from regard.seq2seq.batch import Batch, Numbered, collate
+from regard.seq2seq.decoder import decode
+from regard.seq2seq.encoder import encode
+from regard.seq2seq.network import build, describe, read_config
+from regard.seq2seq.output import guide, predict, short_list
+from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+
+PAIRS = [
+    Numbered([5, 6, 7, 2], [1, 5, 6, 2], frozenset({(0, 0), (2, 1), (1, 1)})),
+    Numbered([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),
+    Numbered([2], [1, 2]),
+]
+OPTIONS: list[dict[str, Any]] = [
+    {"style": style, **options}
+    for style in ("bahdanau", "luong")
+    for options in [
+        {},
+        {"score": "none"},
+        {"score": "none", "cell": "lstm", "layers": 2},
+        {"cell": "lstm"},
+        {"layers": 2},
+        {"layers": 2, "cell": "lstm", "score": "general"},
+        *({"score": score} for score in looks.SCORES if score not in ("additive", "dot")),
+        {"score": "dot", "decoder": 6},
+        {"coverage": True},
+        {"window": "local-m", "reach": 1},
+        {"window": "local-p", "reach": 2},
+        {"window": "local-p", "reach": 2, "score": "general"},
+        {"feeding": False},
+    ]
+]
+
+
+def name(options: dict[str, Any]) -> str:
+    return "-".join(str(value) for value in options.values())
+
+
+def made(options: dict[str, Any], dtype: Any = np.float64, places: int = 3) -> RecurrentNetwork:
+    sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3, "places": places}
+    config = Recurrent(9, 11, **{**sizes, **options})
+    flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
+    return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
+
+
+def loss_of(config: Recurrent, batch: Batch, **how: Any) -> Any:
+    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+
+    def loss(*arrays: Any) -> Any:
+        network = RecurrentNetwork(
+            config, Parameters(config.shapes(), np.concatenate([a.ravel() for a in arrays]))
+        )
+        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
+
+        def back(d: float) -> list[Any]:
+            found = pullback(d)
+            assert found.keys() == config.shapes().keys()
+            return [found[name] for name in config.shapes()]
+
+        return value, back
+
+    return loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guidance", [0.0, 0.7])
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
+    network = made(options)
+    loss = loss_of(network.config, collate(PAIRS), dropout=0.2, smoothing=0.1, guidance=guidance)
+    arrays = [array.copy() for array in network.parameters.values()]
+    assert nn.check_gradients(loss, arrays, directions=1) < 1e-7
+
+
+def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_FREQUENT", 4)
+    monkeypatch.setattr(output, "_OTHERS", 1)
+    config = Recurrent(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
+    flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
+    parameters = Parameters(config.shapes(), flat)
+    batch = collate(PAIRS)
+    ids, _ = short_list(batch.target[batch.target > 0], 40, np.random.default_rng(1))
+    assert len(ids) < 15
+    loss = loss_of(config, batch)
+    assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_padding_has_no_influence(options: dict[str, Any]) -> None:
+    network = made(options)
+    batch = collate(PAIRS)
+    alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in PAIRS]
+    assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.words(), rel=1e-10)
+    wider = Batch(
+        np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
+    )
+    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+    # What stands for padding may say anything: it is never looked at.
+    wider.source[batch.lengths.max() :] = 8
+    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    p, c = network.parameters, network.config
+    encoded, _ = encode(p, c, batch.source, batch.lengths)
+    decoded, _ = decode(p, c, encoded, batch.target[:-1], seen=True)
+    steps = network.steps(batch.source, batch.lengths)
+    for t in range(len(batch.target) - 1):
+        logits, weights = steps(batch.target[t][:, None])
+        wanted = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
+        np.testing.assert_allclose(logits[:, 0], wanted, rtol=1e-8, atol=1e-10)
+        if c.attends:
+            assert decoded.weights is not None
+            np.testing.assert_allclose(weights[:, 0], decoded.weights[t], atol=1e-12)
+            assert (weights[:, 0][np.arange(4) >= batch.lengths[:, None]] == 0).all()
+        else:
+            assert weights.shape == (3, 1, 0)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
+    together = network.steps(batch.source, batch.lengths, width=2)
+    for t in range(2):
+        together(words[t])
+    parents = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]])
+    together.select(parents)
+    together.keep(np.array([0, 2]))
+    logits, weights = together(np.repeat(words[2][[0, 2], :1], 3, axis=1))
+    for place, sentence in enumerate((0, 2)):
+        alone = network.steps(batch.source[:, [sentence]], batch.lengths[[sentence]])
+        for t in range(2):
+            alone(words[t][[sentence]][:, [parents[sentence, 1]]])
+        wanted, looked = alone(words[2][[sentence], :1])
+        np.testing.assert_allclose(logits[place, 1], wanted[0, 0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(weights[place, 1], looked[0, 0], atol=1e-12)
+
+
+def test_the_decoder_looks_through_regards_attention() -> None:
+    network, batch = made({}), collate(PAIRS[:1])
+    p = network.parameters
+    encoded, _ = encode(p, network.config, batch.source, batch.lengths)
+    _, weights = network.steps(batch.source, batch.lengths)(np.array([[1]]))
+    score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
+    whole = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
+    np.testing.assert_allclose(weights, whole.weights, rtol=1e-10)
+
+
+def test_local_windows_see_what_is_near() -> None:
+    source, lengths = np.full((30, 1), 4), np.array([30])
+    source[-1] = 2
+    monotonic = made({"window": "local-m", "reach": 2}, places=40).steps(source, lengths)
+    for t in range(40):
+        _, weights = monotonic(np.array([[4]]))
+        middle = min(t, 29)
+        assert np.flatnonzero(weights[0, 0]).tolist() == [j for j in range(30) if abs(j - middle) <= 2]
+        assert weights.sum() == pytest.approx(1)
+    predicted = made({"window": "local-p", "reach": 2}, places=40)
+    _, weights = predicted.steps(source, lengths)(np.array([[4]]))
+    assert 1 <= np.count_nonzero(weights) <= 5
+
+
+def test_places_that_training_had_not_share_the_last() -> None:
+    network = made({"score": "location"}, places=2)
+    _, weights = network.steps(np.array([[4], [5], [6], [2]]), np.array([4]))(np.array([[1]]))
+    assert weights[0, 0, 1] == weights[0, 0, 2] == weights[0, 0, 3]
+
+
+def test_what_has_been_looked_at_is_looked_at_less() -> None:
+    network = made({"coverage": True})
+    p, c = network.parameters, network.config
+    p["coverage_vector"][...] = -np.sign(p["attention_vector"])
+    encoded, _ = encode(p, c, np.array([[4], [4], [4], [2]]), np.array([4]))
+    covered = np.zeros((1, 1, 4))
+    _, before = looks.glance(p, c, encoded, encoded.start[:, None], 0, covered)
+    covered[..., 1] = 1
+    _, after = looks.glance(p, c, encoded, encoded.start[:, None], 0, covered)
+    assert after[0, 0, 1] < before[0, 0, 1]
+    steps = network.steps(np.array([[4], [4], [4], [2]]), np.array([4]))
+    _, first = steps(np.array([[5]]))
+    np.testing.assert_allclose(steps.coverage, first)
+
+
+def test_guidance_pulls_the_weights_to_the_links() -> None:
+    network, batch = made({}, np.float64), collate(PAIRS)
+    before = network.loss(batch, guidance=1.0)[0]
+    for _ in range(200):
+        _, pullback = network.loss(batch, guidance=1.0)
+        for part, gradient in pullback(1.0).items():
+            network.parameters[part][...] -= 0.3 * gradient
+    encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
+    decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], seen=True)
+    assert network.loss(batch, guidance=1.0)[0] < before
+    assert batch.links is not None
+    assert decoded.weights is not None
+    assert float((batch.links * decoded.weights).sum()) > 0.8 * batch.links.sum()
+
+
+def test_guidance_by_hand() -> None:
+    weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
+    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # of the first row nobody knows anything
+    loss, pullback = guide(weights, links, 2.0)
+    assert loss == pytest.approx(-2 * (0.5 * np.log(0.25) + 0.5 * np.log(0.75)))
+    gradient = pullback(1.0)
+    assert gradient is not None
+    np.testing.assert_allclose(gradient, [[[0, 0]], [[-4.0, -4 / 3]]], rtol=1e-6)
+    assert guide(None, None, 1.0)[1](1.0) is None
+    assert np.isfinite(guide(np.array([[[0.0, 1.0]]]), np.array([[[1.0, 0.0]]]), 1.0)[0])
+
+
+def test_predict_counts_real_words_only() -> None:
+    p = {"target_embedding": np.eye(5, 3), "output_bias": np.zeros(5)}
+    readout = np.random.default_rng(0).normal(size=(2, 2, 3))
+    following = np.array([[4, 3], [2, 0]])
+    loss, pullback = predict(p, readout, following)
+    logits = readout @ p["target_embedding"].T
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    assert loss == pytest.approx(-(logs[0, 0, 4] + logs[0, 1, 3] + logs[1, 0, 2]) / 3)
+    assert (pullback(1.0)[0][1, 1] == 0).all()
+
+
+def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None:
+    words, rng = 5000, np.random.default_rng(0)
+    following = np.array([4999, 3, 3, 2500])
+    terms = rng.exponential(size=words)
+    sums = []
+    for _ in range(300):
+        ids, log_weights = short_list(following, words, rng)
+        assert len(set(ids.tolist())) == len(ids) < words / 3
+        assert np.isin(following, ids).all()
+        assert (log_weights[np.isin(ids, following)] == 0).all()
+        assert np.exp(log_weights).sum() == pytest.approx(words)
+        sums.append(float(terms[ids] @ np.exp(log_weights)))
+    assert np.mean(sums) == pytest.approx(terms.sum(), rel=0.01)
+
+
+def test_outside_training_all_words_compete() -> None:
+    ids, log_weights = short_list(np.array([4999]), 5000, None)
+    assert (ids == np.arange(5000)).all()
+    assert not log_weights.any()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[str, Any]) -> None:
+    network = made(options, np.float32)
+    counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
+    network.draw(np.random.default_rng(0), counts)
+    logits, _ = network.steps(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
+    assert np.isfinite(network.parameters.flat).all()
+    assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"encoder": 0}, "encoder must be a whole number of at least 1. Got 0 instead."),
+        (
+            {"layers": 10**9},
+            "layers must be a whole number of at least 1 and at most 32. Got 1000000000 instead.",
+        ),
+        ({"layers": True}, "layers must be a whole number of at least 1 and at most 32. Got True instead."),
+        ({"cell": "rnn"}, "cell must be one of gru, lstm. Got 'rnn' instead."),
+        ({"feeding": 1}, "feeding must be True or False. Got 1 instead."),
+        (
+            {"score": "dot", "decoder": 5, "encoder": 3},
+            "with the score dot, decoder must be twice encoder (the annotations are of both directions). "
+            "Got 5 and 3 instead.",
+        ),
+        (
+            {"score": "general", "coverage": True},
+            "coverage needs the score additive or concat. Got 'general' instead.",
+        ),
+    ],
+)
+def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Recurrent(9, 9, **options)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) -> None:
+    config = made(options).config
+    assert read_config(describe(config)) == config
+    assert build(config).parameters.flat.size == made(options).parameters.flat.size
