@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from regard.seq2seq.align import links
-from regard.seq2seq.measure import LinkScore, alignment_error_rate
 from trial import arguments, header, sides, train
 
 from data import Split, Verse, bible, run
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.align import links
+from regard.seq2seq.measure import LinkScore, alignment_error_rate
 
 Ids = NDArray[np.int64]
 Links = frozenset[tuple[int, int]]
