@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from regard.seq2seq.measure import bleu, chrf
 from trial import arguments, header, train, translated
 
 from data import Pair, Split, libreoffice, run
+from regard.seq2seq.measure import bleu, chrf
 
 LONGEST = 15
 

@@ -10,11 +10,11 @@ source.
 
 from __future__ import annotations
 
-from regard.seq2seq.measure import Row, bleu, by_length
 from trial import arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.measure import Row, bleu, by_length
 from regard.seq2seq.text import cut
 
 LONGEST = 50

@@ -51,7 +51,8 @@ def main() -> None:
     print(f"{'score':<24}" + "".join(f"{window:>10}" for window in WINDOWS))
     for score in args.scores:
         luong = {"style": "luong", "score": score}
-        print(line(score, {window: figure(parts, args, luong | {"window": window}) for window in WINDOWS}))
+        found = {window: figure(parts, args, luong | {"window": window}) for window in WINDOWS}
+        print(line(score, found), flush=True)
     bahdanau = {"style": "bahdanau", "score": "additive"}
     print(line("additive (Bahdanau)", {"global": figure(parts, args, bahdanau)}))
 

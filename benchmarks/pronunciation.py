@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import g2p_en
-from regard.seq2seq.measure import error_rate, exact
 from trial import BEAM, arguments, header, train
 
 from data import Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
+from regard.seq2seq.measure import error_rate, exact
 
 LONGEST = 30  # letters or phonemes; no word has more
 PUBLISHED = (

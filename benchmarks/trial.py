@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from regard.seq2seq.measure import bleu
 
 from data import Pair
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.measure import bleu
 
 __all__ = ["BEAM", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
 

@@ -226,7 +226,7 @@ def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
     --------
     >>> corpus = Corpus([Numbered([4, 2], [1, 2]), Numbered([5, 6, 2], [1, 7, 2]), Numbered([5, 2], [1, 7, 2])])
     >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
-    [[1], [0, 2]]
+    [[0, 2], [1]]
     """
     shuffled = rng.permutation(len(corpus))
     sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]

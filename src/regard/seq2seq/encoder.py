@@ -38,6 +38,12 @@ def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
     -------
     dict of str to tuple of int
         By name.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.recurrent import Recurrent
+    >>> shapes(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2))["start_weight"]
+    (6, 5)
     """
     e, h, gates = c.embedding, c.encoder, GATES[c.cell]
     found: dict[str, tuple[int, ...]] = {"source_embedding": (c.source_words, e)}

@@ -86,6 +86,12 @@ def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
     -------
     dict of str to tuple of int
         Empty without attention.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.recurrent import Recurrent
+    >>> shapes(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2))["key_weight"]
+    (6, 2)
     """
     if not c.attends:
         return {}
@@ -211,6 +217,15 @@ def glance(
         What is seen; where the encoder ended without attention.
     weights : array (B, k, T)
         Where; (B, k, 0) without attention.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+    >>> c = Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
+    >>> parts = map(np.zeros, ((1, 5), (1, 3, 2), (1, 3, 6), (1, 6)))
+    >>> encoded = Encoded(*parts, np.array([2]))  # two words, and one that is no word
+    >>> glance(RecurrentNetwork(c).parameters, c, encoded, np.zeros((1, 1, 5)), 0)[1].tolist()
+    [[[0.5, 0.5, 0.0]]]
     """
     if not c.attends:
         final = encoded.final[:, None]

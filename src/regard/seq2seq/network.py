@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
 __all__ = ["FAMILIES", "Config", "Network", "Steps", "build", "describe", "family", "read_config"]
 
 Array = NDArray[Any]
-Config: TypeAlias = Recurrent
+Config: TypeAlias = Recurrent | Transformer
 
 
 class Steps(Protocol):
@@ -66,7 +67,10 @@ class Family(NamedTuple):
     network: Callable[..., Network]
 
 
-FAMILIES = {"recurrent": Family(Recurrent, RecurrentNetwork)}
+FAMILIES = {
+    "recurrent": Family(Recurrent, RecurrentNetwork),
+    "transformer": Family(Transformer, TransformerNetwork),
+}
 
 
 def build(config: Config, parameters: Parameters | None = None) -> Network:
@@ -87,7 +91,7 @@ def build(config: Config, parameters: Parameters | None = None) -> Network:
     Examples
     --------
     >>> build(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters.flat.size
-    586
+    578
     """
     return FAMILIES[family(config)].network(config, parameters)
 

@@ -160,7 +160,7 @@ def guide(
     --------
     >>> loss, pullback = guide(np.array([[[0.5, 0.5]]]), np.array([[[1.0, 0.0]]]), 2.0)
     >>> bool(np.isclose(loss, 2 * np.log(2))), pullback(1.0).tolist()
-    (True, [[[-4.0, 0.0]]])
+    (True, [[[-4.0, -0.0]]])
     """
     if weights is None or links is None:
         return 0.0, lambda dloss: None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ __all__ = ["Transformer", "TransformerNetwork"]
 
 Array = NDArray[Any]
 Shapes = dict[str, tuple[int, ...]]
+
+_MOST = {"encoder_layers": 64, "decoder_layers": 64}  # a file from a stranger may ask for anything
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,19 @@ class Transformer:
     decoder_layers: int = 3
     alignment_layer: int = 0
 
+    # how sizes and the training's recipe are chosen where nobody says, see `regard.seq2seq.defaults`
+    grows: ClassVar = ("width", "hidden")
+    recipe: ClassVar[dict[str, float]] = {"rate": 1e-3, "dropout": 0.1}
+    attends: ClassVar = True
+
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             least = 0 if name == "alignment_layer" else 1
-            if type(value) is not int or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
+            if type(value) is not int or not least <= value <= _MOST.get(name, value):
+                at_most = f" and at most {_MOST[name]}" if name in _MOST else ""
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}{at_most}. Got {value!r} instead."
+                )
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
         if self.alignment_layer > self.decoder_layers:
