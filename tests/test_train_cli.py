@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
@@ -10,17 +9,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import pictures, train
-from regard.seq2seq.commands.translate import read_blocks
-from regard.seq2seq.model import Translation
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -291,132 +287,6 @@ def test_pairs_that_are_too_long_are_told(
     said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
     assert said == f"{long}: no pair has at most 15 tokens on both sides"
     assert not (tmp_path / "m").exists()
-
-
-# --------------------------------------------------------------------------------------------------- translate
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-
-
-def test_one_line_in_one_line_out(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = ["b", "", "a b", "  ", "a b"]
-    expected = [t.text for t in Seq2Seq.load(model).translate(lines)]
-    assert expected[1] == expected[3] == ""
-    typed(monkeypatch, "\n".join(lines).encode())
-    assert main(["translate", str(model)]) == 0
-    assert capsys.readouterr().out.split("\n") == [*expected, ""]
-    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
-    assert main(["translate", str(model), str(tmp_path / "f")]) == 0
-    assert capsys.readouterr().out.split("\n") == [*expected, ""]
-
-
-def test_a_folder_stands_for_the_model_in_it(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert refused(["translate", str(tmp_path)], capsys) == f"{tmp_path} is no model file: it is a folder"
-    (tmp_path / "model.safetensors").write_bytes(model.read_bytes())
-    typed(monkeypatch, b"b")
-    assert main(["translate", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
-
-
-@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
-def test_a_terminal_is_shown_what_it_would_obey(
-    terminal: bool,
-    said: str,
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hostile = Translation("\x1b[2J", ("\x1b[2J",), ("b", "</s>"), 0.0, None)
-    monkeypatch.setattr(Seq2Seq, "translate", lambda *args, **options: [hostile])
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    typed(monkeypatch, b"b")
-    assert main(["translate", str(model)]) == 0
-    assert capsys.readouterr().out == said + "\n"
-
-
-def test_alignments_on_request(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "f").write_text("a b\n\nb\n")
-    assert (
-        main(
-            [
-                "translate",
-                str(model),
-                str(tmp_path / "f"),
-                "--alignment",
-                "text",
-                "--png",
-                str(tmp_path / "p"),
-            ]
-        )
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert "</s>" in said
-    drawn = [p.name for p in sorted((tmp_path / "p").iterdir())]
-    written = [i + 1 for i, t in enumerate(Seq2Seq.load(model).translate(["a b", "", "b"])) if t.tokens]
-    assert drawn == [f"line-{i}.png" for i in written]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
-        (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
-        (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
-    ],
-)
-def test_a_bad_line_comes_after_the_translations_before_it(
-    data: bytes, said: str, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed(monkeypatch, data)
-    assert main(["translate", str(model)]) == 2
-    out, told = capsys.readouterr()
-    assert out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
-    assert told == f"regard translate: error: {said}\n"
-
-
-def test_lines_are_translated_as_they_come() -> None:
-    class Typist:
-        lines = iter([b"on", b"e\ntwo\nth", b"ree", b""])
-
-        def read1(self, _: int) -> bytes:
-            return next(self.lines)
-
-    blocks = read_blocks(Typist(), "it")  # type: ignore[arg-type]
-    assert next(blocks) == ["one", "two"]
-    assert list(blocks) == [["three"]]
-
-
-@pytest.mark.parametrize("value", ["0", "101", "x"])
-def test_the_beam_is_checked(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["translate", "m", f"--beam={value}"], capsys)
-    assert said == f"argument --beam: must be a whole number from 1 to 100. Got {value!r} instead."
-
-
-def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "m"
-    path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
-    assert refused(["translate", str(path)], capsys).startswith(
-        f"{path} is no model file: its header would be "
-    )
-    Seq2Seq(attention=False, epochs=1).fit([("a", "a")]).save(path)
-    said = refused(["translate", str(path), "--alignment", "text"], capsys)
-    assert said == f"{path} was trained without attention: there is no alignment to show"
-
-
-def test_pictures_need_matplotlib(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands.translate, "find_spec", lambda name: None)
-    said = refused(["translate", str(model), "--png", str(tmp_path / "p")], capsys)
-    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
-    assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("verb", ["train", "translate"])

@@ -108,6 +108,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
+    loaded.regard_training_size.restype = Int
+    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
     loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)

@@ -28,8 +28,12 @@ Pull = Callable[..., Any]
 
 
 def native_does(*arrays: Array | None) -> bool:
-    """Say whether the library computes with these arrays: it is there, and they are all float32."""
-    return _library() is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+    """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
+    return (
+        (loaded := _library()) is not None
+        and loaded.regard_trains()
+        and all(x is None or x.dtype == np.float32 for x in arrays)
+    )
 
 
 @cache

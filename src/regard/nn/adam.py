@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import training
+from regard.kernels.training import Walk
+
 __all__ = ["Adam"]
 
 Array = NDArray[Any]
@@ -82,21 +85,30 @@ class Adam:
             return length
         self.steps += 1
         factor = min(1.0, self.clip / length) if length else 1.0
-        for start in range(0, len(gradient), _PIECE):
-            self._piece(slice(start, start + _PIECE), gradient[start : start + _PIECE], factor, rate)
+        unbiased = (1 - self.beta2**self.steps) ** 0.5  # in the step's length, not in each number
+        walk = Walk(
+            keep_mean=self.beta1,
+            add_mean=(1 - self.beta1) * factor,
+            keep_square=self.beta2,
+            add_square=(1 - self.beta2) * factor**2,
+            epsilon=self.epsilon * unbiased,
+            rate=rate * unbiased / (1 - self.beta1**self.steps),
+        )
+        if not training.adam(self.parameters, self.mean, self.square, gradient, walk):
+            for start in range(0, len(gradient), _PIECE):
+                self._piece(slice(start, start + _PIECE), gradient[start : start + _PIECE], walk)
         return length
 
-    def _piece(self, where: slice, g: Array, factor: float, rate: float) -> None:
+    def _piece(self, where: slice, g: Array, walk: Walk) -> None:
         mean, square = self.mean[where], self.square[where]
-        mean *= self.beta1
-        mean += ((1 - self.beta1) * factor) * g
+        mean *= walk.keep_mean
+        mean += walk.add_mean * g
         g *= g
-        g *= (1 - self.beta2) * factor**2
-        square *= self.beta2
+        g *= walk.add_square
+        square *= walk.keep_square
         square += g
         np.sqrt(square, out=g)  # g is done with: its memory takes the divisor
-        unbiased = (1 - self.beta2**self.steps) ** 0.5  # in the step's length, not in each number
-        g += self.epsilon * unbiased
+        g += walk.epsilon
         np.divide(mean, g, out=g)
-        g *= rate * unbiased / (1 - self.beta1**self.steps)
+        g *= walk.rate
         self.parameters[where] -= g

@@ -141,8 +141,10 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else avx512::kernel.run(p, backward, phase, task, shared, scratch);
 }
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
-int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.recurrence_scratch(p); }
-void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.recur(p, backward, scratch); }
+int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training.scratch(p); }
+void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
+void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
+void adam(const Adam& p) { avx512::kernel.training.adam(p); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -217,6 +219,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
 
 int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
+void cross_entropy(const Softmax& p);  // training.cpp
+void adam(const Adam& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -228,10 +232,16 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 }
 #endif
 
+#if defined(TRAINS)
+constexpr Training training = {recurrence_scratch, recur, cross_entropy, adam};
+#else
+constexpr Training training = {};
+#endif
+
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, recurrence_scratch, recur, exp2_all};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training};
 
 }  // namespace ISA
 }  // namespace regard

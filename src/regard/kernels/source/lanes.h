@@ -30,6 +30,9 @@ constexpr int BYTES = 16, ROWS = 8;
 #else
 constexpr int BYTES = 16, ROWS = 4;
 #endif
+#if defined(__AVX2__) || defined(__aarch64__)
+#define TRAINS  // there is more than attention
+#endif
 constexpr int WIDE = 3;        // vectors of queries in a tile
 constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays in the nearest cache
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
@@ -54,7 +57,6 @@ template <class T>
 constexpr T INF = std::numeric_limits<T>::infinity();
 
 #define INLINE inline __attribute__((always_inline))
-#define INLINE_LAMBDA __attribute__((always_inline))
 #define INLINE_LAMBDA __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 

@@ -221,15 +221,22 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t th
     return 0;
 }
 
+// Whether the instruction set has the functions below.
+EXPORT int32_t regard_trains() { return regard::chosen->training.recur != nullptr; }
+
 EXPORT int64_t regard_recurrence_size() { return sizeof(regard::Recurrence); }
 
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
-    regard::Memory scratch(regard::chosen->recurrence_scratch(*p));
+    regard::Memory scratch(regard::chosen->training.scratch(*p));
     if (!scratch.at) return 1;
-    regard::chosen->recur(*p, backward, scratch.at);
+    regard::chosen->training.recur(*p, backward, scratch.at);
     return 0;
 }
+
+EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Adam); }
+EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
+EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);

@@ -80,6 +80,32 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+// A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
+struct Softmax {
+    int64_t rows, words;
+    float* logits;               // (rows, words), which become their gradient
+    const float* bias;           // (words,) added first, or null
+    float* dbias;                // (words,) added to, or null
+    const int64_t* targets;      // (rows,)
+    float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
+    float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
+};
+// A step of Adam (nn/adam.py says how).
+struct Adam {
+    int64_t count;
+    float *parameters, *mean, *square;
+    const float* gradient;
+    float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
+};
+
+// What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
+struct Training {
+    int64_t (*scratch)(const Recurrence&);  // bytes
+    void (*recur)(const Recurrence&, bool backward, char* scratch);
+    void (*cross_entropy)(const Softmax&);
+    void (*adam)(const Adam&);
+};
+
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
 struct Kernel {
     const char* name;
@@ -87,9 +113,8 @@ struct Kernel {
     int64_t (*scratch)(const Problem&, bool backward);            // bytes for each thread
     int64_t (*tasks)(const Problem&, bool backward, int phase);   // 0: no such phase, or nothing to do
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
-    int64_t (*recurrence_scratch)(const Recurrence&);
-    void (*recur)(const Recurrence&, bool backward, char* scratch);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
+    Training training;
 };
 constexpr int PHASES = 3;
 

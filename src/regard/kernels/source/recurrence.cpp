@@ -5,27 +5,15 @@
 //
 // A file of its own, compiled once for each instruction set, so that it changes nothing in how the compiler treats
 // kernel.cpp.
-#include "scores.h"
+#include "some.h"
 
-#if !defined(__AVX512BF16__)  // everything here is float32
+#if defined(TRAINS) && !defined(__AVX512BF16__)  // everything here is float32
 
 namespace regard {
 namespace ISA {
 
-// What is worth no second copy: the library is small.
-#define ONCE __attribute__((noinline))
-
-using Lane = V<float>;
-constexpr int64_t UNITS = L<float>;        // of a vector
-constexpr int64_t TILE = WIDE * L<float>;  // columns of a tile
+constexpr int64_t TILE = WIDE * UNITS;  // columns of a tile
 constexpr int64_t filled16(int64_t count) { return (count + 15) / 16 * 16; }
-
-inline void store_some(float* at, Lane x, int64_t count) {
-    if (count >= UNITS) return store(at, x);
-    float some[UNITS];
-    store(some, x);
-    memcpy(at, some, count * sizeof(float));
-}
 
 // 1 / (1 + exp(-x)); exp never sees a positive number.
 INLINE Lane sigmoid(Lane x) {
@@ -49,7 +37,7 @@ inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& ro
         const Place at = place(c, columns);
         for (int64_t k = 0; k < depth; k++)
             store(packed + at.panel * depth + k * at.width + c - at.panel,
-                  load_some<float>(weight + k * columns + c, columns - c));
+                  load_first(weight + k * columns + c, columns - c));
     }
     return packed;
 }
@@ -61,7 +49,7 @@ ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t colum
         for (int64_t k = 0; k < depth; k += UNITS) {
             Lane square[UNITS];
             for (int i = 0; i < UNITS; i++)
-                square[i] = c + i < columns ? load_some<float>(weight + (c + i) * depth + k, depth - k) : Lane{};
+                square[i] = c + i < columns ? load_first(weight + (c + i) * depth + k, depth - k) : Lane{};
             turn<float>(square);
             for (int i = 0; i < UNITS && k + i < depth; i++)
                 store(packed + at.panel * depth + (k + i) * at.width + c - at.panel, square[i]);
@@ -122,7 +110,7 @@ class Look {
         query_exps = room.take<float>(width), vector = room.take<float>(width), dvector = room.take<float>(width);
         logits = room.take<float>(2 * width_of<float>(p.positions));
         memset(dvector, 0, width * sizeof(float));
-        for (int64_t c = 0; c < width; c += UNITS) store(vector + c, load_some<float>(p.vector + c, p.hidden - c));
+        for (int64_t c = 0; c < width; c += UNITS) store(vector + c, load_first(p.vector + c, p.hidden - c));
         Lane sums{};
         for (int64_t c = 0; c < width; c += UNITS) sums += load(vector + c);
         total = sum<float>(sums);
@@ -174,7 +162,7 @@ class Look {
         float most = 0;
         Lane mosts{};
         for (int64_t c = 0; c < width; c += UNITS) {
-            Lane here = load_some<float>(x + c, p.hidden - c), size = here < 0 ? -here : here;
+            Lane here = load_first(x + c, p.hidden - c), size = here < 0 ? -here : here;
             mosts = size <= mosts ? mosts : size;
             store(out + c, exp2<float>(here * float(2 * LOG2E)));
         }
@@ -192,7 +180,7 @@ class Look {
         if (is_wild(b, j)) {
             const float* key = p.keys + (b * p.positions + j) * p.hidden;
             for (int64_t c = 0; c < p.hidden; c += UNITS) {
-                Lane x = load_some<float>(query + c, p.hidden - c) + load_some<float>(key + c, p.hidden - c);
+                Lane x = load_first(query + c, p.hidden - c) + load_first(key + c, p.hidden - c);
                 found = fma(load(vector + c), tanh<float>(x), found);
             }
             return sum<float>(found);
@@ -217,8 +205,8 @@ class Look {
         for (; c < p.context; c += UNITS) {
             Lane sums{};
             for (int64_t j = 0; j < p.seen[b]; j++)
-                sums = fma(all(weights[j]), load_some<float>(values + j * p.context + c, p.context - c), sums);
-            store_some(context + c, sums, p.context - c);
+                sums = fma(all(weights[j]), load_first(values + j * p.context + c, p.context - c), sums);
+            store_first(context + c, sums, p.context - c);
         }
     }
 
@@ -228,9 +216,9 @@ class Look {
         Lane sums[2] = {};
         for (int64_t c = 0; c < p.context; c += UNITS) {
             Lane d = load(dcontext + c), &sums_here = sums[c / UNITS % 2];
-            sums_here = fma(d, load_some<float>(p.values + at + c, p.context - c), sums_here);
-            Lane before = load_some<float>(p.dvalues + at + c, p.context - c);
-            store_some(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
+            sums_here = fma(d, load_first(p.values + at + c, p.context - c), sums_here);
+            Lane before = load_first(p.dvalues + at + c, p.context - c);
+            store_first(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
         }
         return sum<float>(sums[0] + sums[1]);
     }
@@ -244,7 +232,7 @@ class Look {
             const int64_t i = b * p.positions + j;
             Lane squashed, slope;
             if (is_wild(b, j)) {
-                squashed = tanh<float>(load_some<float>(query + c, some) + load_some<float>(p.keys + i * p.hidden + c, some));
+                squashed = tanh<float>(load_first(query + c, some) + load_first(p.keys + i * p.hidden + c, some));
                 slope = 1.0f - squashed * squashed;
             } else {
                 Lane product = left * load(key_exps + i * width + c), r = reciprocal(1.0f + product);
@@ -255,9 +243,9 @@ class Look {
             of_query += d;
             of_vector = fma(all(logits[j]), squashed, of_vector);
             float* dkey = p.dkeys + i * p.hidden + c;
-            store_some(dkey, load_some<float>(dkey, some) + d, some);
+            store_first(dkey, load_first(dkey, some) + d, some);
         }
-        store_some(dquery + c, of_query, some);
+        store_first(dquery + c, of_query, some);
         store(dvector + c, of_vector);
     }
 };
@@ -373,13 +361,13 @@ class Recur {
         for (int64_t j = 0; j < h; j += UNITS) {
             Lane outside[3], inside[3];
             UNROLL for (int g = 0; g < 3; g++) {
-                outside[g] = load_some<float>(given + g * h + j, h - j);
-                inside[g] = load_some<float>(hidden + g * h + j, h - j);
+                outside[g] = load_first(given + g * h + j, h - j);
+                inside[g] = load_first(hidden + g * h + j, h - j);
             }
             const Lane reset = sigmoid(outside[0] + inside[0]), update = sigmoid(outside[1] + inside[1]);
             const Lane candidate = tanh<float>(fma(reset, inside[2], outside[2]));
-            const Lane before = load_some<float>(state + j, h - j);
-            store_some(out + j, fma(update, before - candidate, candidate), h - j);
+            const Lane before = load_first(state + j, h - j);
+            store_first(out + j, fma(update, before - candidate, candidate), h - j);
             store(kept + j, reset), store(kept + gate + j, update);
             store(kept + 2 * gate + j, candidate), store(kept + 3 * gate + j, inside[2]);
         }
@@ -396,14 +384,14 @@ class Recur {
             for (int64_t j = 0; j < h; j += UNITS) {
                 const int64_t some = h - j;
                 float* d = dstate + r * width + j;
-                Lane dnew = load(d) + load_some<float>(p.dstates + row * p.dstate_row + j, some);
+                Lane dnew = load(d) + load_first(p.dstates + row * p.dstate_row + j, some);
                 Lane found[4] = {};
                 if (sleeps(t, r)) store(d, dnew);
                 else store(d, back_gates(kept(row) + j,
-                                         load_some<float>(past.at + r * past.row + j, some), dnew, found));
+                                         load_first(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
-                    store_some(dinputs + g * h + j, found[g], some);
-                    store_some(dhidden + g * h + j, found[g < 2 ? g : 3], some);
+                    store_first(dinputs + g * h + j, found[g], some);
+                    store_first(dhidden + g * h + j, found[g < 2 ? g : 3], some);
                 }
             }
         }
@@ -424,7 +412,7 @@ class Recur {
         for (int64_t b = 0; b < p.batch; b++)
             for (int64_t c = 0; c < p.context; c += UNITS)
                 store(dcontext + b * filled + c,
-                      load_some<float>(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
+                      load_first(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
         multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context, dcontext);
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;

@@ -1,0 +1,325 @@
+"""Print how fast Bahdanau's encoder-decoder is trained here and in PyTorch: the same model, batches and arithmetic.
+
+    python benchmarks/training.py [--threads 1 2] [--rounds 9] [--words 2500] [--as-trained] [--no-compile]
+
+One batch: 64 sentences of 12 words on both sides, in words as frequent as Zipf says. A step is the loss of all words,
+its gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
+and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
+words of a vocabulary like this with a short list, as `regard train` does.
+
+Every contestant is a process of its own, so its peak memory is its own; they take turns, and printed are medians over the
+rounds with minimum and maximum. Ratios are medians of what they were within a round. Before that the losses of the
+first step are compared: from the same parameters all must come to the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from kernel import aligned, cell, environment, processor, quotient
+from peers import installed
+from probe import compile_into
+
+from regard.nn import Adam
+from regard.seq2seq.batch import Batch
+from regard.seq2seq.network import build
+from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+from regard.seq2seq.text import START
+
+SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
+RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
+TURN = 1.0  # seconds
+AGREE = 1e-4  # by how much losses may differ
+Step = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained: how many words there are, how many threads may be used, and whether there is chance."""
+
+    vocabulary: int
+    threads: int
+    as_trained: bool
+
+    def batch(self) -> Batch:
+        """Return the batch, without padding."""
+        rng = np.random.default_rng(0)
+        frequency = 1 / np.arange(1, self.vocabulary - 3)
+        source, target = (
+            4 + rng.choice(len(frequency), (size, SENTENCES), p=frequency / frequency.sum())
+            for size in (WORDS, WORDS + 1)
+        )
+        target[0] = START
+        return Batch(source, np.full(SENTENCES, WORDS), target)
+
+    def network(self) -> RecurrentNetwork:
+        """Return the network with the parameters that everybody starts from."""
+        config = Recurrent(self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN)
+        network = build(config)
+        network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
+        return network
+
+
+# --- the contestants: each makes a step, which returns the loss
+
+
+def regard_step(task: Task) -> Step:
+    """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
+    network, batch = task.network(), task.batch()
+    adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
+    halves = [batch.part(slice(half, None, 2)) for half in range(2)]
+    gradients = [type(network.parameters)(network.config.shapes()) for _ in halves]
+    chance = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
+    pool = ThreadPoolExecutor(1)
+
+    def of_half(half: int) -> float:
+        dropout = DROPOUT if task.as_trained else 0.0
+        loss, pullback = network.loss(
+            halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING
+        )
+        for name, part in pullback(0.5).items():
+            gradients[half][name][...] = part
+        return loss / 2
+
+    def step() -> float:
+        other = pool.submit(of_half, 1) if task.threads > 1 else None
+        loss = of_half(0) + (other.result() if other else of_half(1))
+        gradients[0].flat[...] += gradients[1].flat
+        adam.step(gradients[0].flat, RATE)
+        return loss
+
+    return step
+
+
+def torch_step(task: Task, compiled: bool = False) -> Step:
+    """Return a step as it is written for PyTorch: nn.GRU, the decoder's steps by hand, a fused Adam."""
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(task.threads)
+    model = torch_model(torch, task)
+    batch = task.batch()
+    source, target = torch.from_numpy(batch.source), torch.from_numpy(batch.target)
+    adam = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, fused=True)
+    loss_of = torch.compile(model) if compiled else model
+
+    def step() -> float:
+        adam.zero_grad()
+        loss = loss_of(source, target)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        adam.step()
+        return float(loss.detach())
+
+    return step
+
+
+def torch_model(torch: Any, task: Task) -> Any:
+    """Return the same model with the same parameters."""
+    nn = torch.nn
+    p = {name: torch.from_numpy(array.copy()) for name, array in task.network().parameters.items()}
+    rate = DROPOUT if task.as_trained else 0.0
+
+    class Model(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            # PyTorch's matrices lie the other way; its second bias is 0 and stays so, as it isn't in the model
+            turned = {name: x.T.contiguous() if x.ndim == 2 else x for name, x in p.items()}
+            kept = [name for name in p if not name.startswith(("encoder", "source"))]
+            self.p = nn.ParameterDict({name: nn.Parameter(turned[name]) for name in kept})
+            self.p["target_embedding"] = nn.Parameter(p["target_embedding"])
+            self.source = nn.Embedding.from_pretrained(p["source_embedding"], freeze=False)
+            self.encoder = nn.GRU(EMBEDDING, STATE, bidirectional=True)
+            for way, end in enumerate(("l0", "l0_reverse")):
+                parts = {
+                    "weight_ih": p["encoder_input"][:, way].T,
+                    "weight_hh": p["encoder_state"][way].T,
+                    "bias_ih": p["encoder_bias"][way],
+                    "bias_hh": torch.zeros(3 * STATE),
+                }
+                for name, x in parts.items():
+                    getattr(self.encoder, f"{name}_{end}").data.copy_(x)
+                getattr(self.encoder, f"bias_hh_{end}").requires_grad_(False)
+            self.little, self.much = nn.Dropout(rate / 2), nn.Dropout(rate)
+
+        def forward(self, source: Any, target: Any) -> Any:
+            p, linear = self.p, nn.functional.linear
+            annotations = self.little(self.encoder(self.little(self.source(source)))[0])  # (T, B, 2H)
+            final = torch.cat([annotations[-1, :, :STATE], annotations[0, :, STATE:]], -1)
+            state = torch.tanh(linear(final, p["start_weight"], p["start_bias"]))
+            values = annotations.transpose(0, 1).contiguous()
+            keys = linear(values, p["key_weight"])
+            words = self.little(nn.functional.embedding(target[:-1], p["target_embedding"]))
+            inputs = linear(words, p["decoder_word"], p["decoder_bias"])
+            states, contexts = [], []
+            for given in inputs:
+                hidden = torch.tanh(linear(state, p["query_weight"])[:, None] + keys)
+                weights = torch.softmax(hidden @ p["attention_vector"], -1)
+                context = torch.bmm(weights[:, None], values)[:, 0]
+                outside = given + linear(context, p["decoder_context"])
+                inside = linear(state, p["decoder_state"])
+                gates = torch.sigmoid(outside[:, : 2 * STATE] + inside[:, : 2 * STATE])
+                reset, update = gates.chunk(2, -1)
+                candidate = torch.tanh(outside[:, 2 * STATE :] + reset * inside[:, 2 * STATE :])
+                state = torch.lerp(candidate, state, update)
+                states.append(state)
+                contexts.append(context)
+            summed = linear(words, p["readout_word"], p["readout_bias"])
+            summed = summed + linear(torch.stack(states), p["readout_state"])
+            readout = self.much(torch.tanh(summed + linear(torch.stack(contexts), p["readout_context"])))
+            logits = linear(readout.flatten(0, 1), p["target_embedding"], p["output_bias"])
+            return nn.functional.cross_entropy(logits, target[1:].flatten(), label_smoothing=SMOOTHING)
+
+    return Model()
+
+
+CONTESTANTS: dict[str, Callable[[Task], Step]] = {
+    "regard": regard_step,
+    "PyTorch": torch_step,
+    "PyTorch, compiled": lambda task: torch_step(task, compiled=True),
+}
+
+
+# --- one process for a contestant
+
+
+def peak() -> float:
+    """Return the most memory that this process has held, in MiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def work(name: str, task: Task) -> None:
+    """Answer each line that comes with target words a second, and the end with the peak memory."""
+    step = CONTESTANTS[name](task)
+    loss = step()
+    for _ in range(4):
+        step()
+    print(json.dumps(loss), flush=True)
+    for _ in sys.stdin:
+        count, start = 0, time.perf_counter()
+        while (passed := time.perf_counter() - start) < TURN:
+            step()
+            count += 1
+        print(json.dumps(count * SENTENCES * WORDS / passed), flush=True)
+    print(json.dumps(peak()), flush=True)
+
+
+class Worker:
+    """A process that takes turns."""
+
+    def __init__(self, name: str, task: Task, preload: Path | None) -> None:
+        command = [sys.executable, __file__, "--worker", name, "--threads", str(task.threads)]
+        command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
+        # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
+        blas = 1 if name == "regard" else task.threads
+        told = environment(blas, preload, as_installed=preload is None)
+
+        def keep() -> None:
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-task.threads :])
+
+        able = keep if hasattr(os, "sched_setaffinity") else None
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, env=told, stdin=pipe, stdout=pipe, text=True, preexec_fn=able
+        )
+        self.loss = self._read()
+
+    def _read(self) -> float | None:
+        output: IO[str] | None = self.process.stdout
+        line = output.readline() if output else ""
+        return float(json.loads(line)) if line else None  # nothing: it has failed, and has said why
+
+    def turn(self) -> float:
+        """Return target words a second."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self._read() or 0.0
+
+    def close(self) -> float:
+        """Return the peak memory in MiB."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        found = self._read()
+        self.process.wait()
+        return found or 0.0
+
+
+def measure(names: list[str], task: Task, rounds: int, preload: Path | None) -> None:
+    """Let all take turns, and print the table."""
+    workers = {name: Worker(name, task, preload) for name in names}
+    able = {name: worker for name, worker in workers.items() if worker.loss is not None}
+    rates: dict[str, list[float]] = {name: [] for name in able}
+    order = list(able)
+    for _ in range(rounds):
+        for name in order:
+            rates[name].append(able[name].turn())
+        order.append(order.pop(0))
+    plural = "" if task.threads == 1 else "s"
+    print(f"\nTarget words a second, {task.threads} thread{plural}")
+    lines = [["", "words a second", "peak MiB", "loss", "regard is so many times as fast"]]
+    for name, worker in able.items():
+        ratio = quotient(rates["regard"], rates[name])
+        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
+        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", f"{worker.loss:.4f}", beside])
+    aligned(lines)
+    for name in set(workers) - set(able):
+        print(f"  {name} does not work here")
+    for name, worker in able.items():
+        apart = abs((worker.loss or 0) - (able["regard"].loss or 0))
+        if not task.as_trained and not apart <= AGREE:
+            print(f"  {name}: the loss of the first step differs by {apart:.1g} ({AGREE:g} is allowed)")
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    both = sorted({1, os.cpu_count() or 1})
+    parser.add_argument("--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
+    parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")
+    parser.add_argument("--as-trained", action="store_true", help="with dropout; regard with its short list")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print everything."""
+    args = arguments()
+    if args.worker:
+        work(args.worker, Task(args.words, args.threads[0], args.as_trained))
+        return
+    print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
+    print(f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}")
+    names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
+    if args.no_compile:
+        names = names[:2]
+    with tempfile.TemporaryDirectory() as folder:
+        foreign = "Intel" not in processor()
+        preload = compile_into(Path(folder)) if foreign and len(names) > 1 else None
+        if preload:
+            print("PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors")
+        for threads in args.threads:
+            measure(names, Task(args.words, threads, args.as_trained), args.rounds, preload)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+// What else takes time where small networks are trained: the softmax over a vocabulary, and Adam; float32.
+#include "some.h"
+
+#if defined(TRAINS) && !defined(__AVX512BF16__)
+
+namespace regard {
+namespace ISA {
+
+INLINE Lane root(Lane x) {
+#if defined(__AVX512F__)
+    return (Lane)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (Lane)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+    return (Lane)_mm_sqrt_ps((__m128)x);
+#elif defined(__aarch64__)
+    return (Lane)vsqrtq_f32((float32x4_t)x);
+#else
+    for (int u = 0; u < L<float>; u++) x[u] = std::sqrt(x[u]);
+    return x;
+#endif
+}
+
+// -inf where a row has ended, 0 before.
+INLINE Lane absent(int64_t left) {
+    Lane x{};
+    if (left < UNITS)
+        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
+    return x;
+}
+
+// Rows of logits become gradients of the mean loss.
+void cross_entropy(const Softmax& p) {
+    const int64_t words = p.words;
+    for (int64_t r = 0; r < p.rows; r++) {
+        float *x = p.logits + r * words, *found = p.found + r * 3;
+        Lane tops = all(-INF<float>);
+        for (int64_t i = 0; i < words; i += UNITS) {
+            Lane here = load_first(x + i, words - i);
+            if (p.bias) store_first(x + i, here += load_first(p.bias + i, words - i), words - i);
+            tops = larger(here + absent(words - i), tops);
+        }
+        float top = tops[0];
+        for (int u = 1; u < UNITS; u++) top = tops[u] > top ? tops[u] : top;
+        found[1] = x[p.targets[r]] - top;
+        Lane totals{}, sums{};
+        for (int64_t i = 0; i < words; i += UNITS) {
+            const Lane here = load_first(x + i, words - i) - top;
+            const Lane grown = exp2<float>((here + absent(words - i)) * float(LOG2E));
+            store_first(x + i, grown, words - i);
+            totals += grown;
+            sums += words - i >= UNITS ? here : load_rest(&here[0], words - i);
+        }
+        found[0] = sum<float>(totals), found[2] = sum<float>(sums);
+        const float factor = p.share / found[0];
+        for (int64_t i = 0; i < words; i += UNITS)
+            store_first(x + i, load_first(x + i, words - i) * factor - p.spread, words - i);
+        x[p.targets[r]] -= p.taken;
+        if (!p.dbias) continue;
+        for (int64_t i = 0; i < words; i += UNITS)
+            store_first(p.dbias + i, load_first(p.dbias + i, words - i) + load_first(x + i, words - i), words - i);
+    }
+}
+
+// The same operations in the same order as in NumPy: the same numbers, to the bit.
+void adam(const Adam& p) {
+    for (int64_t i = 0; i < p.count; i += UNITS) {
+        const int64_t some = p.count - i;
+        const Lane g = load_first(p.gradient + i, some);
+        const Lane mean = load_first(p.mean + i, some) * p.keep_mean + p.add_mean * g;
+        const Lane square = load_first(p.square + i, some) * p.keep_square + g * g * p.add_square;
+        const Lane step = mean / (root(square) + p.epsilon) * p.rate;
+        store_first(p.mean + i, mean, some), store_first(p.square + i, square, some);
+        store_first(p.parameters + i, load_first(p.parameters + i, some) - step, some);
+    }
+}
+
+}  // namespace ISA
+}  // namespace regard
+#endif

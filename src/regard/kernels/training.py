@@ -1,0 +1,112 @@
+"""What else takes time where small networks are trained: the softmax over a vocabulary, and Adam, in the library.
+
+It does float32 only, and says no to the rest. `nn` has both in NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import native
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+
+class CSoftmax(ctypes.Structure):
+    """`struct Softmax`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "words")),
+        *((name, native.Pointer) for name in ("logits", "bias", "dbias", "targets", "found")),
+        *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
+    ]
+
+
+class CAdam(ctypes.Structure):
+    """`struct Adam`."""
+
+    _fields_ = [
+        ("count", native.Int),
+        *((name, native.Pointer) for name in ("parameters", "mean", "square", "gradient")),
+        *((name, ctypes.c_float) for name in ("keep_mean", "add_mean", "keep_square", "add_square")),
+        *((name, ctypes.c_float) for name in ("epsilon", "rate")),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    loaded = native.library()
+    if loaded is not None:
+        expected = ctypes.sizeof(CSoftmax) + ctypes.sizeof(CAdam)
+        assert loaded.regard_training_size() == expected, "the library is of another version"
+    return loaded
+
+
+def _plain(x: Array | None) -> bool:
+    """Whether the library can read an array where it lies."""
+    if x is None:
+        return True
+    flags = x.flags
+    return bool(x.dtype == np.float32 and x.dtype.isnative and flags.c_contiguous and flags.aligned)
+
+
+def _at(x: Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def cross_entropy(
+    logits: Array, bias: Array | None, targets: NDArray[np.int64], *, share: float, smoothing: float
+) -> tuple[Array, Array | None] | None:
+    """Write the gradient of the loss over logits (N, V); None if the library doesn't do it.
+
+    Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, counted from the largest; and the
+    gradient of the bias, if there is one.
+    """
+    loaded = _library()
+    if (
+        loaded is None
+        or not loaded.regard_trains()
+        or not (_plain(logits) and _plain(bias))
+        or not logits.size
+    ):
+        return None
+    targets = np.require(targets, np.int64, ["C", "A"])
+    rows, words = logits.shape
+    found, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(words, np.float32)
+    c = CSoftmax(rows, words, _at(logits), None, None, _at(targets), _at(found))
+    if bias is not None and dbias is not None:
+        c.bias, c.dbias = _at(bias), _at(dbias)
+    c.share, c.spread, c.taken = share, share * smoothing / words, share * (1 - smoothing)
+    loaded.regard_cross_entropy(ctypes.byref(c))
+    return found, dbias
+
+
+class Walk(NamedTuple):
+    """The numbers of a step of Adam, the same for all parameters: see `nn.Adam`."""
+
+    keep_mean: float
+    add_mean: float
+    keep_square: float
+    add_square: float
+    epsilon: float
+    rate: float
+
+
+def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: Walk) -> bool:
+    """Take a step, and return True; False if the library doesn't do it."""
+    loaded = _library()
+    arrays = parameters, mean, square, gradient
+    if loaded is None or not loaded.regard_trains() or not all(map(_plain, arrays)):
+        return False
+    if len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
+        return False
+    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(_at, arrays), *walk)))
+    return True
