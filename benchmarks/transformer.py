@@ -3,9 +3,9 @@
     python benchmarks/transformer.py [--tokens 1600] [--rounds 5]
 
 Target words a second in steps of training: loss, gradient, clipping and Adam, with dropout and label smoothing. Both
-train on the same batches of data/help-en-fr in turns, once with one thread and once with two; the ratio is the median over the
-rounds. All target words compete in both (`regard train` compares some of a large vocabulary, which is faster still).
-PyTorch has fused queries, keys and values, `scaled_dot_product_attention`, and its fused Adam.
+train on the same batches of data/help-en-fr in turns, once with one thread and once with two; the ratio is the median
+over the rounds. All target words compete in both (`regard train` compares some of a large vocabulary, which is faster
+still). PyTorch has fused queries, keys and values, `scaled_dot_product_attention`, and its fused Adam.
 """
 
 from __future__ import annotations
