@@ -226,11 +226,10 @@ def _back_through_time(
         if ended is None:
             dgates[t], _, dcell = steps[t](dstate, dcell)
             dstate = dgates[t] @ back
-        else:  # what was held goes back as it came
-            held = dstate * ended[t], dcell * ended[t]
-            dgates[t], _, dcell = steps[t](dstate - held[0], dcell - held[1])
-            dcell += held[1]
-            dstate = dgates[t] @ back + held[0]
+        else:  # what was held goes back as it came; nobody has read the cell behind a sequence's end
+            held = dstate * ended[t]
+            dgates[t], _, dcell = steps[t](dstate - held, np.where(ended[t], 0, dcell))
+            dstate = dgates[t] @ back + held
     return dgates
 
 
