@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -90,9 +89,7 @@ def regard_step(task: Task) -> Step:
 
     def of_half(half: int) -> float:
         dropout = DROPOUT if task.as_trained else 0.0
-        loss, pullback = network.loss(
-            halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING
-        )
+        loss, pullback = network.loss(halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING)
         for name, part in pullback(0.5).items():
             gradients[half][name][...] = part
         return loss / 2
@@ -292,7 +289,9 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     both = sorted({1, os.cpu_count() or 1})
-    parser.add_argument("--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")
     parser.add_argument("--as-trained", action="store_true", help="with dropout; regard with its short list")
@@ -308,7 +307,9 @@ def main() -> None:
         work(args.worker, Task(args.words, args.threads[0], args.as_trained))
         return
     print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
-    print(f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}")
+    print(
+        f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}"
+    )
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
     if args.no_compile:
         names = names[:2]
@@ -316,7 +317,9 @@ def main() -> None:
         foreign = "Intel" not in processor()
         preload = compile_into(Path(folder)) if foreign and len(names) > 1 else None
         if preload:
-            print("PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors")
+            print(
+                "PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors"
+            )
         for threads in args.threads:
             measure(names, Task(args.words, threads, args.as_trained), args.rounds, preload)
 
