@@ -34,7 +34,7 @@ def line(name: str, figures: Mapping[str, float]) -> str:
 
 def figure(parts: Split[list[Pair]], args: Namespace, network: Mapping[str, Any]) -> float:
     """Train one model and return its BLEU."""
-    model, _ = train(parts.train, parts.valid, args, {"max_tokens": LONGEST, "network": SIZES | network})
+    model, _ = train(parts.train, parts.valid, args, {"max_tokens": LONGEST, "network": {**SIZES, **network}})
     return measured(model, parts.test)
 
 

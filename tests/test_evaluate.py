@@ -21,8 +21,6 @@ from regard.seq2seq.text import glue
 
 @pytest.fixture(autouse=True)
 def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("evaluate", "curve"):
-        monkeypatch.setitem(cli.VERBS, name, (f"regard.seq2seq.commands.{name}", name))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
 

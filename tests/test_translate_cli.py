@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard import cli
 from regard.cli import main
 from regard.seq2seq import Seq2Seq, commands
 from regard.seq2seq.commands import align, stream, translate
@@ -71,7 +70,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     made = Model()
     for module in (translate, align):
         monkeypatch.setattr(module, "load", lambda path: made)
-    monkeypatch.setitem(cli.VERBS, "align", ("regard.seq2seq.commands.align", "link words"))
     return made
 
 
@@ -498,7 +496,6 @@ def test_a_model_that_looks_nowhere_can_not_align(
 def test_links_of_a_real_model(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cli.VERBS, "align", ("regard.seq2seq.commands.align", "link words"))
     typed(monkeypatch, b"a b\tb a\nb\tc\n")
     found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "c"])
     arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]

@@ -443,7 +443,7 @@ class Seq2Seq:
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        seed: int = 1,
+        seed: int | Sequence[int] = 1,
         scoring: Scoring | None = None,
     ) -> list[list[Translation]]:
         """Draw translations by chance, with the probabilities that the model gives them.
@@ -456,8 +456,9 @@ class Seq2Seq:
             How many for each sentence.
         temperature, top_k, top_p
             As for `regard.seq2seq.search.sample`.
-        seed : int
-            Of chance; a sentence's draws depend on its place among the sources, not on the others.
+        seed : int or sequence of int
+            Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
+            sources, not on the others.
         scoring
             As for `translate`.
 
@@ -466,7 +467,7 @@ class Seq2Seq:
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        seeds = np.random.SeedSequence(_check.whole("seed", seed)).spawn(len(sources))
+        seeds = _seeds(seed, len(sources))
         order = iter(self._order(sources))
 
         def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
@@ -612,6 +613,15 @@ def _beam(
     network: Any, source: Ids, lengths: Ids, width: int, n_best: int, scoring: Scoring
 ) -> list[list[Hypothesis]]:
     return beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
+
+
+def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence]:
+    """Return where chance comes from, for each of so many sentences."""
+    if not isinstance(seed, Sequence):
+        return np.random.SeedSequence(_check.whole("seed", seed)).spawn(count)
+    if len(seed) != count:
+        _check.fail(f"seed must be one number for each of {count} sentences. Got {len(seed)} instead.")
+    return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
 
 
 def _nothing() -> Translation:
