@@ -2,14 +2,14 @@
 
     python benchmarks/training.py [--threads 1 2] [--rounds 9] [--words 2500] [--as-trained] [--no-compile]
 
-One batch: 64 sentences of 12 words on both sides, in words as frequent as Zipf says. A step is the loss of all words,
-its gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
-and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
-words of a vocabulary like this with a short list, as `regard train` does.
+One batch: 64 sentences of 12 words on both sides, words as frequent as Zipf says. A step is the loss of all words, its
+gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout, and
+every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the words
+of a vocabulary like this with a short list, as `regard train` does.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns, and printed are medians over the
-rounds with minimum and maximum. Ratios are medians of what they were within a round. Before that the losses of the
-first step are compared: from the same parameters all must come to the same.
+Every contestant is a process of its own, so its peak memory is its own; they take turns. Printed are medians over the
+rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the losses of the first
+step are compared: from the same parameters all must come to the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -90,9 +89,7 @@ def regard_step(task: Task) -> Step:
 
     def of_half(half: int) -> float:
         dropout = DROPOUT if task.as_trained else 0.0
-        loss, pullback = network.loss(
-            halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING
-        )
+        loss, pullback = network.loss(halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING)
         for name, part in pullback(0.5).items():
             gradients[half][name][...] = part
         return loss / 2
@@ -292,7 +289,9 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     both = sorted({1, os.cpu_count() or 1})
-    parser.add_argument("--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")
     parser.add_argument("--as-trained", action="store_true", help="with dropout; regard with its short list")
@@ -308,7 +307,9 @@ def main() -> None:
         work(args.worker, Task(args.words, args.threads[0], args.as_trained))
         return
     print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
-    print(f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}")
+    print(
+        f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}"
+    )
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
     if args.no_compile:
         names = names[:2]
@@ -316,7 +317,9 @@ def main() -> None:
         foreign = "Intel" not in processor()
         preload = compile_into(Path(folder)) if foreign and len(names) > 1 else None
         if preload:
-            print("PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors")
+            print(
+                "PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors"
+            )
         for threads in args.threads:
             measure(names, Task(args.words, threads, args.as_trained), args.rounds, preload)
 

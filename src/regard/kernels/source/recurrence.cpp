@@ -3,11 +3,8 @@
 // Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
 // Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
 //
-// A file of its own, compiled once for each instruction set, so that it changes nothing in how the compiler treats
-// kernel.cpp.
+// A file of its own, so that it changes nothing in how the compiler treats kernel.cpp.
 #include "some.h"
-
-#if defined(TRAINS) && !defined(__AVX512BF16__)  // everything here is float32
 
 namespace regard {
 namespace ISA {
@@ -57,18 +54,18 @@ ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t colum
     }
     return packed;
 }
-// Call f(number of rows, first row) for tiles of ROWS rows, and the rest one by one: every tile more costs memory.
-template <class F>
+// Call f(number of rows, first row) for tiles of R rows, and the rest one by one: every tile more costs memory.
+template <int R, class F>
 INLINE void in_tiles(int64_t rows, F&& f) {
     int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS) f(std::integral_constant<int, ROWS>{}, r);
+    for (; r + R <= rows; r += R) f(std::integral_constant<int, R>{}, r);
     for (; r < rows; r++) f(std::integral_constant<int, 1>{}, r);
 }
 
 template <int NV>
 void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
                     int64_t width) {
-    in_tiles(rows, [&](auto size, int64_t r) {
+    in_tiles<ROWS>(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Lane sums[R][NV];
         UNROLL for (int i = 0; i < R; i++)
@@ -143,11 +140,11 @@ class Look {
     void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
                   float* dquery) {
         const int64_t seen = p.seen[b];
+        in_tiles<4>(seen, [&](auto size, int64_t j) { back_values<decltype(size)::value>(b, j, weights, dcontext); });
         float mean = 0;
         for (int64_t j = 0; j < seen; j++) {
-            float of_weight = back_value(b, j, weights[j], dcontext);
-            if (dweights) of_weight += dweights[j];
-            logits[j] = of_weight, mean += of_weight * weights[j];
+            if (dweights) logits[j] += dweights[j];
+            mean += logits[j] * weights[j];
         }
         for (int64_t j = 0; j < seen; j++) logits[j] = weights[j] * (logits[j] - mean);
         wild_query = grow(query, query_exps);
@@ -210,17 +207,20 @@ class Look {
         }
     }
 
-    // The gradient of a weight.
-    float back_value(int64_t b, int64_t j, float weight, const float* dcontext) const {
+    // The gradients of the weights of R keys, and of their values.
+    template <int R>
+    void back_values(int64_t b, int64_t j, const float* weights, const float* dcontext) {
         const int64_t at = (b * p.positions + j) * p.context;
-        Lane sums[2] = {};
+        Lane sums[R] = {};
         for (int64_t c = 0; c < p.context; c += UNITS) {
-            Lane d = load(dcontext + c), &sums_here = sums[c / UNITS % 2];
-            sums_here = fma(d, load_first(p.values + at + c, p.context - c), sums_here);
-            Lane before = load_first(p.dvalues + at + c, p.context - c);
-            store_first(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
+            const Lane d = load(dcontext + c);
+            UNROLL for (int r = 0; r < R; r++) {
+                const int64_t place = at + r * p.context + c, some = p.context - c;
+                sums[r] = fma(d, load_first(p.values + place, some), sums[r]);
+                store_first(p.dvalues + place, fma(all(weights[j + r]), d, load_first(p.dvalues + place, some)), some);
+            }
         }
-        return sum<float>(sums[0] + sums[1]);
+        for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
     }
 
     // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
@@ -430,4 +430,3 @@ void recur(const Recurrence& p, bool backward, char* scratch) {
 
 }  // namespace ISA
 }  // namespace regard
-#endif
