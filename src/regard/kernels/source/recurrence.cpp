@@ -62,27 +62,30 @@ INLINE void in_tiles(int64_t rows, F&& f) {
     for (; r < rows; r++) f(std::integral_constant<int, 1>{}, r);
 }
 
+enum Onto : bool { NOTHING, WHAT_IS_THERE };
+
 template <int NV>
-void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
+void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, Onto onto, float* out,
                     int64_t width) {
     in_tiles<ROWS>(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Lane sums[R][NV];
         UNROLL for (int i = 0; i < R; i++)
-            UNROLL for (int v = 0; v < NV; v++) sums[i][v] = load(out + (r + i) * width + v * UNITS);
+            UNROLL for (int v = 0; v < NV; v++)
+                sums[i][v] = onto == NOTHING ? Lane{} : load(out + (r + i) * width + v * UNITS);
         product<float, R, NV, true>(sums, a + r * lda, lda, panel, NV * UNITS, depth);
         UNROLL for (int i = 0; i < R; i++)
             UNROLL for (int v = 0; v < NV; v++) store(out + (r + i) * width + v * UNITS, sums[i][v]);
     });
 }
 
-// out (rows, columns filled up) += a (rows, depth) @ packed
+// a (rows, depth) @ packed, added to out (rows, columns filled up) or written there
 ONCE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
-                     float* out) {
+                          Onto onto, float* out) {
     const int64_t width = width_of<float>(columns);
     int64_t c = 0;
-    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, out + c, width);
-    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, out + c, width);
+    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, onto, out + c, width);
+    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, onto, out + c, width);
 }
 
 // ---- the looks ------------------------------------------------------------------------------------------------
@@ -301,14 +304,15 @@ class Recur {
             for (int64_t t = p.steps - 1; t >= 0; t--) {
                 back_step(t, dstate);
                 back_look(t, look, to_context, dcontext);
-                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, dstate);
-                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, dstate);
+                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
+                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, WHAT_IS_THERE,
+                         dstate);
             }
             look.finish(p.dvector);
         } else {
             for (int64_t i = p.steps - 1; i >= 0; i--) {
                 back_step(i, dstate);
-                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
             }
         }
         for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
@@ -327,8 +331,7 @@ class Recur {
         Look look(p, room);
         for (int64_t t = 0; t < p.steps; t++) {
             const Rows past = before(t);
-            memset(queries, 0, p.batch * query_row * sizeof(float));
-            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
+            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
             for (int64_t b = 0; b < p.batch; b++) {
                 const int64_t row = t * p.batch + b;
                 float* query = p.queries + row * p.hidden;
@@ -336,17 +339,18 @@ class Recur {
                 look.forward(b, query, p.weights + row * p.positions, p.contexts + row * p.context);
                 memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
             }
-            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h, given);
+            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h,
+                     WHAT_IS_THERE, given);
             take_step(t, state_weight, hidden, {given, sums_row()});
         }
     }
 
     void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {
         const Rows past = before(i);
-        for (int64_t r = 0; r < p.batch; r++)
-            if (p.state_bias) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
-            else memset(hidden + r * sums_row(), 0, 3 * h * sizeof(float));
-        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, hidden);
+        if (p.state_bias)
+            for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
+        const Onto onto = p.state_bias ? WHAT_IS_THERE : NOTHING;
+        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, onto, hidden);
         for (int64_t r = 0; r < p.batch; r++) {
             const float* state = past.at + r * past.row;
             const int64_t row = step(i) * p.batch + r;
@@ -357,7 +361,6 @@ class Recur {
     }
 
     void new_state(const float* given, const float* hidden, const float* state, float* out, float* kept) const {
-        const int64_t gate = filled16(h);
         for (int64_t j = 0; j < h; j += UNITS) {
             Lane outside[3], inside[3];
             UNROLL for (int g = 0; g < 3; g++) {
@@ -368,8 +371,8 @@ class Recur {
             const Lane candidate = tanh<float>(fma(reset, inside[2], outside[2]));
             const Lane before = load_first(state + j, h - j);
             store_first(out + j, fma(update, before - candidate, candidate), h - j);
-            store(kept + j, reset), store(kept + gate + j, update);
-            store(kept + 2 * gate + j, candidate), store(kept + 3 * gate + j, inside[2]);
+            const Lane found[4] = {reset, update, candidate, inside[2]};
+            UNROLL for (int g = 0; g < 4; g++) store(kept + 4 * j + g * UNITS, found[g]);
         }
     }
 
@@ -387,7 +390,7 @@ class Recur {
                 Lane dnew = load(d) + load_first(p.dstates + row * p.dstate_row + j, some);
                 Lane found[4] = {};
                 if (sleeps(t, r)) store(d, dnew);
-                else store(d, back_gates(kept(row) + j,
+                else store(d, back_gates(kept(row) + 4 * j,
                                          load_first(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
                     store_first(dinputs + g * h + j, found[g], some);
@@ -397,10 +400,9 @@ class Recur {
         }
     }
     Lane back_gates(const float* kept, Lane state, Lane dnew, Lane (&found)[4]) const {
-        const int64_t gate = filled16(h);
-        const Lane reset = load(kept), update = load(kept + gate), candidate = load(kept + 2 * gate);
+        const Lane reset = load(kept), update = load(kept + UNITS), candidate = load(kept + 2 * UNITS);
         const Lane dcandidate = dnew * (1.0f - update) * (1.0f - candidate * candidate);
-        found[0] = dcandidate * load(kept + 3 * gate) * (reset * (1.0f - reset));
+        found[0] = dcandidate * load(kept + 3 * UNITS) * (reset * (1.0f - reset));
         found[1] = dnew * (state - candidate) * (update * (1.0f - update));
         found[2] = dcandidate;
         found[3] = dcandidate * reset;
@@ -413,7 +415,8 @@ class Recur {
             for (int64_t c = 0; c < p.context; c += UNITS)
                 store(dcontext + b * filled + c,
                       load_first(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
-        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context, dcontext);
+        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context,
+                 WHAT_IS_THERE, dcontext);
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;
             look.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * filled,
