@@ -48,7 +48,7 @@ void cross_entropy(const Softmax& p) {
             const Lane grown = exp2<float>((here + absent(words - i)) * float(LOG2E));
             store_first(x + i, grown, words - i);
             totals += grown;
-            sums += words - i >= UNITS ? here : load_rest(&here[0], words - i);
+            sums += absent(words - i) < 0 ? Lane{} : here;
         }
         found[0] = sum<float>(totals), found[2] = sum<float>(sums);
         const float factor = p.share / found[0];
