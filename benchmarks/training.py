@@ -3,13 +3,13 @@
     python benchmarks/training.py [--threads 1 2] [--rounds 9] [--words 2500] [--as-trained] [--no-compile]
 
 One batch: 64 sentences of 12 words on both sides, words as frequent as Zipf says. A step is the loss of all words, its
-gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout, and
-every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the words
-of a vocabulary like this with a short list, as `regard train` does.
+gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
+and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
+words of a vocabulary like this with a short list, as `regard train` does.
 
 Every contestant is a process of its own, so its peak memory is its own; they take turns. Printed are medians over the
-rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the losses of the first
-step are compared: from the same parameters all must come to the same.
+rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the losses of the
+first step are compared: from the same parameters all must come to the same.
 """
 
 from __future__ import annotations
