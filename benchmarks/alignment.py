@@ -13,22 +13,25 @@ among them. Floors: the diagonal, and IBM model 1 (Brown et al. 1993), both meas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from trial import arguments, header, train
+from trial import arguments, header, sides, train
 
 from data import Split, Verse, bible, run
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.align import links
 from regard.seq2seq.measure import LinkScore, alignment_error_rate
 
 Ids = NDArray[np.int64]
-Links = set[tuple[int, int]]
+Links = frozenset[tuple[int, int]]
 
 LONGEST = 25
 ROUNDS = 10  # of IBM model 1
-TEXT = {"source": "tokens", "target": "tokens", "max_tokens": LONGEST}
+TEXT: dict[str, Any] = {"source": "tokens", "target": "tokens", "max_tokens": LONGEST}
 
 
 def score(found: Sequence[Links], verses: Sequence[Verse]) -> LinkScore:
@@ -48,7 +51,7 @@ def line(name: str, result: LinkScore) -> None:
 def diagonal(verse: Verse) -> Links:
     """Link each word with the one that stands as far from the beginning, in proportion."""
     n, m = len(verse.target), len(verse.source)
-    return {(int((i + 0.5) * m / n), i) for i in range(n)}
+    return frozenset((int((i + 0.5) * m / n), i) for i in range(n))
 
 
 def ibm_model_1(verses: Sequence[Verse]) -> list[Links]:
@@ -62,8 +65,8 @@ def ibm_model_1(verses: Sequence[Verse]) -> list[Links]:
         each /= np.add.reduceat(each, starts)[
             cells[:, 2]
         ]  # how much of a target word comes from each source word
-        likely = np.bincount(kind, each, len(kinds))
-        likely /= np.bincount(kinds[:, 0], likely)[kinds[:, 0]]
+        counts = np.bincount(kind, each, len(kinds))
+        likely = counts / np.bincount(kinds[:, 0], counts)[kinds[:, 0]]
     return _likeliest(likely[kind], starts, verses)
 
 
@@ -74,7 +77,8 @@ def _cells(verses: Sequence[Verse]) -> tuple[Ids, Ids]:
     """
     source = _numbers(word for verse in verses for word in verse.source)
     target = _numbers(word.lower() for verse in verses for word in verse.target)
-    rows, starts, number = [], [], 0
+    rows: list[tuple[int, int, int]] = []
+    starts, number = [], 0
     for verse in verses:
         words = [0, *(source[word] for word in verse.source)]
         for word in verse.target:
@@ -84,15 +88,15 @@ def _cells(verses: Sequence[Verse]) -> tuple[Ids, Ids]:
     return np.array(rows), np.array(starts)
 
 
-def _numbers(words: object) -> dict[str, int]:
-    return {word: i for i, word in enumerate(dict.fromkeys(words), 1)}  # type: ignore[call-overload]
+def _numbers(words: Iterable[str]) -> dict[str, int]:
+    return {word: i for i, word in enumerate(dict.fromkeys(words), 1)}
 
 
 def _likeliest(likely: NDArray[np.float64], starts: Ids, verses: Sequence[Verse]) -> list[Links]:
     found, rows = [], iter(np.split(likely, starts[1:]))
     for verse in verses:
         best = [int(np.argmax(next(rows))) for _ in verse.target]
-        found.append({(place - 1, i) for i, place in enumerate(best) if place})
+        found.append(frozenset((place - 1, i) for i, place in enumerate(best) if place))
     return found
 
 
@@ -100,32 +104,24 @@ def _likeliest(likely: NDArray[np.float64], starts: Ids, verses: Sequence[Verse]
 
 
 def looks(model: Seq2Seq, verses: Sequence[Verse]) -> list[Links]:
-    """Link each word of the right translation with where the model looks for it; at the end's sign means nowhere."""
-    aligned = model.align([verse.source for verse in verses], [verse.target for verse in verses])
-    return [
-        {
-            (int(place), i)
-            for i, place in enumerate(np.argmax(each.alignment, axis=1)[: len(verse.target)])
-            if place < len(verse.source)
-        }
-        for each, verse in zip(aligned, verses, strict=True)
-    ]
+    """Link each word of the right translation with where the model looks for it."""
+    return [links(said.alignment) for said in model.align(*sides(text(verses)))]
 
 
 def text(verses: Sequence[Verse]) -> list[tuple[list[str], list[str]]]:
-    """Return the pairs without their links."""
-    return [(verse.source, verse.target) for verse in verses]
+    """Return the pairs without their links, the English in small letters."""
+    return [(verse.source, [word.lower() for word in verse.target]) for verse in verses]
 
 
-def without_links(parts: Split[list[Verse]], minutes: float, seed: int) -> Seq2Seq:
-    """Learn from the text of the test, too."""
-    return train(text([*parts.train, *parts.test]), text(parts.valid), minutes, seed, TEXT).model
+def without_links(parts: Split[list[Verse]], args: Namespace) -> Seq2Seq:
+    """Learn from the text, that of the test too."""
+    return train(text([*parts.train, *parts.test]), text(parts.valid), args, TEXT).model
 
 
-def with_links(parts: Split[list[Verse]], minutes: float, seed: int, guidance: float) -> Seq2Seq:
+def with_links(parts: Split[list[Verse]], args: Namespace) -> Seq2Seq:
     """Learn from the text and the links of the training chapters."""
-    model = Seq2Seq(minutes=minutes, seed=seed, guidance=guidance, **TEXT)
-    return model.fit(text(parts.train), text(parts.valid), links=[verse.links for verse in parts.train])
+    known, options = [verse.links for verse in parts.train], TEXT | {"recipe": {"guidance": args.guidance}}
+    return train(text(parts.train), text(parts.valid), args, options, links=known).model
 
 
 def main() -> None:
@@ -143,13 +139,13 @@ def main() -> None:
     line("diagonal", score([diagonal(verse) for verse in every], every))
     ibm = dict(zip(map(id, every), ibm_model_1(every), strict=True))
     line("IBM model 1", score([ibm[id(verse)] for verse in every], every))
-    model = without_links(parts, args.minutes, args.seed)
+    model = without_links(parts, args)
     line("attention", score(looks(model, every), every))
     print("\non the test's                 error   precision   recall")
     line("diagonal", score([diagonal(verse) for verse in parts.test], parts.test))
     line("IBM model 1", score([ibm[id(verse)] for verse in parts.test], parts.test))
     line("attention", score(looks(model, parts.test), parts.test))
-    guided = with_links(parts, args.minutes, args.seed, args.guidance)
+    guided = with_links(parts, args)
     line("attention, guided", score(looks(guided, parts.test), parts.test))
 
 

@@ -8,8 +8,7 @@ of 5; one model for each budget. data/help-en-fr/README.md says what such a numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from argparse import Namespace
 
 from trial import arguments, header, train, translated
 
@@ -19,9 +18,10 @@ from regard.seq2seq.measure import bleu, chrf
 LONGEST = 15
 
 
-def row(parts: Split[list[Pair]], minutes: float, seed: int, options: Mapping[str, Any]) -> str:
+def row(parts: Split[list[Pair]], minutes: float, args: Namespace) -> str:
     """Train one model and return its line, the language left out."""
-    model, seconds = train(parts.train, parts.valid, minutes, seed, options)
+    options = {"family": args.family, "max_tokens": LONGEST}
+    model, seconds = train(parts.train, parts.valid, args, options, minutes=minutes)
     wide, right = translated(model, parts.test), [target for _, target in parts.test]
     greedy = translated(model, parts.test, beam=1)
     figures = (bleu(wide, right).score, bleu(greedy, right).score, chrf(wide, right).score)
@@ -38,10 +38,9 @@ def main() -> None:
     sizes = (f"en-{name}: {len(p.train):,} pairs, {len(p.test):,} to test on" for name, p in data.items())
     header(*sizes, f"family {args.family}, seed {args.seed}")
     print("       minutes  training     BLEU   greedy     chrF")
-    options = {"family": args.family, "max_tokens": LONGEST}
     for language, parts in data.items():
         for minutes in args.minutes:
-            print(f"en-{language}{row(parts, minutes, args.seed, options)}", flush=True)
+            print(f"en-{language}{row(parts, minutes, args)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
     found = {}
     for attention in (True, False):
         options = {"attention": attention, "max_tokens": LONGEST}
-        model, _ = train(parts.train, parts.valid, args.minutes, args.seed, options)
+        model, _ = train(parts.train, parts.valid, args, options)
         found[attention] = rows(model, parts.test)
     print("tokens      sentences   with attention   without   difference")
     for seen, blind in zip(found[True], found[False], strict=True):

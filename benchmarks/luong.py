@@ -9,6 +9,7 @@ were not trained on, beam of 5. Bahdanau's decoder with its additive score is th
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,19 +19,22 @@ from data import Pair, Split, libreoffice, run
 
 LONGEST = 15
 SCORES = ("location", "dot", "general", "concat")
+SIZES = {
+    "encoder": 128,
+    "decoder": 256,
+}  # the score dot compares states of both directions with the decoder's
 WINDOWS = ("global", "local-m", "local-p")
 
 
 def line(name: str, figures: Mapping[str, float]) -> str:
     """Write the figures of one score function."""
-    return f"{name:<24}" + "".join(
-        f"{figures[window]:>10.2f}" if window in figures else f"{'-':>10}" for window in WINDOWS
-    )
+    cells = (f"{figures[window]:.2f}" if window in figures else "-" for window in WINDOWS)
+    return f"{name:<24}" + "".join(f"{cell:>10}" for cell in cells)
 
 
-def figure(parts: Split[list[Pair]], minutes: float, seed: int, options: Mapping[str, Any]) -> float:
+def figure(parts: Split[list[Pair]], args: Namespace, network: Mapping[str, Any]) -> float:
     """Train one model and return its BLEU."""
-    model = train(parts.train, parts.valid, minutes, seed, {"max_tokens": LONGEST, **options}).model
+    model, _ = train(parts.train, parts.valid, args, {"max_tokens": LONGEST, "network": {**SIZES, **network}})
     return measured(model, parts.test)
 
 
@@ -46,13 +50,11 @@ def main() -> None:
     )
     print(f"{'score':<24}" + "".join(f"{window:>10}" for window in WINDOWS))
     for score in args.scores:
-        luong = {"decoder": "luong", "score": score}
-        figures = {
-            window: figure(parts, args.minutes, args.seed, {**luong, "window": window}) for window in WINDOWS
-        }
-        print(line(score, figures), flush=True)
-    bahdanau = figure(parts, args.minutes, args.seed, {"decoder": "bahdanau", "score": "additive"})
-    print(line("additive (Bahdanau)", {"global": bahdanau}))
+        luong = {"style": "luong", "score": score}
+        found = {window: figure(parts, args, luong | {"window": window}) for window in WINDOWS}
+        print(line(score, found), flush=True)
+    bahdanau = {"style": "bahdanau", "score": "additive"}
+    print(line("additive (Bahdanau)", {"global": figure(parts, args, bahdanau)}))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import g2p_en
-from trial import BEAM, arguments, header, percent, train
+from trial import BEAM, arguments, header, train
 
 from data import Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
@@ -29,7 +29,7 @@ PUBLISHED = (
     ("Yao and Zweig 2015, aligned bi-LSTM", 5.45, 23.55),
     ("Toshniwal and Livescu 2016, attention", 5.04, 21.69),
     ("  the same, five models together", 4.69, 20.24),
-    ("Yolchuyeva et al. 2019, transformer", 5.23, 22.1),
+    ("Yolchuyeva et al. 2019, transformer", 5.23, 22.10),
 )
 
 
@@ -38,6 +38,11 @@ def rates(found: Sequence[Sequence[str]], words: Words) -> tuple[float, float]:
     lines = [" ".join(phonemes) for phonemes in found]
     right = [[" ".join(phonemes) for phonemes in listed] for listed in words.values()]
     return error_rate(lines, right), 1 - exact(lines, right)
+
+
+def _percent(found: Sequence[Sequence[str]], words: Words) -> tuple[str, str]:
+    per, wer = rates(found, words)
+    return f"{100 * per:.2f}", f"{100 * wer:.2f}"
 
 
 def pairs(words: Words) -> list[tuple[str, list[str]]]:
@@ -60,16 +65,17 @@ def main() -> None:
     header(f"{len(parts.train):,} words to learn from, {len(parts.test):,} to test on, seed {args.seed}")
     line("published, on a split of their own", "PER", "WER")
     for name, per, wer in PUBLISHED:
-        line(name, str(per), str(wer))
-    line("\nmeasured", "PER", "WER")
-    peer = rates(g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test)), parts.test)
-    line("g2p-en 2.1.0, without attention", *map(percent, peer), "has seen most of the words")
+        line(name, f"{per:.2f}", f"{wer:.2f}")
+    print()
+    line("measured", "PER", "WER")
+    peer = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
+    line("g2p-en 2.1.0, without attention", *_percent(peer, parts.test), "has seen most of the words")
     if not args.minutes:
         return
     options = {"source": "characters", "target": "tokens", "family": args.family, "max_tokens": LONGEST}
-    model, seconds = train(pairs(parts.train), pairs(parts.valid), args.minutes, args.seed, options)
+    model, seconds = train(pairs(parts.train), pairs(parts.valid), args, options)
     found = [said.tokens for said in model.translate(list(parts.test), beam=args.beam)]
-    line(f"regard, {args.family}", *map(percent, rates(found, parts.test)), f"{seconds / 60:.1f} minutes")
+    line(f"regard, {args.family}", *_percent(found, parts.test), f"{seconds / 60:.1f} minutes")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,11 @@ from data import Pair
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import bleu
 
-__all__ = ["BEAM", "Trained", "arguments", "header", "measured", "percent", "train", "translated"]
+__all__ = ["BEAM", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
 
 BEAM = 5
+Side = str | Sequence[str]
+Pairing = tuple[Side, Side]
 
 
 class Trained(NamedTuple):
@@ -41,6 +43,8 @@ def arguments(description: str | None, *, minutes: float | Sequence[float]) -> a
         nargs="+" if several else None,
         help="how long each model may be trained",
     )
+    # The time is the budget, so an epoch more or less must not end the training.
+    parser.add_argument("--epochs", type=int, default=1000, metavar="N", help="train no longer than this")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chance in training")
     return parser
 
@@ -53,12 +57,25 @@ def header(*lines: str) -> None:
 
 
 def train(
-    pairs: Sequence[Any], valid: Sequence[Any], minutes: float, seed: int, options: Mapping[str, Any]
+    pairs: Sequence[Pairing],
+    valid: Sequence[Pairing],
+    args: argparse.Namespace,
+    options: Mapping[str, Any],
+    *,
+    minutes: float | None = None,
+    links: Sequence[frozenset[tuple[int, int]]] | None = None,
 ) -> Trained:
-    """Train a model; the options are those of `Seq2Seq`."""
+    """Train a model; the options are those of `Seq2Seq`, beside those that `arguments` asks for."""
+    minutes = args.minutes if minutes is None else minutes
     start = time.perf_counter()
-    model = Seq2Seq(minutes=minutes, seed=seed, **options).fit(pairs, valid)
+    model = Seq2Seq(minutes=minutes, epochs=args.epochs, seed=args.seed, **options)
+    model.fit(*sides(pairs), valid=sides(valid), links=links)
     return Trained(model, time.perf_counter() - start)
+
+
+def sides(pairs: Sequence[Pairing]) -> tuple[list[Side], list[Side]]:
+    """Return the sources and the targets of pairs."""
+    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 def translated(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> list[str]:
@@ -69,8 +86,3 @@ def translated(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> li
 def measured(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> float:
     """Return BLEU on pairs, in percent."""
     return bleu(translated(model, pairs, beam=beam), [target for _, target in pairs]).score
-
-
-def percent(share: float) -> str:
-    """Write a share as percent, without the sign."""
-    return f"{100 * share:.2f}"

@@ -149,9 +149,9 @@ def test_a_file_of_links(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------- symmetrise
 
-# By hand. The intersection is 0-0 and 2-2. 1-1 touches 0-0, and both of its words are free: it comes first. Then 1-2,
-# which touches 2-2, has no free word any more. 2-3 touches 2-2, and target 3 is free. 4-4 touches nothing; its two words
-# are free. 5-4 comes too late for target 4, but source 5 is free.
+# By hand. The intersection is 0-0 and 2-2. 1-1 touches 0-0, and both of its words are free: it comes first. Then
+# 1-2, which touches 2-2, has no free word any more. 2-3 touches 2-2, and target 3 is free. 4-4 touches nothing; its
+# two words are free. 5-4 comes too late for target 4, but source 5 is free.
 FORWARD = parse("0-0 2-2 1-1 4-4").sure
 BACKWARD = parse("0-0 2-2 1-2 5-4 2-3").sure
 BY_HAND = {

@@ -14,14 +14,13 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate
+from regard.seq2seq.commands import curve, evaluate, translate
 from regard.seq2seq.log import Log
+from regard.seq2seq.text import glue
 
 
 @pytest.fixture(autouse=True)
 def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("evaluate", "curve"):
-        monkeypatch.setitem(cli.VERBS, name, (f"regard.seq2seq.commands.{name}", name))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
 
@@ -31,7 +30,9 @@ class Parrot:
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
-        self.asked: list[int] = []
+        self.model = SimpleNamespace(
+            source=SimpleNamespace(glue=glue, cut=str.split), target=SimpleNamespace(glue=glue)
+        )
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
@@ -61,7 +62,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "Seq2Seq", Parrot)
+    monkeypatch.setattr(translate, "Seq2Seq", Parrot)
 
 
 def write(name: str, *lines: str) -> str:
@@ -212,6 +213,8 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
     # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
     assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
     assert "aligning (model): 2 of 2 (100 %)" in err
+    write("gold", "1-1 2?2", "1-1 2-2 1p2")
+    assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
 
 
 @pytest.mark.usefixtures("parrots")
@@ -238,7 +241,10 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
             "--names must give each model a name of its own",
         ),
         (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
-        (["model", "test", "--gold", "test"], "test, line 1: expected links such as 0-0 1-2 2?3"),
+        (
+            ["model", "test", "--gold", "test"],
+            "test, line 1: a link must be like 0-0 or 0?0. Got 'one' instead.",
+        ),
         (
             ["blind", "test", "--gold", "links"],
             "--gold needs attention: one of the models was trained without",
@@ -249,6 +255,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
+        (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
         (
             ["model", "test", "--beam", "0"],
             "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
@@ -260,6 +267,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
+    write("long", "a\tb", f"{'w ' * 1001}\tb")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -269,7 +277,7 @@ def test_what_is_wrong_is_said_in_one_line(
 @pytest.mark.slow
 def test_a_trained_model_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [("a b", "b a"), ("b", "b"), ("a", "a")]
-    Seq2Seq(epochs=60).fit(pairs).save("m.safetensors")
+    Seq2Seq(epochs=60).fit(*zip(*pairs, strict=True)).save("m.safetensors")
     write("test.tsv", *(f"{source}\t{target}" for source, target in pairs))
     out, _ = told(capsys, "m.safetensors", "test.tsv")
     assert rows(out, "exact %")["m"][-2:] == ["100.0", "0.0"]

@@ -61,12 +61,12 @@ import os, signal
 from regard.seq2seq.log import Log
 log = Log({str(tmp_path / "log")!r})
 log.write(step=1, loss=2.0)
-log._file.write('{{"step": 2, "lo')
-log._file.flush()
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, check=False)
     assert done.returncode == -signal.SIGKILL
+    with (tmp_path / "log").open("a") as log:
+        log.write('{"step": 2, "lo')  # a line longer than what the system writes at once
     assert read_log(tmp_path / "log") == [{"step": 1, "loss": 2.0}]
 
 

@@ -79,3 +79,30 @@ def test_the_dtype_stays() -> None:
     arrays = [a.astype(np.float32) for a in (draw(3, 2, 5), draw(5, 2, 16), draw(2, 16), draw(2, 4, 16))]
     states, pullback = nn.lstm(*arrays, lengths=np.array([3, 1]))
     assert {a.dtype for a in (states, *pullback(states))} == {np.dtype(np.float32)}
+
+
+def test_what_pads_has_no_influence_even_if_it_is_no_number() -> None:
+    x, *weights = draw(3, 2, 2), draw(2, 2, 12), draw(2, 12), draw(2, 3, 12)
+    states, _ = nn.lstm(x, *weights, lengths=[3, 1])
+    x[1:, 1] = np.nan
+    again, pullback = nn.lstm(x, *weights, lengths=[3, 1])
+    assert (again == states).all()
+    assert all(np.isfinite(g).all() for g in pullback(np.ones_like(states)))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "text"),
+    [
+        ("x", (3, 2), "x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2."),
+        ("bias", (1, 8), "bias must have shape (K, 4H) = (1, 12). Got (1, 8) instead."),
+        ("lengths", (3,), "lengths must have shape (B,) = (2,). Got (3,) instead."),
+    ],
+)
+def test_shapes_are_checked(name: str, shape: tuple[int, ...], text: str) -> None:
+    arrays = {"x": draw(3, 2, 2), "input_weight": draw(2, 1, 12), "bias": draw(1, 12)}
+    arrays |= {"state_weight": draw(1, 3, 12), "lengths": np.array([3, 1])}
+    arrays[name] = np.ones(shape, int)
+    lengths = arrays.pop("lengths")
+    with pytest.raises(ValueError) as caught:
+        nn.lstm(*arrays.values(), lengths=lengths)
+    assert str(caught.value) == text

@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.seq2seq.batch import Batch
+from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 from regard.seq2seq.search import Hypothesis, Scoring, _largest, beam, force, longest, sample
 from regard.seq2seq.text import END, PAD, START
+from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
 V, STATE = 6, 4  # words 3, 4, 5 and END can follow
 WORDS = (3, 4, 5)
@@ -192,6 +196,7 @@ def plain_beam(
     return sorted(ranked, key=lambda pair: -pair[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 1000),
@@ -288,6 +293,7 @@ def test_of_equals_the_first_wins() -> None:
 LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 50, width=32)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 4), st.sampled_from([3, 7, 300, 600])),
@@ -362,6 +368,7 @@ def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "changed"),
     [
@@ -406,8 +413,9 @@ def test_a_sample_knows_its_probability_and_where_it_looked() -> None:
             same(hypothesis, Hypothesis(hypothesis.words, score, logs, weights[:n]))
 
 
-def test_a_sample_depends_on_its_own_generator_alone() -> None:
-    network, (source, lengths) = Chance(1), THREE
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sample_depends_on_its_own_generator_alone(seed: int) -> None:
+    network, (source, lengths) = Chance(seed, end=2.0), THREE  # so that some sentences are over before others
     together = sample(network, source, lengths, count=3, rng=np.random.default_rng(7))
     children = np.random.default_rng(7).spawn(3)
     for i, drawn in enumerate(together):
@@ -442,6 +450,80 @@ def test_samples_that_have_ended_are_not_computed_any_more() -> None:
     widths = [width for _, width in network.calls]
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] < widths[0] == 20
+
+
+# ------------------------------------------------------------------------------------------- networks as they are
+
+SMALL: Any = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
+CONFIGS: dict[str, Any] = {
+    "bahdanau": Recurrent(20, 9, **SMALL),
+    "luong": Recurrent(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
+    "coverage": Recurrent(20, 9, **SMALL, coverage=True),
+    "local": Recurrent(20, 9, **SMALL, style="luong", window="local-p", reach=2),
+    "none": Recurrent(20, 9, **SMALL, score="none"),
+    "transformer": Transformer(20, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2),
+}
+
+
+def real(name: str, dtype: Any = np.float64) -> Any:
+    """A network of a family, with parameters that are drawn."""
+    config = CONFIGS[name]
+    whole = Parameters(config.shapes())
+    flat = np.random.default_rng(4).normal(size=whole.flat.size).astype(dtype)
+    kind: Any = TransformerNetwork if name == "transformer" else RecurrentNetwork
+    network = kind(config, Parameters(config.shapes(), flat))
+    network.parameters["output_bias"][END] += 3
+    return network
+
+
+def target_of(hypothesis: Hypothesis) -> Any:
+    """What was said, with END if it ended."""
+    ended = len(hypothesis.log_probabilities) > len(hypothesis.words)
+    return np.array([[START, *hypothesis.words, *[END] * ended]]).T
+
+
+def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> float:
+    """The mean loss of what was found, by teacher forcing."""
+    target = target_of(hypothesis)
+    return float(network.loss(Batch(source[:length], np.array([length]), target, None))[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_network_is_searched_as_it_was_trained(name: str) -> None:
+    network, (source, lengths) = real(name), THREE
+    for i, hypotheses in enumerate(beam(network, source, lengths, width=4, n_best=4)):
+        (alone,) = beam(network, source[: lengths[i], [i]], lengths[[i]], width=4, n_best=4)
+        for hypothesis, other in zip(hypotheses, alone, strict=True):
+            same(hypothesis, other)
+            same(force(network, source[:, [i]], lengths[[i]], target_of(hypothesis))[0], hypothesis)
+            exact = -loss_of(network, source[:, [i]], lengths[i], hypothesis)
+            assert hypothesis.score == pytest.approx(exact, rel=1e-9)
+            if name not in ("none", "local"):
+                np.testing.assert_allclose(hypothesis.alignment.sum(axis=1), 1, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_network_is_sampled(name: str) -> None:
+    network, (source, lengths) = real(name), THREE
+    found = sample(network, source, lengths, count=6, rng=np.random.default_rng(0))
+    for i, drawn in enumerate(found):
+        for hypothesis in drawn:
+            exact = -loss_of(network, source[:, [i]], lengths[i], hypothesis)
+            assert hypothesis.score == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGS)
+def test_in_single_precision_the_scores_are_nearly_the_same(name: str) -> None:
+    source, lengths = THREE
+    for one, two in zip(
+        *(beam(real(name, dtype), source, lengths, width=3) for dtype in (np.float32, np.float64)),
+        strict=True,
+    ):
+        assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
+        assert one[0].alignment.dtype in (np.float32, np.float64)
 
 
 # --------------------------------------------------------------------------------------------------------- errors

@@ -1,8 +1,7 @@
-"""The verbs `train` and `translate`: what they print, what they write, what they refuse."""
+"""The verb `train`: what it prints, what it writes, what it refuses, and how it goes on after a stop."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
@@ -10,17 +9,17 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.seq2seq import Seq2Seq, commands
-from regard.seq2seq.commands import pictures, train
-from regard.seq2seq.commands.translate import read_blocks
-from regard.seq2seq.model import Translation
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands import pictures, running, train
+from regard.seq2seq.files import write_checkpoint
+from regard.seq2seq.log import read_log
+from regard.seq2seq.training import State
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -38,14 +37,6 @@ def write_pairs(path: Path, count: int = 60, seed: int = 0) -> Path:
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.tsv")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    path = folder / "m.safetensors"
-    Seq2Seq(epochs=2).fit([("a b", "b a"), ("b", "b")]).save(path)
-    return path
 
 
 # ------------------------------------------------------------------------------------------------------- train
@@ -81,7 +72,7 @@ def test_compare_trains_the_same_without_attention(
     without = Seq2Seq.load(tmp_path / "m-without-attention.safetensors")
     assert not without.attention
     assert Seq2Seq.load(out).attention
-    sizes = (model.model.network.sizes for model in (without, Seq2Seq.load(out)))
+    sizes = (model.model.network.config for model in (without, Seq2Seq.load(out)))
     assert len({(size.embedding, size.encoder, size.decoder) for size in sizes}) == 1
 
 
@@ -93,8 +84,8 @@ def test_valid_and_test_are_files_of_their_own(
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
     assert "without attention, on 9 held-out sentences, beam 5" in said
-    assert "60 pairs to learn from, 60 of them with at most 15 tokens on both sides; 7 to choose" in told
-    assert not list((tmp_path / "m").glob("*.png"))
+    assert "60 pairs to learn from, 60 of them with at most 50 tokens on both sides; 7 to choose" in told
+    assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
 def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +101,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     said, told = capsys.readouterr()
     assert "on the training sentence itself: there are too few" in said
     assert told.startswith("1 pair to learn from, 1 of them")
-    assert "(greedy, 1 sentence)" in told
+    assert "(greedy, 1 sentences)" in told
 
 
 def test_of_many_epochs_the_better_ones_are_told(
@@ -138,14 +129,14 @@ def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
 def test_without_the_extras_it_still_trains(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pictures, train):
+    for module in (pictures, train, running):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
     line = "not installed: sacrebleu (for BLEU), matplotlib (for pictures), tqdm (for the progress bar);"
     assert f'{line} pip install "regard[cli]"\n' in told
     assert "BLEU" not in said
-    assert not list((tmp_path / "m").glob("*.png"))
+    assert not list((tmp_path / "m").glob("alignment-*.png"))
     assert (tmp_path / "m" / "model.safetensors").exists()
 
 
@@ -160,41 +151,159 @@ def test_a_loss_that_is_no_number_stops(
     assert ("no model has been written" in last) != kept
 
 
-INTERRUPTED = """
-    import sys
-    from regard.cli import main
-    from regard.seq2seq.commands.train import _Training
-    told = _Training._told
-    def pause(self, step):
-        line = told(self, step)
-        print("SAVED", flush=True)
-        import time
-        time.sleep(30)
-        return line
-    if sys.argv[1] == "pause":
-        _Training._told = pause
-    sys.exit(main(sys.argv[2:]))
-"""
+def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Begin a training in a process of its own, which tells when its first model is saved."""
+    environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "regard.cli", *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder
+    )
+    assert process.stderr is not None
+    while b", saved" not in (line := process.stderr.readline()):
+        assert line, "it ended before it had saved a model"
+    return process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_keeps_the_best_model(number: int, pairs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "m.safetensors"
-    code = "\n".join(line[4:] for line in INTERRUPTED.splitlines())
-    command = [sys.executable, "-c", code, "pause", "train", str(pairs), "--epochs", "50", "--out", str(out)]
-    environment = os.environ | {"PYTHONPATH": str(SRC)}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"SAVED\n"
-        process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "stopped"], tmp_path)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.decode().endswith(f"interrupted; the best model, that of epoch 1, is kept in {out}\n")
-    assert b"Traceback" not in told
-    assert Seq2Seq.load(out).translate(["w1"])
-    assert not list(tmp_path.glob(".*"))
+    lines = told.decode().splitlines()
+    assert re.fullmatch(
+        r"interrupted; the best model, that of epoch \d+, is kept in stopped/model.safetensors", lines[-2]
+    )
+    assert lines[-1] == "the same command goes on from there"
+    assert "Traceback" not in told.decode()
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
+    assert (stopped / "checkpoint.safetensors").exists()
+    process = started([*arguments, "stopped"], tmp_path)
+    assert process.wait(60) == 0
+    process.communicate()
+    process = started([*arguments, "whole"], tmp_path)
+    assert process.wait(60) == 0
+    process.communicate()
+    for name in ("model.safetensors", "alignment-1.png"):
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes()
+    logs = [
+        [{**entry, "seconds": 0, "words_per_second": 0} for entry in read_log(f / "log.jsonl")]
+        for f in (stopped, whole)
+    ]
+    assert logs[0] == logs[1]
+    assert not (stopped / "checkpoint.safetensors").exists()
+    assert not list(stopped.glob(".*"))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "killed"], tmp_path)
+    process.send_signal(signal.SIGINT)  # leaves a checkpoint
+    process.communicate(timeout=60)
+    process = started([*arguments, "killed"], tmp_path)
+    process.kill()
+    process.communicate(timeout=60)
+    assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
+    for name in ("killed", "whole"):
+        process = started([*arguments, name], tmp_path)
+        assert process.wait(60) == 0
+        process.communicate()
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    assert one == two
+
+
+def test_a_full_disk_loses_nothing(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 0
+    before = (out / "model.safetensors").read_bytes()
+    capsys.readouterr()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["train", str(pairs), "--epochs", "3", "--out", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"regard train: error: .*safetensors: No space left on device", told[-1])
+    assert (out / "model.safetensors").read_bytes() == before
+    assert not list(out.glob(".*"))
+
+
+def test_a_checkpoint_of_other_pairs_is_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    place = out / "checkpoint.safetensors"
+    state = State(3, 1.0, 2.0, 0, "of something else", {"parameters": np.zeros(3, np.float32)})
+    write_checkpoint(place, state)
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == (
+        f"regard train: error: {place}: the checkpoint is of another training: pairs, options or version of the "
+        "program have changed; remove it to begin anew"
+    )
+    assert place.exists()
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
+    assert not place.exists()
+
+
+def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
+    entries = read_log(out / "log.jsonl")
+    assert [entry["step"] for entry in entries if "validation" in entry][-1] == entries[-1]["step"]
+    assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
+    assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["curve", str(out)]) == 0
+    assert "loss for each word" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--family", "transformer", "--network", "width=16", "hidden=32", "heads=2", "encoder_layers=1"],
+        ["--network", "style=luong", "score=general", "cell=lstm", "layers=2", "window=local-p"],
+        ["--source", "characters", "--target", "tokens"],
+        ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
+        ["--recipe", "average=0.9", "patience=2", "dropout=0.1"],
+    ],
+    ids=lambda options: options[1],
+)
+def test_every_kind_of_model_can_be_trained(options: list[str], pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out), *options]) == 0
+    (translation,) = Seq2Seq.load(out / "model.safetensors").translate(["w1 w2"])
+    assert translation.alignment is not None
+
+
+def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("w1 w2\nw2 w1\nw1\n" * 10)
+    (tmp_path / "b").write_text("v1 v2\nv2 v1\nv1\n" * 10)
+    (tmp_path / "links").write_text("0-0 1-1\n0-0 1-1\n0-0\n" * 10)
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    arguments = ["train", *files, "--links", str(tmp_path / "links"), "--epochs", "2"]
+    assert main([*arguments, "--out", str(tmp_path / "m")]) == 0
+    assert capsys.readouterr().err.startswith("30 pairs to learn from, 30 of them")
+    (tmp_path / "links").write_text("0-0 1-1\n")
+    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert said == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
+
+
+def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pairs"
+    file.write_text("a b\tb a\n\nb\t\nb\tb\n")
+    assert main(["train", str(file), "--skip-empty", "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"2 pairs left out: {file}, line 2: ")
+    assert "2 pairs to learn from" in told
 
 
 def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -> None:
@@ -285,138 +394,12 @@ def test_pairs_that_are_too_long_are_told(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     long = tmp_path / "long"
-    long.write_text("w " * 20 + "\tw\n", encoding="utf-8")
+    long.write_text("w " * 60 + "\tw\n", encoding="utf-8")
     said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
-    assert said == f"{long}: no pair has at most 12 tokens on both sides"
+    assert said == f"{long}: no pair has at most 50 tokens on both sides"
     said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
-    assert said == f"{long}: no pair has at most 15 tokens on both sides"
+    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pairs given"
     assert not (tmp_path / "m").exists()
-
-
-# --------------------------------------------------------------------------------------------------- translate
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-
-
-def test_one_line_in_one_line_out(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = ["b", "", "a b", "  ", "a b"]
-    expected = [t.text for t in Seq2Seq.load(model).translate(lines)]
-    assert expected[1] == expected[3] == ""
-    typed(monkeypatch, "\n".join(lines).encode())
-    assert main(["translate", str(model)]) == 0
-    assert capsys.readouterr().out.split("\n") == [*expected, ""]
-    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
-    assert main(["translate", str(model), str(tmp_path / "f")]) == 0
-    assert capsys.readouterr().out.split("\n") == [*expected, ""]
-
-
-def test_a_folder_stands_for_the_model_in_it(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert refused(["translate", str(tmp_path)], capsys) == f"{tmp_path} is no model file: it is a folder"
-    (tmp_path / "model.safetensors").write_bytes(model.read_bytes())
-    typed(monkeypatch, b"b")
-    assert main(["translate", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
-
-
-@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
-def test_a_terminal_is_shown_what_it_would_obey(
-    terminal: bool,
-    said: str,
-    model: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hostile = Translation("\x1b[2J", ("\x1b[2J",), ("b", "</s>"), 0.0, None)
-    monkeypatch.setattr(Seq2Seq, "translate", lambda *args, **options: [hostile])
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    typed(monkeypatch, b"b")
-    assert main(["translate", str(model)]) == 0
-    assert capsys.readouterr().out == said + "\n"
-
-
-def test_alignments_on_request(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "f").write_text("a b\n\nb\n")
-    assert (
-        main(
-            [
-                "translate",
-                str(model),
-                str(tmp_path / "f"),
-                "--alignment",
-                "text",
-                "--png",
-                str(tmp_path / "p"),
-            ]
-        )
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert "</s>" in said
-    drawn = [p.name for p in sorted((tmp_path / "p").iterdir())]
-    written = [i + 1 for i, t in enumerate(Seq2Seq.load(model).translate(["a b", "", "b"])) if t.tokens]
-    assert drawn == [f"line-{i}.png" for i in written]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
-        (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
-        (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
-    ],
-)
-def test_a_bad_line_comes_after_the_translations_before_it(
-    data: bytes, said: str, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed(monkeypatch, data)
-    assert main(["translate", str(model)]) == 2
-    out, told = capsys.readouterr()
-    assert out == Seq2Seq.load(model).translate(["b"])[0].text + "\n"
-    assert told == f"regard translate: error: {said}\n"
-
-
-def test_lines_are_translated_as_they_come() -> None:
-    class Typist:
-        lines = iter([b"on", b"e\ntwo\nth", b"ree", b""])
-
-        def read1(self, _: int) -> bytes:
-            return next(self.lines)
-
-    blocks = read_blocks(Typist(), "it")  # type: ignore[arg-type]
-    assert next(blocks) == ["one", "two"]
-    assert list(blocks) == [["three"]]
-
-
-@pytest.mark.parametrize("value", ["0", "101", "x"])
-def test_the_beam_is_checked(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["translate", "m", f"--beam={value}"], capsys)
-    assert said == f"argument --beam: must be a whole number from 1 to 100. Got {value!r} instead."
-
-
-def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "m"
-    path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
-    assert refused(["translate", str(path)], capsys).startswith(
-        f"{path} is no model file: its header would be "
-    )
-    Seq2Seq(attention=False, epochs=1).fit([("a", "a")]).save(path)
-    said = refused(["translate", str(path), "--alignment", "text"], capsys)
-    assert said == f"{path} was trained without attention: there is no alignment to show"
-
-
-def test_pictures_need_matplotlib(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands.translate, "find_spec", lambda name: None)
-    said = refused(["translate", str(model), "--png", str(tmp_path / "p")], capsys)
-    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
-    assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("verb", ["train", "translate"])

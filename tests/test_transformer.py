@@ -1,4 +1,4 @@
-"""The transformer: gradients, a plain rewriting of the paper's formulas as the second opinion, and the laws of a network."""
+"""The transformer: gradients, a plain rewriting of the formulas as a second opinion, and the laws of a network."""
 
 from __future__ import annotations
 

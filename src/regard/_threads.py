@@ -1,10 +1,11 @@
-"""How many threads BLAS may use while a small network is trained or searched."""
+"""Threads beside small networks: how many BLAS may use, and two of our own that stay out of each other's way."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 __all__: list[str] = []
 
@@ -29,3 +30,26 @@ def one_blas_thread() -> Iterator[bool]:
         return
     with threadpool_limits(1, user_api="blas"):
         yield True
+
+
+@contextmanager
+def two_threads() -> Iterator[tuple[Executor, Executor]]:
+    """Give two threads for as long as a ``with`` block lasts, each with one half of the processors to itself.
+
+    Left alone, Linux starts a thread on the processor of whoever gave it work, and where anything else runs beside it
+    leaves it there: the two take turns then, as if there were one.
+    """
+    mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    first, second = (
+        ThreadPoolExecutor(1, "regard", _keep_to, (mine[half::2] if len(mine) > 1 else [],))
+        for half in range(2)
+    )
+    with first, second:
+        yield first, second
+
+
+def _keep_to(processors: list[int]) -> None:
+    """Keep the calling thread to some processors; where that is not allowed, it may be anywhere."""
+    if processors:
+        with suppress(OSError):
+            os.sched_setaffinity(0, processors)

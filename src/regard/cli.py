@@ -22,6 +22,9 @@ VERBS = {
         "regard.seq2seq.commands.translate",
         "translate sentences, and show where the model looked",
     ),
+    "align": ("regard.seq2seq.commands.align", "say which word of a given translation belongs to which"),
+    "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on pairs they have not seen"),
+    "curve": ("regard.seq2seq.commands.curve", "draw learning curves from the log of a training"),
 }
 
 

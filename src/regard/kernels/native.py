@@ -103,6 +103,8 @@ def library() -> ctypes.CDLL | None:
     if not path.exists():
         return None
     loaded = ctypes.CDLL(str(path))
+    if not hasattr(loaded, "regard_training_size"):  # left by an older version
+        return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
     loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
 
 __all__ = ["lstm", "lstm_step"]
 
@@ -106,7 +108,7 @@ def lstm(
     bias: Array,
     state_weight: Array,
     *,
-    lengths: NDArray[np.integer[Any]] | None = None,
+    lengths: ArrayLike | None = None,
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array, Array]]]:
     """Read sequences forwards (K = 1), or forwards and backwards (K = 2), starting from states and cells of 0.
 
@@ -121,15 +123,21 @@ def lstm(
     state_weight : array (K, H, 4 H)
         From each direction's state to its gates.
     lengths : integer array (B,), optional
-        Steps of each sequence; behind them its state stays as it is. The backward direction, which comes from there,
-        begins at the sequence's own end and is 0 behind it.
+        Steps of each sequence; by default all have T. What x holds after them has no influence.
 
     Returns
     -------
     states : array (T, B, K H)
-        The states after each step; the backward direction's at t has read the last step down to t.
+        The states after each step; the backward direction's at t has read steps T - 1 down to t. With `lengths`, that
+        direction starts at each sequence's own end; after it, its states are 0, and those of the forward direction
+        stay what they were at the end: so step T - 1 has the final states of all sequences.
     pullback : function
         ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or lengths don't fit.
 
     References
     ----------
@@ -143,10 +151,14 @@ def lstm(
     >>> bool((states[::-1, :, 0] == states[:, :, 1]).all())
     True
     """
+    _check_lstm(x, input_weight, bias, state_weight)
     length, batch, _ = x.shape
     directions, size, _ = state_weight.shape
+    counts = None if lengths is None else _check.lengths(lengths, batch, length)
+    if counts is not None:
+        x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
     inputs = _project(x, input_weight, bias)  # (T, K, B, 4H), each direction in its own order of time
-    ended = _ended(lengths, length, directions)
+    ended = _ended(counts, length, directions)
     states = np.zeros((length + 1, directions, batch, size), x.dtype)
     cells = np.zeros_like(states[0])
     steps: list[Step] = []
@@ -174,6 +186,18 @@ def lstm(
     return np.ascontiguousarray(read).reshape(length, batch, directions * size), pullback
 
 
+def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array) -> None:
+    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
+        _check.fail("x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2.")
+    directions, size, _ = state_weight.shape
+    _check.shapes(
+        {"K": directions, "H": size, "E": x.shape[2]},
+        input_weight=(input_weight, "E K 4H"),
+        bias=(bias, "K 4H"),
+        state_weight=(state_weight, "K H 4H"),
+    )
+
+
 def _project(x: Array, weight: Array, bias: Array) -> Array:
     """Compute what the inputs give to all gates at all times in one product: (T, K, B, 4H)."""
     gates = _flat(x) @ weight.reshape(len(weight), -1)  # (T B, K 4H)
@@ -181,13 +205,11 @@ def _project(x: Array, weight: Array, bias: Array) -> Array:
     return _in_own_time(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
 
 
-def _ended(
-    lengths: NDArray[np.integer[Any]] | None, length: int, directions: int
-) -> NDArray[np.bool_] | None:
+def _ended(counts: NDArray[np.int64] | None, length: int, directions: int) -> NDArray[np.bool_] | None:
     """Say where a sequence is over, in each direction's own order of time: (T, K, B, 1)."""
-    if lengths is None:
+    if counts is None:
         return None
-    ended = np.arange(length)[:, None, None, None] >= np.asarray(lengths)[:, None]
+    ended = np.arange(length)[:, None, None, None] >= counts[:, None]
     return _in_own_time(np.broadcast_to(ended, (length, directions, *ended.shape[2:])))
 
 
@@ -204,11 +226,10 @@ def _back_through_time(
         if ended is None:
             dgates[t], _, dcell = steps[t](dstate, dcell)
             dstate = dgates[t] @ back
-        else:  # what was held goes back as it came
-            held = dstate * ended[t], dcell * ended[t]
-            dgates[t], _, dcell = steps[t](dstate - held[0], dcell - held[1])
-            dcell += held[1]
-            dstate = dgates[t] @ back + held[0]
+        else:  # what was held goes back as it came; nobody has read the cell behind a sequence's end
+            held = dstate * ended[t]
+            dgates[t], _, dcell = steps[t](dstate - held, np.where(ended[t], 0, dcell))
+            dstate = dgates[t] @ back + held
     return dgates
 
 

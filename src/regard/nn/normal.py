@@ -12,7 +12,7 @@ __all__ = ["layer_norm"]
 
 Array = NDArray[Any]
 
-_NUMBERS = 1 << 15  # worked on at a time, so that all arrays stay in the cache
+_NUMBERS = 1 << 16  # worked on at a time, so that all arrays stay in the cache
 
 
 def layer_norm(
@@ -61,7 +61,7 @@ def layer_norm(
         dgain = np.zeros_like(gain)
         for block in _blocks(rows):
             dgain += _destandardize(drows[block], normal[block], inverse[block], gain, dx[block])
-        return dx.reshape(x.shape), dgain, drows.sum(axis=0)
+        return dx.reshape(x.shape), dgain, np.ones(len(rows), x.dtype) @ drows
 
     return y.reshape(x.shape), pullback
 
@@ -73,8 +73,9 @@ def _blocks(rows: Array) -> list[slice]:
 
 def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
     """Write rows of mean 0 and variance 1, and return what they were multiplied by (rows, 1)."""
-    np.subtract(x, x.mean(axis=1, keepdims=True), out=normal)
-    variance = np.einsum("ij,ij->i", normal, normal)[:, None] / x.dtype.type(x.shape[1])
+    share = np.full(x.shape[1], 1 / max(x.shape[1], 1), x.dtype)
+    np.subtract(x, (x @ share)[:, None], out=normal)  # sums by BLAS are several times as fast as NumPy's own
+    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * share[:1]
     inverse: Array = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     normal *= inverse
     return inverse
@@ -85,12 +86,12 @@ def _destandardize(dy: Array, normal: Array, inverse: Array, gain: Array, dx: Ar
 
     What a row's mean and length take away is what of its gradient points along 1 and along the row itself.
     """
-    size = dy.dtype.type(dy.shape[1])
+    weight = gain / gain.dtype.type(max(len(gain), 1))
     along = dy * normal
-    dgain: Array = along.sum(axis=0)
+    dgain: Array = np.ones(len(dy), dy.dtype) @ along
     np.multiply(dy, gain, out=dx)
-    dx -= (dy @ (gain / size))[:, None]
-    np.multiply(normal, (along @ (gain / size))[:, None], out=along)
+    dx -= (dy @ weight)[:, None]
+    np.multiply(normal, (along @ weight)[:, None], out=along)
     dx -= along
     dx *= inverse
     return dgain

@@ -13,8 +13,6 @@ __all__ = ["perceptron"]
 Array = NDArray[Any]
 Five = tuple[Array, Array, Array, Array, Array]
 
-_ROWS = 512  # so many hidden rows are still in the cache when the rectifier and the second map read them
-
 
 def perceptron(
     x: Array, hidden_weight: Array, hidden_bias: Array, output_weight: Array, output_bias: Array
@@ -56,30 +54,22 @@ def perceptron(
     (array([[7.]]), array([[16.]]))
     """
     rows = x.reshape(-1, x.shape[-1])
-    hidden = np.empty((len(rows), hidden_weight.shape[1]), x.dtype)
-    y = np.empty((len(rows), output_weight.shape[1]), x.dtype)
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        part = np.matmul(rows[block], hidden_weight, out=hidden[block])
-        part += hidden_bias
-        np.maximum(part, 0, out=part)
-        np.matmul(part, output_weight, out=y[block])
+    hidden = rows @ hidden_weight
+    hidden += hidden_bias
+    np.maximum(hidden, 0, out=hidden)
+    y = hidden @ output_weight
     y += output_bias
 
     def pullback(dy: Array) -> Five:
         drows = dy.reshape(y.shape)
-        dhidden, dx = np.empty_like(hidden), np.empty_like(rows)
-        for start in range(0, len(rows), _ROWS):
-            block = slice(start, start + _ROWS)
-            part = np.matmul(drows[block], output_weight.T, out=dhidden[block])
-            part *= hidden[block] > 0
-            np.matmul(part, hidden_weight.T, out=dx[block])
+        dhidden = drows @ output_weight.T
+        dhidden *= hidden > 0
         return (
-            dx.reshape(x.shape),
+            (dhidden @ hidden_weight.T).reshape(x.shape),
             rows.T @ dhidden,
-            dhidden.sum(axis=0),
+            np.ones(len(rows), x.dtype) @ dhidden,
             hidden.T @ drows,
-            drows.sum(axis=0),
+            np.ones(len(rows), x.dtype) @ drows,
         )
 
     return y.reshape(*x.shape[:-1], output_weight.shape[1]), pullback

@@ -19,84 +19,15 @@ from numpy.typing import NDArray
 from regard import mask
 from regard.attention import attention_vjp
 from regard.nn import layer_norm, linear, perceptron
-from regard.seq2seq.batch import Ids
+from regard.seq2seq.places import Places, split_heads
 
-__all__ = ["Attending", "Places", "SourceLook", "hidden_block", "look_block", "self_look", "split_heads"]
+__all__ = ["Attending", "SourceLook", "hidden_block", "look_block", "self_look"]
 
 Array = NDArray[Any]
 Named = dict[str, Array]
 Back = Callable[[Array, Named], Array]
 Drop = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
 Look = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
-
-
-class Places:
-    """Where the words of B sentences stand among B x T places.
-
-    Parameters
-    ----------
-    lengths : integer array (B,)
-        Words of each sentence.
-    longest : int, optional
-        T; the largest length by default.
-
-    Examples
-    --------
-    >>> at = Places(np.array([2, 1]))
-    >>> at.pick(np.array([[5, 6], [7, 0]])).tolist()
-    [5, 7, 6]
-    >>> at.spread(np.array([[1.0], [2.0], [3.0]]))[..., 0].tolist()
-    [[1.0, 2.0], [3.0, 0.0]]
-    """
-
-    def __init__(self, lengths: Ids, longest: int | None = None) -> None:
-        self.lengths = lengths
-        self.longest = int(lengths.max(initial=0)) if longest is None else longest
-        self.sentence, self.position = np.nonzero(np.arange(self.longest) < lengths[:, None])  # (N,) each
-        self.full = len(self.position) == len(lengths) * self.longest
-
-    def pick(self, ids: Ids) -> Ids:
-        """Return the words (N,) among ids (at least T, B)."""
-        return ids[self.position, self.sentence]
-
-    def spread(self, rows: Array) -> Array:
-        """Return rows (N, ...) at their places (B, T, ...), between zeros."""
-        shape = (len(self.lengths), self.longest, *rows.shape[1:])
-        if self.full:
-            return rows.reshape(shape)
-        places = np.zeros(shape, rows.dtype)
-        places[self.sentence, self.position] = rows
-        return places
-
-    def gather(self, places: Array, out: Array) -> None:
-        """Write what stands at the places of words (B, T, ...) into rows (N, ...)."""
-        if self.full:
-            out.reshape(places.shape)[...] = places
-        else:
-            out[...] = places[self.sentence, self.position]
-
-
-def split_heads(x: Array, heads: int) -> Array:
-    """View vectors as those of several heads.
-
-    Parameters
-    ----------
-    x : array (B, T, W)
-        One vector for each place.
-    heads : int
-        A divisor of W.
-
-    Returns
-    -------
-    array (B, heads, T, W / heads)
-        A view.
-
-    Examples
-    --------
-    >>> split_heads(np.zeros((2, 3, 8)), 4).shape
-    (2, 4, 3, 2)
-    """
-    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(1, 2)
 
 
 class Attending:

@@ -332,8 +332,6 @@ class Steps:
     def __init__(self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> None:
         self.p, self.c, self.encoded = p, c, encoded
         self.place = 0
-        # (V, G D), once for all
-        self.inputs = linear(p["target_embedding"], p["decoder_word"], p["decoder_bias"])[0]
         self.stack = Stack(p, c.cell, c.layers)
         self.memory = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
         batch, length, _ = encoded.values.shape
@@ -353,20 +351,24 @@ class Steps:
 
     def _look_then_step(self, words: Ids) -> tuple[Array, Array]:
         contexts, weights = self._look(self.stack.top(self.memory))
-        gates = self.inputs[words]
+        y, gates = self._read(words)
         gates += contexts @ self.p["decoder_context"]
         self.memory = self.stack.forward(gates, self.memory, keep=False)
-        y = self.p["target_embedding"][words]
         return _read_out(self.p, self.stack.top(self.memory), contexts, y), weights
 
     def _step_then_look(self, words: Ids) -> tuple[Array, Array]:
-        gates = self.inputs[words]
+        _, gates = self._read(words)
         if self.c.feeding and self.readout is not None:
             gates += self.readout @ self.p["decoder_readout"]
         self.memory = self.stack.forward(gates, self.memory, keep=False)
         state = self.stack.top(self.memory)
         contexts, weights = self._look(state)
         return _read_out(self.p, state, contexts, None), weights
+
+    def _read(self, words: Ids) -> tuple[Array, Array]:
+        """Return the embeddings (B, k, E) of words, and what they give to the gates (B, k, G D)."""
+        y = self.p["target_embedding"][words]
+        return y, linear(y, self.p["decoder_word"], self.p["decoder_bias"])[0]
 
     def _look(self, states: Array) -> tuple[Array, Array]:
         return glance(self.p, self.c, self.encoded, states, self.place, self.coverage)

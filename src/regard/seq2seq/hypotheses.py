@@ -24,7 +24,8 @@ from regard.context import attend
 from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.batch import Ids
-from regard.seq2seq.blocks import Look, Places, hidden_block, look_block, split_heads
+from regard.seq2seq.blocks import Look, hidden_block, look_block
+from regard.seq2seq.places import Places, split_heads
 from regard.seq2seq.stacks import layers
 
 __all__ = ["TransformerSteps"]

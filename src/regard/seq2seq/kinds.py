@@ -131,32 +131,36 @@ class _Side:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
+
+class _Counted(_Side):
+    """What the kinds share that know what comes often."""
+
+    @classmethod
+    def learn(
+        cls,
+        sentences: Iterable[Side],
+        *,
+        least: int = 1,
+        lower: bool = False,
+        size: int | None = None,
+        normalization: Normalization = "NFC",
+    ) -> Self:
+        """Learn the tokens that come at least `least` times, the most frequent ones, `size` in all at most."""
+        cutter = cls(Vocabulary.learn([]), normalization=normalization)
+        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), least=least, lower=lower, size=size)
+        return cls(vocabulary, normalization=normalization)
+
     @classmethod
     def _restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Self:
         _agree("settings", settings, ("kind", "normalization", "lower"))
         _agree("data", data, ("tokens",))
-        vocabulary = _vocabulary(data["tokens"], lower=_flag("lower", settings["lower"]))
+        normalization = _known("normalization", settings["normalization"], NORMALIZATIONS)
         return cls(
-            vocabulary, normalization=_known("normalization", settings["normalization"], NORMALIZATIONS)
-        )
-
-    @classmethod
-    def _learn(
-        cls,
-        sentences: Iterable[Side],
-        least: int,
-        lower: bool,
-        size: int | None,
-        normalization: Normalization,
-    ) -> Self:
-        cutter = cls(Vocabulary.learn([]), normalization=normalization)
-        return cls(
-            Vocabulary.learn(map(cutter.cut, sentences), least=least, lower=lower, size=size),
-            normalization=normalization,
+            _vocabulary(data["tokens"], lower=_flag("lower", settings["lower"])), normalization=normalization
         )
 
 
-class Words(_Side):
+class Words(_Counted):
     """Words and signs, as `cut` finds them; spaces between them are told by marks on the signs.
 
     Parameters
@@ -179,19 +183,6 @@ class Words(_Side):
 
     kind = "words"
 
-    @classmethod
-    def learn(
-        cls,
-        sentences: Iterable[Side],
-        *,
-        least: int = 1,
-        lower: bool = False,
-        size: int | None = None,
-        normalization: Normalization = "NFC",
-    ) -> Self:
-        """Learn the words that come at least `least` times, the `size` most frequent ones at most."""
-        return cls._learn(sentences, least, lower, size, normalization)
-
     def _cut(self, text: str) -> list[str]:
         return cut(text)
 
@@ -208,7 +199,7 @@ class Words(_Side):
         return token if source.kind == self.kind else source.plain(token).strip(" ")
 
 
-class Characters(_Side):
+class Characters(_Counted):
     """Every character a token, a space too: it is shown as U+2423, and that sign, where a text has it, as a space.
 
     Parameters
@@ -229,19 +220,6 @@ class Characters(_Side):
 
     kind = "characters"
 
-    @classmethod
-    def learn(
-        cls,
-        sentences: Iterable[Side],
-        *,
-        least: int = 1,
-        lower: bool = False,
-        size: int | None = None,
-        normalization: Normalization = "NFC",
-    ) -> Self:
-        """Learn the characters that come at least `least` times, the `size` most frequent ones at most."""
-        return cls._learn(sentences, least, lower, size, normalization)
-
     def cut(self, text: Side, /) -> list[str]:
         """Cut text into its characters."""
         return list(tidy(_text(text, self.kind), self.normalization).translate(_SWAPPED))
@@ -259,7 +237,7 @@ class Characters(_Side):
         return source.plain(token).translate(_SWAPPED)
 
 
-class Tokens(_Side):
+class Tokens(_Counted):
     """Tokens that someone else has cut, phonemes for example: a list, or a text with spaces between them.
 
     Parameters
@@ -279,19 +257,6 @@ class Tokens(_Side):
     """
 
     kind = "tokens"
-
-    @classmethod
-    def learn(
-        cls,
-        sentences: Iterable[Side],
-        *,
-        least: int = 1,
-        lower: bool = False,
-        size: int | None = None,
-        normalization: Normalization = "NFC",
-    ) -> Self:
-        """Learn the tokens that come at least `least` times, the `size` most frequent ones at most."""
-        return cls._learn(sentences, least, lower, size, normalization)
 
     def _cut(self, text: str) -> list[str]:
         return [token for token in text.split(" ") if token]

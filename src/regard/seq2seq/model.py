@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
 
-__all__ = ["Seq2Seq", "Translation", "hold_out"]
+__all__ = ["Seq2Seq", "Translation", "hold_out", "keep_aside"]
 
 Array = NDArray[Any]
 Side = str | Sequence[str]
@@ -231,7 +231,7 @@ class Seq2Seq:
         *,
         links: Sequence[Links] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Iterator[Step]:
+    ) -> Generator[Step, None, None]:
         """Learn as `fit` does, and yield after every step.
 
         After a validation the model is the best so far, to be used or saved. Whoever stops asking for more has the best
@@ -249,10 +249,28 @@ class Seq2Seq:
         Step
             What the step came to.
         """
-        training = self.begin(pairs, valid, links=links)
+        yield from self.run(self.begin(pairs, valid, links=links), checkpoint=checkpoint)
+
+    def run(
+        self, training: Training, *, checkpoint: str | os.PathLike[str] | None = None
+    ) -> Generator[Step, None, None]:
+        """Take the steps of a training that has begun.
+
+        Parameters
+        ----------
+        training : Training
+            What `begin` returned.
+        checkpoint
+            As for `fit`.
+
+        Yields
+        ------
+        Step
+            As `steps` does.
+        """
         place = None if checkpoint is None else Path(checkpoint)
         if place is not None and place.exists():
-            training.go_on_from(files.read_checkpoint(place))
+            _go_on(training, place)
         written = time.monotonic()
         try:
             for step in training:
@@ -297,7 +315,7 @@ class Seq2Seq:
         if links is not None and len(links) != len(pairs):
             _check.fail(f"links must be one set for each of {len(pairs)} pairs. Got {len(links)} instead.")
         if valid is None:
-            pairs, valid, links = _hold_out(pairs, links, self.seed)
+            pairs, valid, links = keep_aside(pairs, links, self.seed)
         texts = self._learn(as_pairs(pairs))
         learned, judged = (
             self._corpus(texts, pairs, links, "training"),
@@ -425,7 +443,7 @@ class Seq2Seq:
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        seed: int = 1,
+        seed: int | Sequence[int] = 1,
         scoring: Scoring | None = None,
     ) -> list[list[Translation]]:
         """Draw translations by chance, with the probabilities that the model gives them.
@@ -438,8 +456,9 @@ class Seq2Seq:
             How many for each sentence.
         temperature, top_k, top_p
             As for `regard.seq2seq.search.sample`.
-        seed : int
-            Of chance; a sentence's draws depend on its place among the sources, not on the others.
+        seed : int or sequence of int
+            Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
+            sources, not on the others.
         scoring
             As for `translate`.
 
@@ -448,7 +467,7 @@ class Seq2Seq:
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        seeds = np.random.SeedSequence(_check.whole("seed", seed)).spawn(len(sources))
+        seeds = _seeds(seed, len(sources))
         order = iter(self._order(sources))
 
         def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
@@ -583,10 +602,26 @@ class Seq2Seq:
         return loaded
 
 
+def _go_on(training: Training, place: Path) -> None:
+    try:
+        training.go_on_from(files.read_checkpoint(place))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; remove it to begin anew") from None
+
+
 def _beam(
     network: Any, source: Ids, lengths: Ids, width: int, n_best: int, scoring: Scoring
 ) -> list[list[Hypothesis]]:
     return beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
+
+
+def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence]:
+    """Return where chance comes from, for each of so many sentences."""
+    if not isinstance(seed, Sequence):
+        return np.random.SeedSequence(_check.whole("seed", seed)).spawn(count)
+    if len(seed) != count:
+        _check.fail(f"seed must be one number for each of {count} sentences. Got {len(seed)} instead.")
+    return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
 
 
 def _nothing() -> Translation:
@@ -643,19 +678,40 @@ def _alike(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
         yield group
 
 
-def _hold_out(
+def keep_aside(
     pairs: Sequence[Pair], links: Sequence[Links] | None, seed: int
 ) -> tuple[list[Pair], list[Pair], Sequence[Links] | None]:
-    """Keep some pairs aside as `hold_out` does, with the links of the others."""
+    """Keep some pairs aside as `hold_out` does, where there may be links to be kept beside the others.
+
+    Parameters
+    ----------
+    pairs : sequence of (source, target)
+        All there are.
+    links : sequence of frozensets, optional
+        One for each.
+    seed : int
+        Of the choice.
+
+    Returns
+    -------
+    training, validation : list of (source, target)
+        As from `hold_out`.
+    links : sequence of frozensets or None
+        Those of the training pairs.
+
+    Examples
+    --------
+    >>> pairs = [(str(i), "") for i in range(40)]
+    >>> training, _, links = keep_aside(pairs, [frozenset({(i, i)}) for i in range(40)], seed=0)
+    >>> training[-1][0], links[-1]
+    ('39', frozenset({(39, 39)}))
+    """
     learned, judged = hold_out(pairs, seed)
     if links is None or len(learned) == len(pairs):
         return learned, judged, links
     aside = {_key(pair[0]) for pair in judged}
-    return (
-        learned,
-        judged,
-        [given for pair, given in zip(pairs, links, strict=True) if _key(pair[0]) not in aside],
-    )
+    kept = [given for pair, given in zip(pairs, links, strict=True) if _key(pair[0]) not in aside]
+    return learned, judged, kept
 
 
 def _key(source: Side) -> Any:

@@ -72,7 +72,7 @@ def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str
             pairs.append((cells[0], cells[1]))
         else:
             _no_pair(line, cells, f"{name}, line {number}", skipped)
-    return _some(pairs, name, number)
+    return _some(pairs, [name], number)
 
 
 def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | None) -> None:
@@ -92,10 +92,12 @@ def _skip(reason: str, skipped: Skipped | None) -> None:
     skipped(reason)
 
 
-def _some(pairs: list[tuple[str, str]], name: str, count: int) -> list[tuple[str, str]]:
+def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
+    """Return the pairs if there are any."""
     if not pairs:
-        why = f"all its {count} lines were left out" if count else "it is empty"
-        raise ValueError(f"{name} holds no sentence pairs: {why}")
+        hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
+        why = f"all lines were left out, {count} of them" if count else f"{they_are} empty"
+        raise ValueError(f"{' and '.join(names)} {hold} no sentence pairs: {why}")
     return pairs
 
 
@@ -146,7 +148,7 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
-    return _some(pairs, " and ".join(names), counts[0])
+    return _some(pairs, names, counts[0])
 
 
 class _Lines(Iterator[str]):
@@ -211,9 +213,8 @@ def as_pairs(
         else:
             kept.append((pair[0], pair[1]))
     if not kept:
-        raise ValueError(
-            f"there must be sentence pairs to learn from. Got {number} pairs, none with text on both sides."
-        )
+        got = f"{number} with an empty side" if number else "none"
+        raise ValueError(f"there must be sentence pairs. Got {got} instead.")
     return kept
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.network import Network, Steps
 from regard.seq2seq.text import END, PAD, START
 
 __all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
@@ -24,26 +25,6 @@ Mask = NDArray[np.bool_]
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
 _NEAR = 1 << 16  # numbers that stay in a near cache
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
-
-
-class Steps(Protocol):
-    """One word after the other for k hypotheses of each of B sentences."""
-
-    def __call__(self, words: Ids, /) -> tuple[Array, Array]:
-        """Take the words before (B, k); return new logits (B, k, V) and weights (B, k, T)."""
-
-    def select(self, parents: Ids, /) -> None:
-        """Go on as hypotheses (B, k) of each sentence."""
-
-    def keep(self, sentences: Ids, /) -> None:
-        """Go on with these sentences (B,) only."""
-
-
-class Network(Protocol):
-    """Whatever predicts a target word from a source sentence and the words before."""
-
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
-        """Begin with the sentences of source (T, B), k = width hypotheses of each."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +57,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a sentence is ranked: by its log-probability, without favour for short ones or for what skips source words ::
+    """How a sentence is ranked: by its log-probability, without favour for what is short or skips source words. ::
 
         score = log P / ((offset + length) / (offset + 1))**length_penalty
                 + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
@@ -125,15 +106,14 @@ class Scoring:
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
         """Return the score of a sentence of so many words, END with them, that looked at source words so much."""
-        score = log_probability / float(self.divisor(np.array(length)))
+        score = log_probability / float(self.divisor(length))
         if self.coverage_penalty and coverage is not None:
             score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())
         return score
 
-    def divisor(self, length: Ids) -> Array:
-        """Return what log-probabilities of sentences of these lengths are divided by."""
-        divisor: Array = ((self.offset + np.maximum(length, 1)) / (self.offset + 1)) ** self.length_penalty
-        return divisor
+    def divisor(self, length: Any) -> Any:
+        """Return what the log-probability of a sentence of this length is divided by; or of several lengths."""
+        return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
 
 
 def longest(lengths: Ids) -> Ids:
@@ -425,16 +405,16 @@ def _normaliser(logits: Array) -> Array:
     rows = logits.reshape(-1, logits.shape[-1])
     sums = np.empty(len(rows), logits.dtype)
     few = max(1, _NEAR // rows.shape[1])
-    for start in range(0, len(rows), few):
-        part = rows[start : start + few]
-        most = part.max(axis=1, keepdims=True)
-        if not np.isfinite(most).all():
-            _check.fail(
-                f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead."
-            )
-        shifted = part - most
-        np.exp(shifted, out=shifted)
-        sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    with np.errstate(invalid="ignore"):  # the check comes after
+        for start in range(0, len(rows), few):
+            part = rows[start : start + few]
+            most = part.max(axis=1, keepdims=True)
+            shifted = part - most
+            np.exp(shifted, out=shifted)
+            sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
+    if not np.isfinite(sums).all():
+        most = rows.max(axis=1)
+        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
     return sums.reshape(logits.shape[:-1])
 
 
@@ -449,7 +429,7 @@ def _hypothesis(
     """Put together what was said; logs and looks are those of the words and of END."""
     logs_, weights = np.array(logs, float), np.array(looks).reshape(len(looks), -1)[:, :length]
     if score is None:
-        score = scoring(float(logs_.sum()), len(logs), _coverage(weights, length))
+        score = scoring(float(logs_.sum()), max(len(logs), 1), _coverage(weights, length))
     return Hypothesis(words, score, logs_, weights[: len(words)])
 
 
@@ -562,20 +542,22 @@ class _Beam:
         ends = (words == END) & np.isfinite(totals)
         self._finish(step, totals, logs, parents, ends[:, : self.width])
         live = self._live(totals, ends)
-        going = live.any(axis=1) & (step + 1 < self.limits.most[self.sentences])
+        grown: Mask = np.asarray(live.any(axis=1))
+        going = grown & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs, totals = (
             np.take_along_axis(x, order, axis=1)
             for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step + live.any(axis=1).astype(np.int64))
+        self._break_off(~going, step, grown)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
     def _finish(self, step: int, totals: Array, logs: Array, parents: Ids, ends: Mask) -> None:
         """Keep the sentences that end among the k best, if they are among the `n_best` so far."""
-        for row, rank in np.argwhere(ends).tolist():
+        best = totals[:, : self.width] / self.scoring.divisor(step + 1)  # if all source words were looked at
+        for row, rank in np.argwhere(ends & (best > self.bars[self.sentences, None])).tolist():
             sentence, slot = int(self.sentences[row]), int(parents[row, rank])
             score = self.scoring(float(totals[row, rank]), step + 1, self._coverage(row, slot))
             done = self.done[sentence]
@@ -596,17 +578,17 @@ class _Beam:
         """Say which beginnings are kept: the most probable ones, if they can still become one of the best."""
         # What is left out can't push better ones away: all that is less probable is left out, too.
         limits = self.scoring.divisor(self.limits.most[self.sentences])
-        live = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
+        live: Mask = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
         if self.width == 1:
             live[ends[:, 0]] = False
         live &= np.cumsum(live, axis=1) <= self.width
         return live
 
-    def _break_off(self, over: Mask, steps: Ids) -> None:
+    def _break_off(self, over: Mask, step: int, grown: Mask) -> None:
         for row in np.flatnonzero(over).tolist():
             sentence = int(self.sentences[row])
             if not self.done[sentence]:
-                self.broken[sentence] = _Ending(0.0, int(steps[row]), 0, None)
+                self.broken[sentence] = _Ending(0.0, step + bool(grown[row]), 0, None)
 
     def _narrow(self, going: Mask, sums: Array, parents: Ids) -> None:
         """Go on with some of the sentences."""
@@ -619,7 +601,7 @@ class _Beam:
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
-    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence: (B, count), falling; their slots and words.
+    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence, falling (B, count); slots and words.
 
     Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
     """

@@ -20,12 +20,12 @@ from regard.seq2seq.blocks import (
     Back,
     Drop,
     Named,
-    Places,
     SourceLook,
     hidden_block,
     look_block,
     self_look,
 )
+from regard.seq2seq.places import Places
 
 __all__ = ["decode", "encode", "layers"]
 

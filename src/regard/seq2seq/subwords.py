@@ -127,7 +127,7 @@ class Segmenter:
             offer(left)
         while heap:
             _, left, merged, right = heapq.heappop(heap)
-            if not pieces[left] or after[left] != right or pieces[left] + pieces[right] != merged:
+            if not pieces[left] or pieces[left] + pieces[right] != merged:
                 continue  # one of the two has been merged with another since
             pieces[left], pieces[right] = merged, ""
             after[left] = after[right]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._threads import one_blas_thread
+from regard._threads import one_blas_thread, two_threads
 from regard.nn import Adam
 from regard.seq2seq.batch import Batch, Corpus, batches
 from regard.seq2seq.network import Network
@@ -247,8 +247,8 @@ class Training:
         Diverged
             If the loss or a gradient is not finite; the network has the best parameters then.
         """
-        with one_blas_thread() as alone, ThreadPoolExecutor(1, "regard") as other:
-            halves = _Halves(self.network, self.recipe, other if alone else None)
+        with one_blas_thread() as alone, two_threads() as threads:
+            halves = _Halves(self.network, self.recipe, threads if alone else None)
             self.begun = time.monotonic() - self.seconds
             while self.step < self.total and not self._out_of_time() and not self._out_of_patience():
                 yield from self._epoch(halves)
@@ -349,8 +349,8 @@ class _Halves:
     The halves are the same with one thread or two, so the result is, to the bit.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, other: Executor | None) -> None:
-        self.network, self.recipe, self.other = network, recipe, other
+    def __init__(self, network: Network, recipe: Recipe, threads: tuple[Executor, Executor] | None) -> None:
+        self.network, self.recipe, self.threads = network, recipe, threads
         shapes, flat = network.config.shapes(), network.parameters.flat
         self.gradients = [Parameters(shapes, np.zeros_like(flat)) for _ in range(2)]
 
@@ -359,11 +359,11 @@ class _Halves:
         words = batch.words()
         count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
         parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
-        if count == 1 or self.other is None:
+        if count == 1 or self.threads is None:
             losses = [self._half(half, *part) for half, part in enumerate(parts)]
         else:
-            waiting = self.other.submit(self._half, 1, *parts[1])
-            losses = [self._half(0, *parts[0]), waiting.result()]
+            waiting = [self.threads[half].submit(self._half, half, *part) for half, part in enumerate(parts)]
+            losses = [half.result() for half in waiting]
         total = self.gradients[0].flat
         if count == 2:
             total += self.gradients[1].flat

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from regard.nn import dropout as drop_out
 from regard.seq2seq.batch import Batch, Ids
-from regard.seq2seq.blocks import Places
 from regard.seq2seq.hypotheses import TransformerSteps
 from regard.seq2seq.output import guide, predict
 from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.places import Places
 from regard.seq2seq.stacks import decode, encode
 from regard.seq2seq.text import PAD
 

@@ -23,8 +23,9 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _INK, _FAINT = "#444444", "#d9d9d9"
 _WIDTH = 6.0  # inches
-_MANY = 200  # points: more are drawn as their mean over pieces, with all of them faint behind it
-_PIECES = 80
+_MANY = 100  # points: more are drawn as their mean over pieces, with all of them faint behind it
+_FEW = 40  # points: they get marks
+_PIECES = 80  # of five points or more
 _SETTLED = 0.08  # of the way, when a curve that falls steeply at first has come down to where it is looked at
 _Points = tuple[NDArray[Any], NDArray[Any]]
 
@@ -50,7 +51,7 @@ class Panel(NamedTuple):
 def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None = None) -> Figure:
     """Draw learning curves, one panel below the other, along one axis of steps or time.
 
-    A line of more than 200 points is drawn as its running mean, all points faintly behind it. The first few percent,
+    A line of more than 100 points is drawn as its running mean, all points faintly behind it. The first few percent,
     where a loss falls from what chance gives, may lie above the picture.
 
     Parameters
@@ -123,10 +124,10 @@ def _draw_lines(ax: Axes, lines: Mapping[str, _Points], best: str | None, colors
     strong = []
     for name, (x, y) in lines.items():
         color = colors[name]
+        mark = "o" if len(x) <= _FEW else None
         if len(x) > _MANY:
             ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
-            x, y = smooth(x, y)
-        mark = "o" if len(x) <= 40 else None
+            x, y = smooth(x, y, min(_PIECES, len(x) // 5))
         ax.plot(x, y, color=color, linewidth=1.8, marker=mark, markersize=3.5)
         _name_line(ax, name, float(x[-1]), float(y[-1]), color)
         strong.append((x, y))

@@ -21,6 +21,8 @@ class Progress:
         Where to; standard error by default, so that results in a pipe stay clean.
     every
         Seconds between two plain lines.
+    done
+        Steps that were done before.
 
     Examples
     --------
@@ -31,13 +33,15 @@ class Progress:
     training: 2 of 2 (100 %), loss 0.250, done in ...
     """
 
-    def __init__(self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0) -> None:
+    def __init__(
+        self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0, done: int = 0
+    ) -> None:
         self.total, self.name, self.every = total, name, every
         self.stream = sys.stderr if stream is None else stream
-        self.done = 0
+        self.done = self.before = done
         self._start = time.monotonic()
         self._told = self._start
-        self._bar = _bar(total, name, self.stream)
+        self._bar = _bar(total, name, self.stream, done)
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +51,14 @@ class Progress:
     ) -> None:
         self.close()
 
-    def advance(self, steps: int = 1, *, loss: float | None = None, total: int | None = None) -> None:
+    def advance(
+        self,
+        steps: int = 1,
+        *,
+        loss: float | None = None,
+        total: int | None = None,
+        pace: float | None = None,
+    ) -> None:
         """Count steps as done, and show it.
 
         Parameters
@@ -58,21 +69,24 @@ class Progress:
             The latest loss.
         total
             Number of steps in all, where that is better known now.
+        pace
+            Words a second.
         """
+        note = _note(loss, pace)
         self.done += steps
         if total is not None:
             self.total = total
             if self._bar is not None:
                 self._bar.total = total
         if self._bar is not None:
-            if loss is not None:
-                self._bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(steps)
             return
         now = time.monotonic()
         if now - self._told >= self.every or self.done >= self.total:
             self._told = now
-            print(self._line(now - self._start, loss), file=self.stream, flush=True)
+            print(self._line(now - self._start, note), file=self.stream, flush=True)
 
     def say(self, text: str) -> None:
         """Print a line without tearing the bar.
@@ -92,20 +106,27 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def _line(self, seconds: float, loss: float | None) -> str:
+    def _line(self, seconds: float, note: str) -> str:
         told = f"{self.name}: {self.done} of {self.total} ({100 * self.done // max(self.total, 1)} %)"
-        if loss is not None:
-            told += f", loss {loss:.3f}"
+        if note:
+            told += f", {note}"
         if self.done >= self.total:
             return f"{told}, done in {_clock(seconds)}"
-        return f"{told}, {_clock(seconds * (self.total - self.done) / max(self.done, 1))} left"
+        return f"{told}, {_clock(seconds * (self.total - self.done) / max(self.done - self.before, 1))} left"
+
+
+def _note(loss: float | None, pace: float | None) -> str:
+    said = [] if loss is None else [f"loss {loss:.3f}"]
+    if pace is not None:
+        said.append(f"{pace:,.0f} words/s")
+    return ", ".join(said)
 
 
 def _clock(seconds: float) -> str:
     return f"{round(seconds) // 60}:{round(seconds) % 60:02d}"
 
 
-def _bar(total: int, name: str, stream: TextIO) -> Any:
+def _bar(total: int, name: str, stream: TextIO, done: int) -> Any:
     """A tqdm bar, or None where there is no terminal or no tqdm."""
     if not stream.isatty():
         return None
@@ -114,4 +135,4 @@ def _bar(total: int, name: str, stream: TextIO) -> Any:
     except ImportError:
         return None
     form = "{desc} {percentage:3.0f} % |{bar}| {n_fmt}/{total_fmt}, {remaining} left{postfix}"
-    return tqdm(total=total, desc=name, file=stream, dynamic_ncols=True, bar_format=form)
+    return tqdm(total=total, initial=done, desc=name, file=stream, dynamic_ncols=True, bar_format=form)

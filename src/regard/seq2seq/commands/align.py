@@ -22,10 +22,10 @@ Links = frozenset[tuple[int, int]]
 DEFAULT = "grow-diag-final-and"
 EXAMPLES = f"""\
 The model says each given translation itself, and each of its words is linked with the source word that was looked at
-most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words are
-what spaces part, unless --by tokens counts what the model cuts text into. A word that looked at the sentence's end has no
-link. A side has at most {LONGEST_SENTENCE} tokens: a longer one, or a line that is no pair, ends the work with an error that
-names the line. An empty side is fine.
+most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words
+are what spaces part, unless --by tokens counts what the model cuts text into. A word that looked at the sentence's
+end has no link. A side has at most {LONGEST_SENTENCE} tokens: a longer one, or a line that is no pair, ends the work
+with an error that names the line. An empty side is fine.
 
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
@@ -221,12 +221,13 @@ class _Aligner:
             yield "\t".join([*columns, spell(self._links(both))]), both[0]
 
     def _links(self, both: Sequence[Translation]) -> Links:
-        if self.by_tokens and len(both) > 1 and both[0].source[:-1] != both[1].tokens:
+        found = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
+        if len(found) == 1:
+            return found[0]
+        sides = [(translation.source[:-1], translation.tokens) for translation in both]
+        if self.by_tokens and sides[0] != sides[1][::-1]:
             raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
-        sides = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
-        if len(sides) == 1:
-            return sides[0]
-        return symmetrise(sides[0], {(source, target) for target, source in sides[1]}, self.method)
+        return symmetrise(found[0], {(source, target) for target, source in found[1]}, self.method)
 
     def _own(self, model: Seq2Seq, translation: Translation) -> Links:
         if self.by_tokens and translation.alignment is not None:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from regard.seq2seq import measure
-from regard.seq2seq.measure import Link, LinkScore, Reference, Row, Score
-from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.align import Gold, read_gold
+from regard.seq2seq.commands.translate import links_of_words, load
+from regard.seq2seq.measure import LinkScore, Reference, Row, Score
+from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq
 from regard.seq2seq.pairs import read_lines, read_pairs
-from regard.seq2seq.text import JOIN
 from regard.show import chart
 from regard.show.canvas import picture_kind, require_matplotlib
 from regard.show.progress import Progress
@@ -28,7 +26,6 @@ __all__ = ["add_arguments", "run"]
 
 _TOGETHER = 256  # sentences between two signs of progress
 _LONGEST_NAME = 32
-_MARKS = dict.fromkeys(map(ord, f"{JOIN}\u2581\u2423"))  # what tokens have beside the letters of the text
 EXAMPLES = """\
 What is measured, on the whole and for sources of each length:
   BLEU, chrF     sacrebleu's, in percent
@@ -40,7 +37,7 @@ What is measured, on the whole and for sources of each length:
 examples:
   regard evaluate model test.tsv.gz
   regard evaluate with test.tsv --compare without --png by-length.png
-  regard evaluate words model.tsv --alternatives        several right answers, each on a line of its own
+  regard evaluate model words.tsv --alternatives        several right answers, each on a line of its own
   regard evaluate --hypotheses mine.txt --references theirs.txt
 """
 
@@ -115,6 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lines of TEST with the same source are one item with several right answers: the best counts",
     )
     add("--gold", type=Path, metavar="FILE", help="links between the words of each line of TEST, for AER")
+    add(
+        "--gold-from",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="the number of the first word in --gold (default 0)",
+    )
     add("--hypotheses", nargs="+", type=Path, metavar="FILE", help="measure lines of text instead of models")
     add("--references", nargs="+", type=Path, metavar="FILE", help="what is right; several files: all are")
     add("--sources", type=Path, metavar="FILE", help="what the hypotheses were made from, for its lengths")
@@ -178,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
     """
     _check(args)
     test = _read_test(args)
-    gold = None if args.gold is None else _read_gold(args.gold, len(test.references))
+    gold = None if args.gold is None else _read_gold(args, len(test.references))
     names = _names(args)
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
@@ -306,7 +310,7 @@ def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> st
 
 
 def _systems(
-    args: argparse.Namespace, test: _Test, gold: list[_Gold] | None, names: Sequence[str]
+    args: argparse.Namespace, test: _Test, gold: list[Gold] | None, names: Sequence[str]
 ) -> Iterable[tuple[list[str], LinkScore | None]]:
     """Yield what each model wrote, and how good its links are."""
     if args.hypotheses:
@@ -315,19 +319,24 @@ def _systems(
             _same_length([args.references[0], path], [test.references, lines])
             yield lines, None
         return
-    models = [
-        _load(path) for path in (args.model, *args.compare)
-    ]  # all, before any of them works for minutes
+    models = [load(path) for path in (args.model, *args.compare)]  # all of them, before minutes of work
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
+    for model in models:
+        _check_lengths(model, test)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam, name)
         yield lines, None if gold is None else _link_score(model, test, gold, name)
 
 
-def _load(path: Path) -> Seq2Seq:
-    inside = path / "model.safetensors"
-    return Seq2Seq.load(inside if inside.is_file() else path)
+def _check_lengths(model: Seq2Seq, test: _Test) -> None:
+    """Say now what a model would say about a block that nobody has counted."""
+    for number, source in enumerate(test.measured[1], 1):
+        if len(source) > LONGEST_SENTENCE:  # tokens are hardly more than letters
+            count = len(model.model.source.cut(source))
+            if count > LONGEST_SENTENCE:
+                most = f"at most {LONGEST_SENTENCE} are allowed"
+                raise ValueError(f"{test.name}, source {number}: {count} tokens; {most}")
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
@@ -365,58 +374,22 @@ def _measured(
     return _Result(name, scores, signatures, rows, links)
 
 
-# ------------------------------------------------------------------------------------------------------------ links
-
-
-class _Gold(NamedTuple):
-    """The links of one pair of sentences, drawn by people."""
-
-    sure: set[Link]
-    possible: set[Link]
-
-
-def _read_gold(path: Path, count: int) -> list[_Gold]:
-    """Read links in Pharaoh's format: a line a pair, source-target from 0, source?target for possible ones."""
-    lines = _lines(path)
-    if len(lines) != count:
-        raise ValueError(f"{path} must have a line for each of the {count} pairs. It has {len(lines)}.")
-    gold = []
-    for number, line in enumerate(lines, 1):
-        found = [re.fullmatch(r"(\d{1,6})([-?p])(\d{1,6})", link, re.ASCII) for link in line.split()]
-        links = [(match[2], (int(match[1]), int(match[3]))) for match in found if match]
-        if len(links) != len(found):
-            raise ValueError(f"{path}, line {number}: expected links such as 0-0 1-2 2?3")
-        gold.append(_Gold({link for sign, link in links if sign == "-"}, {link for _, link in links}))
+def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
+    gold = read_gold(args.gold, first=args.gold_from)
+    if len(gold) != count:
+        raise ValueError(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
     return gold
 
 
-def _link_score(model: Seq2Seq, test: _Test, gold: Sequence[_Gold], name: str) -> LinkScore:
+def _link_score(model: Seq2Seq, test: _Test, gold: Sequence[Gold], name: str) -> LinkScore:
     """Compare where a model looks while it is told the targets."""
     sources, targets = test.measured[1], [_first(reference) for reference in test.references]
-    found: list[set[Link]] = [set() for _ in sources]
+    found: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
-        aligned = cast(Any, model).align([sources[i] for i in block], [targets[i] for i in block])
-        for i, looks in zip(block, aligned, strict=True):
-            found[i] = _links(looks, sources[i], targets[i])
+        aligned = model.align([sources[i] for i in block], [targets[i] for i in block])
+        for i, translation in zip(block, aligned, strict=True):
+            found[i] = links_of_words(model, translation)
     return measure.alignment_error_rate(found, [g.sure for g in gold], [g.possible for g in gold])
-
-
-def _links(looks: Any, source: str, target: str) -> set[Link]:
-    """Link the word of each target token to the word of the source token that was looked at most."""
-    of_source, of_target = _words_of(looks.source[:-1], source), _words_of(looks.tokens, target)
-    most = np.argmax(looks.alignment[: len(of_target), : len(of_source)], axis=1)
-    return {(of_source[j], word) for word, j in zip(of_target, most.tolist(), strict=True)}
-
-
-def _words_of(tokens: Sequence[str], line: str) -> list[int]:
-    """Return which of the line's words, parted by blanks, each token is or begins in."""
-    words = line.split()
-    if len(words) == len(tokens):
-        return list(range(len(words)))
-    sizes = [len("".join(token.translate(_MARKS).split())) for token in tokens]
-    ends = np.cumsum([len(word) for word in words])
-    starts = np.cumsum([0, *sizes])[: len(sizes)]
-    return [int(word) for word in np.searchsorted(ends, starts, side="right").clip(0, len(words) - 1)]
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from regard.seq2seq.align import read_gold
+from regard.seq2seq.batch import Links
 from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.running import Run, beside
 from regard.seq2seq.files import read_model
-from regard.seq2seq.model import Seq2Seq, hold_out
-from regard.seq2seq.pairs import read_pairs
-from regard.seq2seq.text import cut
-from regard.seq2seq.training import Diverged, Step
-from regard.show.progress import Progress
+from regard.seq2seq.kinds import KINDS
+from regard.seq2seq.measure import bleu
+from regard.seq2seq.model import Pair, Seq2Seq, keep_aside
+from regard.seq2seq.network import FAMILIES
+from regard.seq2seq.pairs import read_pairs, read_two
 from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]
 
-Pair = tuple[str, str]
-
-_SAMPLE = 200  # validation sentences that are translated after each epoch
-_ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
 EXAMPLES = """\
-The best model so far is always on the disk: stop when you like with Ctrl-C. Pairs that are too long are left out and
-counted. Training into the same place again replaces the model there after the first epoch.
+The best model so far is always on the disk, and so is, every minute, all it takes to go on: stop when you like with
+Ctrl-C, and give the same command again to go on, bit for bit as if it had never stopped. Pairs that are too long are
+left out and counted. Into the folder go model.safetensors, log.jsonl and curve.png, and checkpoint.safetensors until it
+is done.
 
 examples:
   regard train pairs.tsv                                learn, with some of the pairs kept aside
+  regard train text.en text.fr --out runs/en-fr         two files, line by line
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
+  regard train words.tsv --source characters --target tokens      letters to phonemes
+  regard train pairs.tsv --family transformer --source subwords --target subwords
+  regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      the same without attention, too
 """
 
@@ -52,25 +55,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
     >>> parser.parse_args(["pairs.tsv"]).max_tokens
-    15
+    50
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add(
         "pairs",
-        type=Path,
+        nargs="+",
         metavar="PAIRS",
-        help="source TAB target, one pair a line, UTF-8; may be packed with gzip",
+        help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or two files,"
+        " one with the sources and one with the targets",
     )
+    valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
+    add("--valid", nargs="+", metavar="FILE", help=valid)
     add(
-        "--valid",
-        type=Path,
-        metavar="FILE",
-        help="pairs to choose the best model by (default: a part of PAIRS)",
-    )
-    add(
-        "--test", type=Path, metavar="FILE", help="pairs to measure the result on (default: those of --valid)"
+        "--test", nargs="+", metavar="FILE", help="pairs to measure the result on (default: those of --valid)"
     )
     add(
         "--out",
@@ -79,37 +79,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
     )
-    _add_recipe(parser)
+    add("--skip-empty", action="store_true", help="leave out pairs with an empty side instead of stopping")
+    add("--fresh", action="store_true", help="begin anew, even if there is a checkpoint to go on from")
+    _add_model(parser.add_argument_group("the model"))
+    _add_recipe(parser.add_argument_group("training"))
 
 
-def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Describe what is trained, and how."""
-    add = parser.add_argument
-    which = parser.add_mutually_exclusive_group()
+def _add_model(group: Any) -> None:
+    """Describe what is trained."""
+    add = group.add_argument
+    add("--family", choices=tuple(FAMILIES), default="recurrent", help="kind of network (default recurrent)")
+    which = group.add_mutually_exclusive_group()
     which.add_argument("--no-attention", action="store_true", help="train the same model without attention")
     which.add_argument("--compare", action="store_true", help="train the same model without attention, too")
     add(
+        "--network",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown one lists them)",
+    )
+    for side in ("source", "target"):
+        add(
+            f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
+        )
+    add("--vocabulary", type=_vocabulary, metavar="N", help="the most tokens that either side knows")
+    add("--least", type=_whole, metavar="N", help="how often a token must come to be known")
+    add(
         "--max-tokens",
         type=_whole,
-        default=15,
+        default=50,
         metavar="N",
-        help="leave longer pairs out of training (default 15)",
+        help="leave longer pairs out of training (default 50)",
     )
     add(
         "--test-max-tokens",
         type=_whole,
-        default=12,
         metavar="N",
-        help="leave longer pairs out of the test (default 12)",
+        help="leave longer pairs out of the test (default: as --max-tokens)",
     )
+
+
+def _add_recipe(group: Any) -> None:
+    """Describe how it is trained."""
+    add = group.add_argument
     add(
         "--epochs",
         type=_whole,
         metavar="N",
-        help="how often each pair is seen (default 9; more if there are few)",
+        help="how often each pair is seen (default 9; more if there are few, 5 from 100,000 on)",
     )
     add("--minutes", type=_positive, metavar="X", help="train no longer than this")
-    add("--rate", type=_positive, metavar="X", help="Adam's largest rate (default 0.005)")
+    add("--rate", type=_positive, metavar="X", help="Adam's largest rate")
+    add(
+        "--recipe",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
+    )
+    add(
+        "--links",
+        type=Path,
+        metavar="FILE",
+        help="word alignments of PAIRS in Pharaoh's format, which attention is to learn",
+    )
     add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
 
 
@@ -123,6 +157,10 @@ def _seed(text: str) -> int:
     return _whole(text, least=0)
 
 
+def _vocabulary(text: str) -> int:
+    return _whole(text, least=5)
+
+
 def _positive(text: str) -> float:
     try:
         number = float(text)
@@ -133,6 +171,28 @@ def _positive(text: str) -> float:
     return number
 
 
+def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, where a value is a number, true, false or a word."""
+    found: dict[str, Any] = {}
+    for option in given:
+        key, sign, value = option.partition("=")
+        if not sign or not key:
+            raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
 @dataclass(frozen=True)
 class _Data:
     """What is learned from, judged by, and measured on."""
@@ -140,25 +200,24 @@ class _Data:
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
-    usable: int  # of the pairs to learn from: those that are not too long
+    links: Sequence[Links] | None
     own_test: bool  # whether the test pairs had no part in choosing the model
 
-    def told(self, args: argparse.Namespace) -> str:
+    def told(self, run: Run, test: int, longest: int) -> str:
         """Say how many pairs there are."""
-        learned, judged = counted(len(self.train), "pair"), str(len(self.valid))
-        if self.valid is self.train:
+        learned, judged = counted(len(self.train), "pair"), str(len(run.training.valid))
+        if self.valid == self.train:
             judged = "too few to keep any aside, so the same"
         return (
-            f"{learned} to learn from, {self.usable} of them with at most {counted(args.max_tokens, 'token')} on"
-            f" both sides; {judged} to choose the best model by, {len(self.test)} to test on"
+            f"{learned} to learn from, {len(run.training.pairs)} of them with at most {counted(longest, 'token')} on"
+            f" both sides; {judged} to choose the best model by, {test} to test on"
         )
 
-    def tested_on(self) -> str:
+    def tested_on(self, count: int) -> str:
         """Say what a result on the test pairs is worth."""
-        count = len(self.test)
         if self.own_test:
             return counted(count, "held-out sentence")
-        if self.valid is not self.train:
+        if self.valid != self.train:
             return f"{counted(count, 'held-out sentence')} that also chose the model"
         own = "the training sentence itself" if count == 1 else f"the {count} training sentences themselves"
         return f"{own}: there are too few to keep any aside"
@@ -207,47 +266,58 @@ def run(args: argparse.Namespace) -> int:
 
     Examples
     --------
-    >>> run(argparse.Namespace(pairs=Path("no-such-file")))
+    >>> parser = argparse.ArgumentParser()
+    >>> add_arguments(parser)
+    >>> run(parser.parse_args(["no-such-file"]))
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
+    models = [_model(args, attention) for attention in _attentions(args)]
     data = _read(args)
-    runs = _runs(args)
-    place = runs[0][1]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    print(data.told(args), file=sys.stderr)
-    if line := pictures.missing():
-        print(line, file=sys.stderr)
-    with _ended_like_interrupted():
-        return _train_and_show(args, data, runs)
+    places = _places(args)
+    runs = [Run(model, place) for model, place in zip(models, places, strict=True)]
+    return _train_and_show(args, data, runs)
 
 
-@contextmanager
-def _ended_like_interrupted() -> Iterator[None]:
-    """Let a request to end (SIGTERM) do what Ctrl-C does; only the main thread may ask for that."""
-    alone = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    if not alone or before is not signal.SIG_DFL:  # someone else has other plans for it
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _attentions(args: argparse.Namespace) -> list[bool]:
+    return [True, False] if args.compare else [not args.no_attention]
 
 
-def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[tuple[bool, Path]]) -> int:
-    results, place = [], runs[0][1]
-    for attention, path in runs:
-        training = _Training(args, data, path, attention=attention)
-        status = training.run()
-        if status:
+def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
+    return Seq2Seq(
+        family=args.family,
+        attention=attention,
+        network=_options("network", args.network),
+        source=args.source,
+        target=args.target,
+        vocabulary=args.vocabulary,
+        least=args.least,
+        max_tokens=args.max_tokens,
+        epochs=args.epochs,
+        minutes=args.minutes,
+        rate=args.rate,
+        recipe=_options("recipe", args.recipe),
+        seed=args.seed,
+    )
+
+
+def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
+    test: list[Pair] = []
+    for number, one in enumerate(runs):
+        one.begin(data.train, data.valid, data.links, fresh=args.fresh)
+        if number == 0:
+            test = _short(one.model, data.test, args.test_max_tokens or args.max_tokens, args)
+            one.place.parent.mkdir(parents=True, exist_ok=True)
+            print(data.told(one, len(test), args.max_tokens), file=sys.stderr)
+            if line := pictures.missing():
+                print(line, file=sys.stderr)
+        one.sample = _short(one.model, data.valid, args.test_max_tokens or args.max_tokens)
+        if status := one.train():
             return status
-        results.append((attention, training.model))
+    place = runs[0].place
     try:
-        _measure(results, data)
-        _show(results[0][1], data.test, place)
+        _measure(runs, test, data)
+        _show(runs[0].model, test, place)
     except KeyboardInterrupt:
         print(f"interrupted; the model is in {place}", file=sys.stderr)
         return 130
@@ -256,39 +326,58 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[tuple[
 
 
 def _read(args: argparse.Namespace) -> _Data:
-    train = read_pairs(args.pairs)
+    skipped: list[str] = []
+    train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
+    links: Sequence[Links] | None = None
+    if args.links:
+        links = [gold.sure for gold in read_gold(args.links)]
+        if len(links) != len(train):
+            raise ValueError(f"--links: {args.links} has {len(links)} lines for {len(train)} pairs")
     if args.valid:
-        valid = read_pairs(args.valid)
+        valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid = hold_out(train, args.seed)
-        valid = train if valid == train else valid
-    test = read_pairs(args.test) if args.test else valid
-    usable = _usable(train, args.max_tokens, args.pairs)
-    _usable(valid, args.max_tokens, args.valid or args.pairs)
-    test = _usable(test, args.test_max_tokens, args.test or args.valid or args.pairs)
-    return _Data(train, valid, test, len(usable), own_test=args.test is not None)
+        train, valid, links = keep_aside(train, links, args.seed)
+    test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
+    if skipped:
+        print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
+    return _Data(train, valid, test, links, own_test=args.test is not None)
 
 
-def _usable(pairs: Sequence[Pair], longest: int, path: Path) -> list[Pair]:
-    """Return the pairs that are short enough, if there are any."""
-    if not (short := _short(pairs, longest)):
-        raise ValueError(f"{path}: no pair has at most {counted(longest, 'token')} on both sides")
+def _pairs(files: Sequence[str], name: str, skip: bool, skipped: list[str]) -> list[Pair]:
+    """Read one file of pairs, or two of sides."""
+    if len(files) > 2:
+        raise ValueError(
+            f"{name}: must be one file of pairs or two of sides. Got {len(files)} files instead."
+        )
+    told = skipped.append if skip else None
+    return list(read_two(*files, skipped=told) if len(files) == 2 else read_pairs(files[0], skipped=told))
+
+
+def _short(
+    model: Seq2Seq, pairs: Sequence[Pair], longest: int, args: argparse.Namespace | None = None
+) -> list[Pair]:
+    """Return the pairs that are short enough; for the test there must be some."""
+    texts = model.model.source, model.model.target
+    short = [
+        pair
+        for pair in pairs
+        if all(0 < len(text.cut(side)) <= longest for text, side in zip(texts, pair, strict=True))
+    ]
+    if not short and args is not None:
+        name = (args.test or args.valid or args.pairs)[0]
+        raise ValueError(f"{name}: no pair has at most {counted(longest, 'token')} on both sides")
     return short
 
 
-def _short(pairs: Sequence[Pair], longest: int) -> list[Pair]:
-    return [pair for pair in pairs if all(0 < len(cut(side)) <= longest for side in pair)]
-
-
-def _runs(args: argparse.Namespace) -> list[tuple[bool, Path]]:
-    """Return what is trained (with attention or without) and where it goes, unless there is something else."""
+def _places(args: argparse.Namespace) -> list[Path]:
+    """Return where the models go, unless there is something else."""
     place = args.out if args.out.suffix == ".safetensors" else args.out / "model.safetensors"
-    runs = [(not args.no_attention, place)]
+    places = [place]
     if args.compare:
-        runs.append((False, place.with_name(f"{place.stem}-without-attention{place.suffix}")))
-    for _, path in runs:
+        places.append(place.with_name(f"{place.stem}-without-attention{place.suffix}"))
+    for path in places:
         _check_free(path)
-    return runs
+    return places
 
 
 def _check_free(place: Path) -> None:
@@ -303,97 +392,22 @@ def _check_free(place: Path) -> None:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
 
 
-class _Training:
-    """One model on its way from pairs to a file."""
-
-    def __init__(self, args: argparse.Namespace, data: _Data, path: Path, *, attention: bool) -> None:
-        self.data, self.path = data, path
-        self.name = "training" if attention else "training without attention"
-        self.sample = _short(data.valid, args.test_max_tokens)[:_SAMPLE]
-        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
-        self.model = Seq2Seq(
-            attention=attention,
-            epochs=args.epochs,
-            minutes=args.minutes,
-            max_tokens=args.max_tokens,
-            rate=args.rate,
-            seed=args.seed,
-        )
-
-    def run(self) -> int:
-        """Train until the end, an interruption or a loss that is no number."""
-        try:
-            self._steps()
-        except KeyboardInterrupt:
-            kept = f"the best model, {self.saved}, is kept in {self.path}"
-            self._stopped("interrupted", kept)
-            return 130
-        except Diverged as error:
-            self._stopped(f"stopped: {error}", f"the last good model, {self.saved}, is kept in {self.path}")
-            return 1
-        return 0
-
-    def _stopped(self, why: str, kept: str) -> None:
-        print(f"{why}; {kept if self.saved else 'no model has been written'}", file=sys.stderr)
-
-    def _steps(self) -> None:
-        """Learn; every validation is told, every improvement saved."""
-        with ExitStack() as stack:
-            progress: Progress | None = None
-            for step in self.model.steps(self.data.train, self.data.valid):
-                if progress is None:
-                    progress = stack.enter_context(Progress(step.total, self.name))
-                progress.advance(loss=step.loss, total=step.total)
-                if step.best:
-                    self.model.save(self.path)
-                    self.saved = f"that of epoch {step.epoch}"
-                if self._is_news(step):
-                    self.last = step.epoch
-                    progress.say(self._told(step))
-            if progress is not None and step.epoch > _ALL_TOLD:
-                progress.say(f"the best model is {self.saved}")
-
-    def _is_news(self, step: Step) -> bool:
-        """Say whether a validation is told; of many epochs, those that are better, at growing distances."""
-        if step.validation is None:
-            return False
-        if step.epoch <= _ALL_TOLD or step.number == step.total:
-            return True
-        return step.best and step.epoch >= 1.1 * self.last
-
-    def _told(self, step: Step) -> str:
-        told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
-        bleu = _bleu(self.model, self.sample, beam=1) if self.sample else None
-        if bleu is not None:
-            told += f", BLEU {bleu[0]:.1f} (greedy, {counted(len(self.sample), 'sentence')})"
-        return told + (", saved" if step.best else "")
-
-
-def _bleu(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int) -> tuple[float, str] | None:
-    """Return BLEU in percent and its signature, or None without sacrebleu."""
-    if find_spec("sacrebleu") is None:
-        return None
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU()
-    found = [translation.text for translation in model.translate([pair[0] for pair in pairs], beam=beam)]
-    score = metric.corpus_score(found, [[pair[1] for pair in pairs]]).score
-    return score, str(metric.get_signature())
-
-
-def _measure(results: Sequence[tuple[bool, Seq2Seq]], data: _Data) -> None:
+def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
     """Print BLEU, for each of the models that were trained."""
-    for attention, model in results:
-        bleu = _bleu(model, data.test, beam=5)
-        if bleu is None:
-            return
-        how = "with" if attention else "without"
-        print(f"BLEU {bleu[0]:.1f} {how} attention, on {data.tested_on()}, beam 5 ({bleu[1]})")
+    if find_spec("sacrebleu") is None:
+        return
+    for one in runs:
+        found = [translation.text for translation in one.model.translate([source for source, _ in test])]
+        score = bleu(found, [str(target) for _, target in test])
+        how = "with" if one.model.attention else "without"
+        print(
+            f"BLEU {score.score:.1f} {how} attention, on {data.tested_on(len(test))}, beam 5 ({score.signature})"
+        )
 
 
 def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
     """Show three of the test sentences, and where the model looked."""
-    chosen = _three(test)
+    chosen = _three(model, test)
     for number, (pair, translation) in enumerate(
         zip(chosen, model.translate([source for source, _ in chosen]), strict=True), 1
     ):
@@ -401,18 +415,18 @@ def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
         for name, text in zip(
             ("source", "translation", "reference"), (pair[0], translation.text, pair[1]), strict=True
         ):
-            print(f"{name + ':':<13}{clean(text)}")
+            print(f"{name + ':':<13}{clean(str(text))}")
         if translation.alignment is not None and translation.tokens:
             print(pictures.draw(translation))
             if find_spec("matplotlib") is not None:
-                path = place.with_name(f"alignment-{number}.png")
+                path = beside(place, f"alignment-{number}.png")
                 pictures.save(translation, path)
                 print(f"drawn in {path}")
     print()
 
 
-def _three(test: Sequence[Pair]) -> list[Pair]:
+def _three(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
     """Choose sentences of some length from the beginning, the middle and the end."""
-    long = [pair for pair in test if len(cut(pair[0])) >= 6]
+    long = [pair for pair in test if 6 <= len(model.model.source.cut(pair[0])) <= 40]
     among = long if len(long) >= 3 else list(test)
     return [among[len(among) * part // 4] for part in (1, 2, 3)] if len(among) >= 3 else among

@@ -28,9 +28,9 @@ MOST = 100  # hypotheses
 EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
 tokens: a longer one ends the work with an error that names the line. Where more is asked for, columns are parted by
-tabs: the line's number (with --n-best and --sample), the score (with those and --scores), the text, and the links between
-its words and those of the line (with --alignment pharaoh: 0-2 links the line's first word with the text's third). A
-score is the mean logarithm of the probabilities of a translation's tokens, unless penalties say otherwise.
+tabs: the line's number (with --n-best and --sample), the score (with those and --scores), the text, and the links
+between its words and those of the line (with --alignment pharaoh: 0-2 links the line's first word with the text's
+third). A score is the mean logarithm of the probabilities of a translation's tokens, unless penalties say otherwise.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -182,6 +182,8 @@ def _check_options(args: argparse.Namespace) -> None:
         for name in ("temperature", "top_k", "top_p", "seed"):
             if getattr(args, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --sample")
+        if args.beam and args.n_best and args.n_best > args.beam:
+            raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
         return
     for name in ("beam", "n_best"):
         if getattr(args, name) is not None:

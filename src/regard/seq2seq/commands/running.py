@@ -1,0 +1,251 @@
+"""One training on its way from pairs to a file: told, logged, drawn, and never lost."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from regard.seq2seq.batch import Links
+from regard.seq2seq.commands import curve
+from regard.seq2seq.log import Log
+from regard.seq2seq.measure import bleu
+from regard.seq2seq.model import Pair, Seq2Seq
+from regard.seq2seq.training import Diverged, Step, Training
+from regard.show.progress import Progress
+from regard.show.terminal import clean, fit
+
+__all__ = ["Run", "Stop", "beside"]
+
+_SAMPLE = 200  # validation sentences that are translated after each epoch
+_ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
+_WIDTH = 100  # of a translated sentence that is shown on the way
+_LOGGED = 10  # steps between two lines of the log
+
+
+def beside(place: Path, name: str) -> Path:
+    """Return the place of a file that belongs to a model.
+
+    Parameters
+    ----------
+    place : Path
+        Of the model.
+    name : str
+        Of the file, for a model that is called model.safetensors.
+
+    Returns
+    -------
+    Path
+        In the same folder.
+
+    Examples
+    --------
+    >>> beside(Path("runs/model.safetensors"), "log.jsonl").as_posix()
+    'runs/log.jsonl'
+    >>> beside(Path("mine.safetensors"), "log.jsonl").as_posix()
+    'mine-log.jsonl'
+    """
+    return place.with_name(name if place.stem == "model" else f"{place.stem}-{name}")
+
+
+class Stop:
+    """Whether somebody has asked to stop: with Ctrl-C or SIGTERM, once; the second Ctrl-C doesn't wait.
+
+    Examples
+    --------
+    >>> stop = Stop()
+    >>> with stop.listening():
+    ...     signal.raise_signal(signal.SIGINT)
+    >>> stop.asked
+    True
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen for as long as the ``with`` block lasts; only the main thread may, where nobody else does."""
+        plain = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        if threading.current_thread() is not threading.main_thread():
+            plain = {}
+        changed = {number: signal.getsignal(number) for number in plain}
+        changed = {number: before for number, before in changed.items() if before is plain[number]}
+        for number in changed:
+            signal.signal(number, self._ask)
+        try:
+            yield
+        finally:
+            for number, before in changed.items():
+                signal.signal(number, before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            signal.default_int_handler(number, frame)
+        self.asked = True
+
+
+class Run:
+    """One training, its model's file, and what lies beside it.
+
+    Parameters
+    ----------
+    model : Seq2Seq
+        What is trained.
+    place : Path
+        Where the best model so far is kept.
+    """
+
+    training: Training
+
+    def __init__(self, model: Seq2Seq, place: Path) -> None:
+        self.model, self.place = model, place
+        self.name = "training" if model.attention else "training without attention"
+        self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, "log.jsonl")
+        self.sample: Sequence[Pair] = []  # what is translated on the way
+        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
+        self.stop = Stop()
+
+    def begin(
+        self, train: Sequence[Pair], valid: Sequence[Pair], links: Sequence[Links] | None, *, fresh: bool
+    ) -> None:
+        """Learn the vocabularies and draw the network.
+
+        Parameters
+        ----------
+        train, valid : sequences of (source, target)
+            To learn from, and to judge by.
+        links : sequence of frozensets, optional
+            Where each target word should look.
+        fresh : bool
+            Whether an older checkpoint is forgotten.
+        """
+        if fresh:
+            self.checkpoint.unlink(missing_ok=True)
+        self.training = self.model.begin(train, valid, links=links)
+
+    def train(self) -> int:
+        """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
+        try:
+            with self.stop.listening():
+                self._steps()
+        except KeyboardInterrupt:  # asked twice: what was begun since the last checkpoint is lost
+            self.stop.asked = True
+        except Diverged as error:
+            self.checkpoint.unlink(missing_ok=True)  # from there the same would happen again
+            self._stopped(f"stopped: {error}", "the last good model")
+            return 1
+        if not self.stop.asked:
+            self._draw()
+            return 0
+        self._stopped("interrupted", "the best model")
+        if self.checkpoint.exists():
+            print("the same command goes on from there", file=sys.stderr)
+        return 130
+
+    def _stopped(self, why: str, which: str) -> None:
+        saved = self.saved or ("that of an earlier run" if self.place.exists() else "")
+        kept = f"{which}, {saved}, is kept in {self.place}" if saved else "no model has been written"
+        print(f"{why}; {kept}", file=sys.stderr)
+
+    def _steps(self) -> None:
+        """Learn; every validation is told, every improvement saved."""
+        with ExitStack() as stack:
+            steps = stack.enter_context(closing(self.model.run(self.training, checkpoint=self.checkpoint)))
+            told: _Told | None = None
+            for step in steps:
+                if told is None:
+                    told = stack.enter_context(_Told(self, step))
+                told.tell(step)
+                if self.stop.asked:
+                    return
+            if told is not None and step.epoch > _ALL_TOLD and self.saved:
+                told.progress.say(f"the best model is {self.saved}")
+
+    def validated(self, step: Step) -> tuple[str, float | None]:
+        """Save the model if it is better; return what there is to say, and BLEU if it was measured."""
+        if step.best:
+            self.model.save(self.place)
+            self.saved = f"that of epoch {step.epoch}"
+        if not self._is_news(step):
+            return "", None
+        self.last = step.epoch
+        told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
+        score, example = self._translated()
+        if score is not None:
+            told += f", BLEU {score:.1f} (greedy, {min(len(self.sample), _SAMPLE)} sentences)"
+        told += ", saved" if step.best else ""
+        return f"{told}\n{example}" if example else told, score
+
+    def _is_news(self, step: Step) -> bool:
+        """Say whether a validation is told; of many epochs, those that are better, at growing distances."""
+        if step.epoch <= _ALL_TOLD or step.number == step.total:
+            return True
+        return step.best and step.epoch >= 1.1 * self.last
+
+    def _translated(self) -> tuple[float | None, str]:
+        """Translate some of the validation sentences: BLEU if it can be measured, and one of them to look at."""
+        if not self.sample:
+            return None, ""
+        pairs = self.sample[:_SAMPLE]
+        found = [translation.text for translation in self.model.translate([p[0] for p in pairs], beam=1)]
+        chosen = self.last * 7 % len(pairs)
+        example = f"  {clean(str(pairs[chosen][0]))} -> {clean(found[chosen])}"
+        score = bleu(found, [str(p[1]) for p in pairs]).score if find_spec("sacrebleu") else None
+        return score, fit(example, _WIDTH).rstrip()
+
+    def _draw(self) -> None:
+        if find_spec("matplotlib") is not None:
+            curve.save(beside(self.place, "curve.png"), self.log)
+
+
+class _Told:
+    """What is said of the steps: on the terminal, and in the log."""
+
+    def __init__(self, run: Run, first: Step) -> None:
+        self.run = run
+        done = first.number - 1
+        self.progress = Progress(first.total, run.name, done=done)
+        self.log = Log(run.log, resume_at=done if done else None)
+        if done:
+            self.progress.say(f"going on after step {done} of {first.total}")
+        self.pace, self.since = 0.0, time.monotonic()
+
+    def __enter__(self) -> _Told:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.close()
+        self.log.close()
+
+    def tell(self, step: Step) -> None:
+        """Tell a step, and everything about it if the model was validated."""
+        self._measure(step.words)
+        said, score = self.run.validated(step) if step.validation is not None else ("", None)
+        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace)
+        if said:
+            self.progress.say(said)
+        if step.validation is not None or step.number % _LOGGED == 0 or step.number == 1:
+            self.log.write(
+                step=step.number,
+                epoch=step.epoch,
+                seconds=round(step.seconds, 3),
+                loss=step.loss,
+                rate=step.rate,
+                words=step.words,
+                words_per_second=round(self.pace, 1),
+                validation=step.validation,
+                bleu=score,
+            )
+        self.since = time.monotonic()
+
+    def _measure(self, words: int) -> None:
+        """Count target words a second, the latest steps more than those before; what is told takes no part in it."""
+        now = words / max(time.monotonic() - self.since, 1e-9)
+        self.pace = 0.95 * self.pace + 0.05 * now if self.pace else now
