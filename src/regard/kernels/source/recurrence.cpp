@@ -393,6 +393,8 @@ class Recur {
                 else store(d, back_gates(kept(row) + 4 * j,
                                          load_first(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
+                    __builtin_prefetch(dinputs + p.dinput_row + g * h + j, 1);  // the next row, to be written
+                    __builtin_prefetch(dhidden + (3 + g) * h + j, 1);
                     store_first(dinputs + g * h + j, found[g], some);
                     store_first(dhidden + g * h + j, found[g < 2 ? g : 3], some);
                 }
