@@ -69,18 +69,24 @@ def predict(
     everything = len(ids) == len(p["output_bias"])
     embedding = p["target_embedding"] if everything else p["target_embedding"][ids]  # (C, E)
     logits = rows @ embedding.T  # (words, C)
-    logits += p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(logits.dtype)
+    bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(logits.dtype)
     places = np.empty(len(p["output_bias"]), np.int64)
     places[ids] = np.arange(len(ids))
-    loss, loss_back = cross_entropy(logits, places[words], smoothing=smoothing, overwrite=True)
+    loss, loss_back = cross_entropy(logits, places[words], bias, smoothing=smoothing, overwrite=True)
 
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
-        (dlogits,) = loss_back(dloss)
-        dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
-        dreadout[real] = dlogits @ embedding
-        g = {name: np.zeros_like(p[name]) for name in ("target_embedding", "output_bias")}
-        g["target_embedding"][ids] = dlogits.T @ rows  # no word is in ids twice
-        g["output_bias"][ids] = dlogits.sum(axis=0)
+        dlogits, dbias = loss_back(1.0)
+        scale = dlogits.dtype.type(dloss)  # of small arrays, not of the logits
+        found = (dlogits @ embedding) * scale
+        dreadout = found
+        if len(real) < following.size:
+            dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
+            dreadout[real] = found
+        g = {"target_embedding": dlogits.T @ (rows * scale), "output_bias": dbias * scale}
+        if not everything:  # no word is in ids twice
+            short, g = g, {name: np.zeros_like(p[name]) for name in g}
+            for name, part in short.items():
+                g[name][ids] = part
         return dreadout.reshape(readout.shape), g
 
     return loss, pullback
