@@ -1,6 +1,6 @@
 """Print how translation quality depends on the length of the sentence, with and without attention.
 
-    python benchmarks/length.py [--language fr] [--minutes 10]
+    python benchmarks/length.py [--language fr] [--minutes 10] [--png FILE]
 
 The question of Bahdanau, Cho and Bengio 2014, figure 2: without attention the whole sentence has to go through one
 vector, so long sentences should suffer most. Both models learn from the same pairs of LibreOffice's help, with at
@@ -10,12 +10,16 @@ source.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from trial import arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import Row, bleu, by_length
 from regard.seq2seq.text import cut
+from regard.show.chart import save_by_length
 
 LONGEST = 50
 
@@ -31,6 +35,7 @@ def main() -> None:
     """Train both models and print their figures side by side."""
     parser = arguments(__doc__, minutes=10)
     parser.add_argument("--language", choices=("fr", "de"), default="fr")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw it, too")
     args = parser.parse_args()
     parts = libreoffice(args.language, LONGEST)
     header(
@@ -42,11 +47,25 @@ def main() -> None:
         options = {"attention": attention, "max_tokens": LONGEST}
         model, _ = train(parts.train, parts.valid, args, options)
         found[attention] = rows(model, parts.test)
+    _print(found[True], found[False])
+    if args.png:
+        _draw(args.png, {"with attention": found[True], "without": found[False]})
+
+
+def _print(with_it: Sequence[Row], without: Sequence[Row]) -> None:
     print("tokens      sentences   with attention   without   difference")
-    for seen, blind in zip(found[True], found[False], strict=True):
-        with_it, without = seen.scores["BLEU"], blind.scores["BLEU"]
+    for seen, blind in zip(with_it, without, strict=True):
+        one, other = seen.scores["BLEU"], blind.scores["BLEU"]
         lengths = f"{seen.shortest} to {seen.longest}"
-        print(f"{lengths:<12}{seen.sentences:>9,}{with_it:>17.2f}{without:>10.2f}{with_it - without:>13.2f}")
+        print(f"{lengths:<12}{seen.sentences:>9,}{one:>17.2f}{other:>10.2f}{one - other:>13.2f}")
+
+
+def _draw(path: Path, found: Mapping[str, Sequence[Row]]) -> None:
+    """Draw BLEU by length, a line for each model."""
+    rows = next(iter(found.values()))
+    lines = {name: [row.scores["BLEU"] for row in rows] for name, rows in found.items()}
+    labels = [f"{row.shortest}-{row.longest}" for row in rows]
+    save_by_length(path, labels, lines, [row.sentences for row in rows], along="tokens in the source")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
     python benchmarks/training.py [--threads 1 2] [--rounds 9] [--words 2500] [--as-trained] [--no-compile]
 
-One batch: 64 sentences of 12 words on both sides, in words as frequent as Zipf says. A step is the loss of all words,
-its gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
+One batch: 64 sentences of 12 words on both sides, words as frequent as Zipf says. A step is the loss of all words, its
+gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
 and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
 words of a vocabulary like this with a short list, as `regard train` does.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns, and printed are medians over the
-rounds with minimum and maximum. Ratios are medians of what they were within a round. Before that the losses of the
+Every contestant is a process of its own, so its peak memory is its own; they take turns. Printed are medians over the
+rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the losses of the
 first step are compared: from the same parameters all must come to the same.
 """
 
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -35,9 +35,9 @@ from kernel import aligned, cell, environment, processor, quotient
 from peers import installed
 from probe import compile_into
 
+from regard._threads import two_threads
 from regard.nn import Adam
 from regard.seq2seq.batch import Batch
-from regard.seq2seq.network import build
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 from regard.seq2seq.text import START
 
@@ -46,6 +46,7 @@ RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
 TURN = 1.0  # seconds
 AGREE = 1e-4  # by how much losses may differ
 Step = Callable[[], float]
+Threads = tuple[Executor, Executor]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Task:
     def network(self) -> RecurrentNetwork:
         """Return the network with the parameters that everybody starts from."""
         config = Recurrent(self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN)
-        network = build(config)
+        network = RecurrentNetwork(config)
         network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
         return network
 
@@ -78,14 +79,13 @@ class Task:
 # --- the contestants: each makes a step, which returns the loss
 
 
-def regard_step(task: Task) -> Step:
+def regard_step(task: Task, threads: Threads) -> Step:
     """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
     network, batch = task.network(), task.batch()
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
     halves = [batch.part(slice(half, None, 2)) for half in range(2)]
     gradients = [type(network.parameters)(network.config.shapes()) for _ in halves]
     chance = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
-    pool = ThreadPoolExecutor(1)
 
     def of_half(half: int) -> float:
         dropout = DROPOUT if task.as_trained else 0.0
@@ -95,11 +95,14 @@ def regard_step(task: Task) -> Step:
         return loss / 2
 
     def step() -> float:
-        other = pool.submit(of_half, 1) if task.threads > 1 else None
-        loss = of_half(0) + (other.result() if other else of_half(1))
+        if task.threads == 1:
+            losses = [of_half(half) for half in range(2)]
+        else:
+            waiting = [threads[half].submit(of_half, half) for half in range(2)]
+            losses = [half.result() for half in waiting]
         gradients[0].flat[...] += gradients[1].flat
         adam.step(gradients[0].flat, RATE)
-        return loss
+        return sum(losses)
 
     return step
 
@@ -184,10 +187,10 @@ def torch_model(torch: Any, task: Task) -> Any:
     return Model()
 
 
-CONTESTANTS: dict[str, Callable[[Task], Step]] = {
+CONTESTANTS: dict[str, Callable[[Task, Threads], Step]] = {
     "regard": regard_step,
-    "PyTorch": torch_step,
-    "PyTorch, compiled": lambda task: torch_step(task, compiled=True),
+    "PyTorch": lambda task, _: torch_step(task),
+    "PyTorch, compiled": lambda task, _: torch_step(task, compiled=True),
 }
 
 
@@ -202,7 +205,13 @@ def peak() -> float:
 
 def work(name: str, task: Task) -> None:
     """Answer each line that comes with target words a second, and the end with the peak memory."""
-    step = CONTESTANTS[name](task)
+    with two_threads() as threads:
+        take_turns(CONTESTANTS[name](task, threads))
+    print(json.dumps(peak()), flush=True)
+
+
+def take_turns(step: Step) -> None:
+    """Tell the first loss, and then how many words a second whenever asked."""
     loss = step()
     for _ in range(4):
         step()
@@ -213,7 +222,6 @@ def work(name: str, task: Task) -> None:
             step()
             count += 1
         print(json.dumps(count * SENTENCES * WORDS / passed), flush=True)
-    print(json.dumps(peak()), flush=True)
 
 
 class Worker:

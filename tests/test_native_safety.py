@@ -64,6 +64,8 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     library.write_text(text.replace(whole, "constexpr int64_t KEPT = 0;"))
     units = {
         "kernel": [*flags, f"-DISA={NAME}", str(SOURCE / "kernel.cpp")],
+        "recurrence": [*flags, f"-DISA={NAME}", str(SOURCE / "recurrence.cpp")],
+        "training": [*flags, f"-DISA={NAME}", str(SOURCE / "training.cpp")],
         "library": [f"-I{SOURCE}", f"-DREGARD_HAVE_{NAME.upper()}", str(library)],
         "driver": [f"-I{SOURCE}", str(HERE / "native" / "driver.cpp")],
     }

@@ -239,6 +239,9 @@ def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str) -> None
 
 
 def test_law_5_a_row_does_not_depend_on_the_others(isa: str) -> None:
+    loaded = native.library()
+    if not (loaded and loaded.regard_trains()):
+        pytest.skip("NumPy's products promise nothing about single bits")
     T, B, H, A, C, n = 4, 21, 18, 20, 35, 3
     lengths = lengths_of(B, T)
     x, *weights = narrow(gru_arrays(T, B, H))
@@ -315,7 +318,8 @@ def test_nothing_to_do(isa: str, kind: Any) -> None:
 
 def test_float64_and_mixtures_are_numpys(isa: str) -> None:
     plain = draw(2, 2).astype(np.float32)
-    assert recurrence.native_does(plain, None)
+    loaded = native.library()
+    assert recurrence.native_does(plain, None) == bool(loaded and loaded.regard_trains())
     assert not recurrence.native_does(plain, plain.astype(float))
     arrays = gru_arrays(3, 5, 6)
     states, _ = nn.gru(*narrow(arrays[:3]), *arrays[3:])

@@ -178,13 +178,26 @@ def test_names_of_options_are_checked() -> None:
         (["a b c"], ["a"], "no training pair has between 1 and 2 tokens on both sides: 1 pairs given"),
         (["a"], ["a", "b"], "targets must be as many as sources. Got 2 for 1 instead."),
         (["a", " "], ["a", "b"], "pair 2: the source is empty"),
-        ([], [], "there must be sentence pairs to learn from. Got 0 pairs, none with text on both sides."),
+        ([], [], "there must be sentence pairs. Got none instead."),
     ],
 )
 def test_nothing_to_learn_from_is_told(sources: Any, targets: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(max_tokens=2).fit(sources, targets)
     assert str(caught.value) == said
+
+
+def test_a_vocabulary_must_have_words() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(least=2).fit(["a a", "b", "a"], ["c", "d", "e"])
+    assert str(caught.value) == (
+        "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: least=1 learns them all"
+    )
+
+
+def test_a_vocabulary_of_one_word_is_enough() -> None:
+    model = Seq2Seq(epochs=150).fit(["a", "b", "a b", "b a"], ["x", "x", "x x", "x x"])
+    assert [t.text for t in model.translate(["a", "b a"])] == ["x", "x x"]
 
 
 def test_one_sentence_is_no_list_of_them() -> None:

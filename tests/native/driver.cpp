@@ -21,6 +21,10 @@ extern "C" {
 void regard_instruction_sets(char* names, int64_t size);
 int32_t regard_choose(const char* name);
 int32_t regard_run(const Problem* p, int32_t backward, int64_t threads);
+int32_t regard_trains();
+int32_t regard_recur(const Recurrence* p, int32_t backward);
+void regard_cross_entropy(const Softmax* p);
+void regard_adam(const Adam* p);
 }
 
 namespace {
@@ -215,12 +219,51 @@ int check(uint64_t seed) {
     return 0;
 }
 
+// Sequences of gated recurrent units, a softmax and a step of Adam, of random sizes; only the sanitizers judge.
+void train(uint64_t seed) {
+    Source source(seed);
+    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
+    auto counts = [&](int64_t count, int64_t most) {
+        int64_t* x = source.take<int64_t>(count);
+        for (int64_t i = 0; i < count; i++) x[i] = source.whole(0, most);
+        return x;
+    };
+    Recurrence p{};
+    const int64_t n = p.steps = source.whole(0, 4), b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50);
+    const int64_t looks = source.whole(0, 1), t = looks * source.whole(0, 20), a = looks * source.whole(1, 40),
+                  c = looks * source.whole(1, 70), all = n * b;
+    p.reversed = !looks && source.chance(0.5);
+    p.input_row = p.dinput_row = 3 * h + source.whole(0, 3), p.state_row = p.dstate_row = h + source.whole(0, 3);
+    p.lengths = !looks && source.chance(0.5) ? counts(b, n) : nullptr;
+    p.inputs = draw(all * p.input_row), p.state_weight = draw(3 * h * h), p.start = draw(b * h);
+    p.state_bias = source.chance(0.5) ? draw(3 * h) : nullptr;
+    p.states = draw(all * p.state_row), p.gates = draw(all * 4 * ((h + 15) / 16 * 16));
+    if (looks) {
+        p.positions = t, p.hidden = a, p.context = c, p.seen = counts(b, t);
+        p.keys = draw(b * t * a), p.values = draw(b * t * c), p.query_weight = draw(h * a), p.vector = draw(a);
+        p.context_weight = draw(3 * h * c), p.queries = draw(all * a), p.weights = draw(all * t);
+        p.contexts = draw(all * c), p.dcontexts = draw(all * c), p.dqueries = draw(all * a);
+        p.dweights = source.chance(0.5) ? draw(all * t) : nullptr;
+        p.dkeys = draw(b * t * a), p.dvalues = draw(b * t * c), p.dvector = draw(a);
+    }
+    p.dstates = draw(all * p.dstate_row), p.dinputs = draw(all * p.dinput_row), p.dhidden = draw(all * 3 * h);
+    p.dstart = draw(b * h);
+    regard_recur(&p, 0), regard_recur(&p, 1);
+    Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
+    regard_cross_entropy(&s);
+    Adam m{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
+    regard_adam(&m);
+}
+
 int check_all(int count, int callers) {
     std::vector<std::thread> threads;
     std::vector<int> wrong(size_t(callers), 0);
     for (int c = 0; c < callers; c++)
         threads.emplace_back([&, c] {
-            for (int i = c; i < count; i += callers) wrong[size_t(c)] += check(uint64_t(i));
+            for (int i = c; i < count; i += callers) {
+                wrong[size_t(c)] += check(uint64_t(i));
+                if (regard_trains()) train(uint64_t(i));
+            }
         });
     for (auto& thread : threads) thread.join();
     int total = 0;

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import regard
-from regard import position
-from regard.kernels import native
+from regard import nn, position
+from regard.kernels import native, recurrence, training
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -105,7 +105,7 @@ class Call(native.Call):
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
     readable = native._readable
-    native.np = position.np = Edge()
+    native.np = position.np = recurrence.np = training.np = Edge()
     native.Call = Call
 
     def at_the_edge(x: Array, dtype: Any) -> Array:
@@ -167,6 +167,31 @@ def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[st
         regard.attention_vjp(q, k, v, kernel="native", **chosen)[1](g)
 
 
+def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
+    """Sequences of GRUs with and without looks, a softmax over H words, and Adam."""
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Array:
+        return guarded(rng.standard_normal(shape).astype(np.float32))
+
+    states, pullback = nn.gru_sequence(
+        draw(T, B, 3 * H), draw(B, H), draw(H, 3 * H), draw(3 * H), lengths=rng.integers(0, T + 1, B)
+    )
+    assert all(np.isfinite(g).all() for g in pullback(guarded(states)))
+    looks = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H), draw(H, 3 * H)
+    found, pull = nn.attended_gru(draw(T, B, 3 * H), draw(B, H), *looks, lengths=rng.integers(1, T + 1, B))
+    assert all(is_guarded(x) for x in found)
+    asked = found[0][1:], found[1], found[2]
+    assert all(np.isfinite(g).all() for g in pull(*map(guarded, asked)))
+    logits, targets = draw(B, H), guarded(np.arange(B) % H)
+    loss, _ = nn.cross_entropy(logits, targets, draw(H), smoothing=0.1, overwrite=True)
+    assert np.isfinite(loss)
+    parameters = draw(B * H)
+    adam = nn.Adam(parameters)
+    adam.mean, adam.square = guarded(adam.mean), guarded(adam.square)
+    adam.step(draw(B * H), 0.1)
+
+
 def main(isa: str, side: str) -> None:
     """Every dtype, size and option."""
     global SIDE
@@ -183,6 +208,10 @@ def main(isa: str, side: str) -> None:
             print(isa, side, np.dtype(dtype).name, sizes, name, flush=True)
             run(sizes, dtype, name, options(*sizes[:3], dtype)[name])
             release()
+    for of_recurrences in ((1, 1, 1, 1, 1), (3, 9, 17, 5, 33), (2, 8, 48, 16, 64), (7, 3, 31, 50, 15)):
+        print(isa, side, "recurrences", of_recurrences, flush=True)
+        run_recurrences(*of_recurrences)
+        release()
     print("done")
 
 

@@ -74,7 +74,9 @@ def cross_entropy(
         loss, dbias = _plain(gradient, bias, targets, smoothing, share)
     else:
         (total, picked, summed), dbias = found[0].T, found[1]  # (N,) each
-        losses = np.log(total) - (1 - smoothing) * picked - smoothing / logits.shape[1] * summed
+        losses = np.log(total) - (1 - smoothing) * picked
+        if smoothing:  # 0 times infinity would be no number
+            losses -= smoothing / logits.shape[1] * summed
         loss = float(losses.sum(dtype=np.float64))
 
     def pullback(dloss: float = 1.0) -> tuple[Array, ...]:

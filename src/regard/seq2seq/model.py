@@ -339,7 +339,7 @@ class Seq2Seq:
     def _learn(self, pairs: Sequence[Pair]) -> tuple[Text, Text]:
         """Learn how both sides are cut, from the pairs that are short enough."""
         made = []
-        for side, kind in enumerate((self.source, self.target)):
+        for side, (name, kind) in enumerate((("source", self.source), ("target", self.target))):
             lower = (kind == "words" if self.lower is None else self.lower) if side == 0 else False
             least = defaults.choose_least(len(pairs), kind) if self.least is None else self.least
             size = self.vocabulary or (defaults.LARGEST_VOCABULARY if kind == "words" else None)
@@ -353,6 +353,11 @@ class Seq2Seq:
                     normalization=self.normalization,
                 )
             )
+            if len(made[-1]) <= len(SPECIAL):
+                _check.fail(
+                    f"{name} must have tokens to learn: of {len(pairs)} pairs none comes at least {least} times.",
+                    hint="least=1 learns them all",
+                )
         return made[0], made[1]
 
     def _corpus(

@@ -67,7 +67,7 @@ struct Recurrence {
     const int64_t* lengths;      // (B,) steps of each sequence, after which its state stays; null: all
     const float *inputs, *state_weight, *state_bias, *start;  // (n, B, 3H), (H, 3H), (3H,) or null, (B, H)
     float* states;               // (n, B, H), after each step
-    float* gates;                // (n, B, 4, H filled up): reset, update, candidate, the candidate's part of the state
+    float* gates;                // (n, B, 4 H filled up): kept for the way back, in an order of the kernel's own
     // With a look before each step; null without.
     int64_t positions, hidden, context;                          // T, A, C
     const int64_t* seen;                                         // (B,) positions of each sequence

@@ -3,11 +3,8 @@
 // Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
 // Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
 //
-// A file of its own, compiled once for each instruction set, so that it changes nothing in how the compiler treats
-// kernel.cpp.
+// A file of its own, so that it changes nothing in how the compiler treats kernel.cpp.
 #include "some.h"
-
-#if defined(TRAINS) && !defined(__AVX512BF16__)  // everything here is float32
 
 namespace regard {
 namespace ISA {
@@ -57,35 +54,38 @@ ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t colum
     }
     return packed;
 }
-// Call f(number of rows, first row) for tiles of ROWS rows, and the rest one by one: every tile more costs memory.
-template <class F>
+// Call f(number of rows, first row) for tiles of R rows, and the rest one by one: every tile more costs memory.
+template <int R, class F>
 INLINE void in_tiles(int64_t rows, F&& f) {
     int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS) f(std::integral_constant<int, ROWS>{}, r);
+    for (; r + R <= rows; r += R) f(std::integral_constant<int, R>{}, r);
     for (; r < rows; r++) f(std::integral_constant<int, 1>{}, r);
 }
 
+enum Onto : bool { NOTHING, WHAT_IS_THERE };
+
 template <int NV>
-void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, float* out,
+void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, Onto onto, float* out,
                     int64_t width) {
-    in_tiles(rows, [&](auto size, int64_t r) {
+    in_tiles<ROWS>(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Lane sums[R][NV];
         UNROLL for (int i = 0; i < R; i++)
-            UNROLL for (int v = 0; v < NV; v++) sums[i][v] = load(out + (r + i) * width + v * UNITS);
+            UNROLL for (int v = 0; v < NV; v++)
+                sums[i][v] = onto == NOTHING ? Lane{} : load(out + (r + i) * width + v * UNITS);
         product<float, R, NV, true>(sums, a + r * lda, lda, panel, NV * UNITS, depth);
         UNROLL for (int i = 0; i < R; i++)
             UNROLL for (int v = 0; v < NV; v++) store(out + (r + i) * width + v * UNITS, sums[i][v]);
     });
 }
 
-// out (rows, columns filled up) += a (rows, depth) @ packed
+// a (rows, depth) @ packed, added to out (rows, columns filled up) or written there
 ONCE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
-                     float* out) {
+                          Onto onto, float* out) {
     const int64_t width = width_of<float>(columns);
     int64_t c = 0;
-    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, out + c, width);
-    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, out + c, width);
+    for (; c + TILE <= width; c += TILE) multiply_panel<WIDE>(a, lda, rows, packed + c * depth, depth, onto, out + c, width);
+    for (; c < width; c += UNITS) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, onto, out + c, width);
 }
 
 // ---- the looks ------------------------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ class Look {
     void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
                   float* dquery) {
         const int64_t seen = p.seen[b];
+        in_tiles<4>(seen, [&](auto size, int64_t j) { back_values<decltype(size)::value>(b, j, weights, dcontext); });
         float mean = 0;
         for (int64_t j = 0; j < seen; j++) {
-            float of_weight = back_value(b, j, weights[j], dcontext);
-            if (dweights) of_weight += dweights[j];
-            logits[j] = of_weight, mean += of_weight * weights[j];
+            if (dweights) logits[j] += dweights[j];
+            mean += logits[j] * weights[j];
         }
         for (int64_t j = 0; j < seen; j++) logits[j] = weights[j] * (logits[j] - mean);
         wild_query = grow(query, query_exps);
@@ -210,17 +210,20 @@ class Look {
         }
     }
 
-    // The gradient of a weight.
-    float back_value(int64_t b, int64_t j, float weight, const float* dcontext) const {
+    // The gradients of the weights of R keys, and of their values.
+    template <int R>
+    void back_values(int64_t b, int64_t j, const float* weights, const float* dcontext) {
         const int64_t at = (b * p.positions + j) * p.context;
-        Lane sums[2] = {};
+        Lane sums[R] = {};
         for (int64_t c = 0; c < p.context; c += UNITS) {
-            Lane d = load(dcontext + c), &sums_here = sums[c / UNITS % 2];
-            sums_here = fma(d, load_first(p.values + at + c, p.context - c), sums_here);
-            Lane before = load_first(p.dvalues + at + c, p.context - c);
-            store_first(p.dvalues + at + c, fma(all(weight), d, before), p.context - c);
+            const Lane d = load(dcontext + c);
+            UNROLL for (int r = 0; r < R; r++) {
+                const int64_t place = at + r * p.context + c, some = p.context - c;
+                sums[r] = fma(d, load_first(p.values + place, some), sums[r]);
+                store_first(p.dvalues + place, fma(all(weights[j + r]), d, load_first(p.dvalues + place, some)), some);
+            }
         }
-        return sum<float>(sums[0] + sums[1]);
+        for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
     }
 
     // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
@@ -301,14 +304,15 @@ class Recur {
             for (int64_t t = p.steps - 1; t >= 0; t--) {
                 back_step(t, dstate);
                 back_look(t, look, to_context, dcontext);
-                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, dstate);
-                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, dstate);
+                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
+                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, WHAT_IS_THERE,
+                         dstate);
             }
             look.finish(p.dvector);
         } else {
             for (int64_t i = p.steps - 1; i >= 0; i--) {
                 back_step(i, dstate);
-                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, dstate);
+                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
             }
         }
         for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
@@ -327,8 +331,7 @@ class Recur {
         Look look(p, room);
         for (int64_t t = 0; t < p.steps; t++) {
             const Rows past = before(t);
-            memset(queries, 0, p.batch * query_row * sizeof(float));
-            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, queries);
+            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
             for (int64_t b = 0; b < p.batch; b++) {
                 const int64_t row = t * p.batch + b;
                 float* query = p.queries + row * p.hidden;
@@ -336,17 +339,18 @@ class Recur {
                 look.forward(b, query, p.weights + row * p.positions, p.contexts + row * p.context);
                 memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
             }
-            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h, given);
+            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h,
+                     WHAT_IS_THERE, given);
             take_step(t, state_weight, hidden, {given, sums_row()});
         }
     }
 
     void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {
         const Rows past = before(i);
-        for (int64_t r = 0; r < p.batch; r++)
-            if (p.state_bias) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
-            else memset(hidden + r * sums_row(), 0, 3 * h * sizeof(float));
-        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, hidden);
+        if (p.state_bias)
+            for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
+        const Onto onto = p.state_bias ? WHAT_IS_THERE : NOTHING;
+        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, onto, hidden);
         for (int64_t r = 0; r < p.batch; r++) {
             const float* state = past.at + r * past.row;
             const int64_t row = step(i) * p.batch + r;
@@ -357,7 +361,6 @@ class Recur {
     }
 
     void new_state(const float* given, const float* hidden, const float* state, float* out, float* kept) const {
-        const int64_t gate = filled16(h);
         for (int64_t j = 0; j < h; j += UNITS) {
             Lane outside[3], inside[3];
             UNROLL for (int g = 0; g < 3; g++) {
@@ -368,8 +371,8 @@ class Recur {
             const Lane candidate = tanh<float>(fma(reset, inside[2], outside[2]));
             const Lane before = load_first(state + j, h - j);
             store_first(out + j, fma(update, before - candidate, candidate), h - j);
-            store(kept + j, reset), store(kept + gate + j, update);
-            store(kept + 2 * gate + j, candidate), store(kept + 3 * gate + j, inside[2]);
+            const Lane found[4] = {reset, update, candidate, inside[2]};
+            UNROLL for (int g = 0; g < 4; g++) store(kept + 4 * j + g * UNITS, found[g]);
         }
     }
 
@@ -387,9 +390,11 @@ class Recur {
                 Lane dnew = load(d) + load_first(p.dstates + row * p.dstate_row + j, some);
                 Lane found[4] = {};
                 if (sleeps(t, r)) store(d, dnew);
-                else store(d, back_gates(kept(row) + j,
+                else store(d, back_gates(kept(row) + 4 * j,
                                          load_first(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
+                    __builtin_prefetch(dinputs + p.dinput_row + g * h + j, 1);  // the next row, to be written
+                    __builtin_prefetch(dhidden + (3 + g) * h + j, 1);
                     store_first(dinputs + g * h + j, found[g], some);
                     store_first(dhidden + g * h + j, found[g < 2 ? g : 3], some);
                 }
@@ -397,10 +402,9 @@ class Recur {
         }
     }
     Lane back_gates(const float* kept, Lane state, Lane dnew, Lane (&found)[4]) const {
-        const int64_t gate = filled16(h);
-        const Lane reset = load(kept), update = load(kept + gate), candidate = load(kept + 2 * gate);
+        const Lane reset = load(kept), update = load(kept + UNITS), candidate = load(kept + 2 * UNITS);
         const Lane dcandidate = dnew * (1.0f - update) * (1.0f - candidate * candidate);
-        found[0] = dcandidate * load(kept + 3 * gate) * (reset * (1.0f - reset));
+        found[0] = dcandidate * load(kept + 3 * UNITS) * (reset * (1.0f - reset));
         found[1] = dnew * (state - candidate) * (update * (1.0f - update));
         found[2] = dcandidate;
         found[3] = dcandidate * reset;
@@ -413,7 +417,8 @@ class Recur {
             for (int64_t c = 0; c < p.context; c += UNITS)
                 store(dcontext + b * filled + c,
                       load_first(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
-        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context, dcontext);
+        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context,
+                 WHAT_IS_THERE, dcontext);
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;
             look.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * filled,
@@ -430,4 +435,3 @@ void recur(const Recurrence& p, bool backward, char* scratch) {
 
 }  // namespace ISA
 }  // namespace regard
-#endif

@@ -1,7 +1,6 @@
 // What else takes time where small networks are trained: the softmax over a vocabulary, and Adam; float32.
 #include "some.h"
 
-#if defined(TRAINS) && !defined(__AVX512BF16__)
 
 namespace regard {
 namespace ISA {
@@ -49,7 +48,7 @@ void cross_entropy(const Softmax& p) {
             const Lane grown = exp2<float>((here + absent(words - i)) * float(LOG2E));
             store_first(x + i, grown, words - i);
             totals += grown;
-            sums += words - i >= UNITS ? here : load_rest(&here[0], words - i);
+            sums += absent(words - i) < 0 ? Lane{} : here;
         }
         found[0] = sum<float>(totals), found[2] = sum<float>(sums);
         const float factor = p.share / found[0];
@@ -77,4 +76,3 @@ void adam(const Adam& p) {
 
 }  // namespace ISA
 }  // namespace regard
-#endif

@@ -1,0 +1,122 @@
+"""The softmax over a vocabulary and Adam's step in the library: beside NumPy's, which test_nn.py has laws for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regard import nn
+from regard.kernels import native, training
+
+Array = NDArray[Any]
+SETS = native.instruction_sets()
+
+
+@pytest.fixture(
+    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
+)
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set in turn."""
+    loaded = native.library()
+    if loaded is None:
+        pytest.skip(native.missing())
+    assert loaded.regard_choose(request.param.encode())
+    yield request.param
+    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A way to leave the library out."""
+    with monkeypatch.context() as patch:
+        yield patch
+
+
+def draw(*shape: int, scale: float = 1.0) -> Array:
+    """Numbers."""
+    return scale * np.random.default_rng(shape).standard_normal(shape)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 5), (70, 33), (2, 16), (5, 200)], ids=str)
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy(isa: str, sizes: tuple[int, int], biased: bool, smoothing: float) -> None:
+    logits, bias = draw(*sizes, scale=5), draw(sizes[1]) if biased else None
+    targets = np.arange(sizes[0]) % sizes[1]
+    exact, back = nn.cross_entropy(logits, targets, bias, smoothing=smoothing)
+    few = None if bias is None else bias.astype(np.float32)
+    found, few_back = nn.cross_entropy(logits.astype(np.float32), targets, few, smoothing=smoothing)
+    assert found == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    gradients, wanted = few_back(0.5), back(0.5)
+    assert len(gradients) == len(wanted) == 1 + biased
+    for a, b in zip(gradients, wanted, strict=True):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_gradient_of_the_bias() -> None:
+    targets = np.arange(70) % 5
+    assert nn.check_gradients(lambda x, b: nn.cross_entropy(x, targets, b), [draw(70, 5), draw(5)]) < 1e-6
+
+
+def test_a_row_does_not_depend_on_the_others(isa: str) -> None:
+    logits, targets = draw(6, 37).astype(np.float32), np.arange(6)
+    whole = nn.cross_entropy(logits, targets)[1](6.0)[0]
+    alone = [nn.cross_entropy(logits[i : i + 1], targets[i : i + 1])[1](1.0)[0] for i in range(6)]
+    np.testing.assert_allclose(whole, np.concatenate(alone), rtol=3e-7, atol=1e-9)
+
+
+def test_extreme_logits(isa: str) -> None:
+    logits = np.array([[1e4, -1e4, 0.0], [-np.inf, 0.0, 0.0], [88.0, -1e38, 1e38]], np.float32)
+    loss, pullback = nn.cross_entropy(logits, np.array([0, 1, 2]))
+    assert loss == pytest.approx(np.log(2) / 3, rel=1e-6)
+    np.testing.assert_allclose(pullback(3.0)[0], [[0, 0, 0], [0, -0.5, 0.5], [0, 0, 0]], atol=1e-7)
+
+
+def test_a_nan_stays_in_its_row(isa: str) -> None:
+    logits = draw(3, 20).astype(np.float32)
+    logits[1, 7] = np.nan
+    loss, pullback = nn.cross_entropy(logits, np.zeros(3, int))
+    assert np.isnan(loss)
+    assert np.isnan(pullback()[0][1]).all()
+    assert np.isfinite(pullback()[0][::2]).all()
+
+
+def test_targets_are_checked() -> None:
+    for targets, said in (
+        ([0, 5], "targets must be less than V = 5. Got 5 instead."),
+        ([0, -1], "targets must be at least 0. Got -1 instead."),
+        ([0], "targets must have shape (N) = (2,). Got (1,) instead."),
+    ):
+        with pytest.raises(ValueError) as caught:
+            nn.cross_entropy(draw(2, 5), np.array(targets))
+        assert str(caught.value) == said
+    with pytest.raises(ValueError) as caught:
+        nn.cross_entropy(draw(2, 5), np.array([0, 1]), draw(4))
+    assert str(caught.value) == "bias must have shape (V) = (5,). Got (4,) instead."
+
+
+@pytest.mark.parametrize("size", [1, 15, 100_003])
+def test_adam_is_numpys_to_the_bit(isa: str, size: int, plain: pytest.MonkeyPatch) -> None:
+    start = draw(size).astype(np.float32)
+    one, two = nn.Adam(start.copy()), nn.Adam(start.copy())
+    for step in range(4):
+        gradient = draw(size, step + 1)[:, 0].astype(np.float32)
+        one.step(gradient.copy(), 1e-2)
+        with plain.context() as patch:
+            patch.setattr(training, "_library", lambda: None)
+            two.step(gradient.copy(), 1e-2)
+    for a, b in ((one.parameters, two.parameters), (one.mean, two.mean), (one.square, two.square)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_adam_of_what_the_library_does_not_read(isa: str) -> None:
+    every = np.ones(6, np.float32)
+    adam = nn.Adam(every[::2], epsilon=0.0)
+    adam.step(np.ones(3, np.float32), 0.5)
+    np.testing.assert_allclose(every, [0.5, 1, 0.5, 1, 0.5, 1], rtol=1e-6)
