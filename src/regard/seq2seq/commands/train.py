@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
+    parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PLACE] [options]"
     add = parser.add_argument
     add(
         "pairs",
@@ -157,7 +158,7 @@ def _add_recipe(group: Any) -> None:
         "--links",
         type=Path,
         metavar="FILE",
-        help="which words of PAIRS belong together, as regard align says it (0-0 1-2): attention is to learn it",
+        help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
     add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
@@ -431,7 +432,8 @@ def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
 
 
 def _three(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
-    """Choose sentences of some length from the beginning, the middle and the end."""
-    long = [pair for pair in test if 6 <= len(model.model.source.cut(pair[0])) <= 40]
-    among = long if len(long) >= 3 else list(test)
+    """Choose sentences of some length from the beginning, the middle and the end, different ones if there are."""
+    different = list({str(pair[0]): pair for pair in test}.values())
+    long = [pair for pair in different if 6 <= len(model.model.source.cut(pair[0])) <= 40]
+    among = long if len(long) >= 3 else different
     return [among[len(among) * part // 4] for part in (1, 2, 3)] if len(among) >= 3 else among
