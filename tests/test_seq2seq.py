@@ -10,6 +10,7 @@ import pytest
 
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.batch import Links
+from regard.seq2seq.defaults import choose_config
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.model import Pair, hold_out
 from regard.seq2seq.text import END, UNKNOWN
@@ -200,6 +201,75 @@ def test_a_vocabulary_must_have_words() -> None:
 def test_a_vocabulary_of_one_word_is_enough() -> None:
     model = Seq2Seq(epochs=150).fit(["a", "b", "a b", "b a"], ["x", "x", "x x", "x x"])
     assert [t.text for t in model.translate(["a", "b a"])] == ["x", "x x"]
+
+
+RECIPES = {
+    "epochs": (0, "epochs must be at least 1. Got 0 instead."),
+    "tokens": (1.5, "tokens must be a whole number. Got 1.5 instead."),
+    "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
+    "patience": (0, "patience must be at least 1. Got 0 instead."),
+    "clip": (-1, "clip must be greater than 0. Got -1.0 instead."),
+    "dropout": (2, "dropout must be at least 0 and less than 1. Got 2.0 instead."),
+    "smoothing": (1, "smoothing must be at least 0 and less than 1. Got 1.0 instead."),
+    "average": ("x", "average must be a number. Got 'x' instead."),
+    "guidance": (-1, "guidance must be at least 0. Got -1 instead."),
+    "seed": ("x", "seed must be a whole number. Got 'x' instead."),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_checked(name: str) -> None:
+    value, said = RECIPES[name]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        Seq2Seq(recipe={name: value})
+    assert str(caught.value) == said
+
+
+def test_networks_are_checked() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(network={"attention": 0})
+    assert str(caught.value) == 'attention must be at least 1 unless the score is "none". Got 0 instead.'
+    with pytest.raises(TypeError) as caught_type:
+        Seq2Seq(lower=3)  # type: ignore[arg-type]
+    assert str(caught_type.value) == "lower must be True, False or None. Got 3 instead."
+
+
+@pytest.mark.parametrize("pairs", [30, 1200])
+def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
+    config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot"})
+    assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
+
+
+def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(
+        ["a", "b"], ["b", "a"]
+    )
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m")
+    again.fit(["a", "b"], ["b", "a"])
+    assert again.model.network.config == first.model.network.config
+    assert again.model.target.kind == "characters"
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        ("one", "sources must be a sequence of sentences. Got str instead."),
+        ([None], "sources must be texts or sequences of tokens. Sentence 1 is NoneType instead."),
+    ],
+)
+def test_only_sentences_are_translated(sources: Any, said: str, reverser: Seq2Seq) -> None:
+    for verb in (reverser.translate, reverser.sample):
+        with pytest.raises(TypeError) as caught:
+            verb(sources)
+        assert str(caught.value) == said
+
+
+def test_valid_must_be_two_sides() -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a"], ["b"], valid=(["a"],))  # type: ignore[arg-type]
+    assert str(caught.value) == "valid must be (sources, targets). Got (['a'],) instead."
 
 
 def test_one_sentence_is_no_list_of_them() -> None:

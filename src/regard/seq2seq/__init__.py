@@ -1,4 +1,4 @@
-"""Translation with attention: a bidirectional GRU encoder, a GRU decoder, and additive attention between them."""
+"""Sequence to sequence with attention: networks, texts, training, search, alignments, measures and files."""
 
 from regard.seq2seq.model import Seq2Seq, Translation
 from regard.seq2seq.pairs import read_pairs

@@ -46,7 +46,7 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
         known = [field.name for field in fields(kind) if field.name not in ("source_words", "target_words")]
         if unknown := sorted(set(given) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
-    FAMILIES[family].config(source_words=1, target_words=1, **network)
+    choose_config(family, _SOME, 1, 1, network)
     Recipe(**recipe)
 
 
@@ -107,17 +107,19 @@ def choose_config(
     7
     """
     kind = FAMILIES[family].config
-    config: Config = kind(
-        **({"source_words": source_words, "target_words": target_words} | _sized(kind, pairs) | dict(options))
-    )
+    words = {"source_words": source_words, "target_words": target_words}
+    config: Config = kind(**{**words, **_sized(kind, pairs, options), **options})
     return config
 
 
-def _sized(kind: Any, pairs: int) -> dict[str, int]:
-    """Return the sizes that grow with the number of pairs."""
+def _sized(kind: Any, pairs: int, options: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes that nobody has chosen; they grow with the number of pairs."""
     factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
-    return {name: int(defaults[name] * factor) for name in kind.grows}
+    sizes = {name: int(defaults[name] * factor) for name in kind.grows}
+    if options.get("score") == "dot":  # it compares states of the decoder with those of both directions
+        sizes["decoder"] = 2 * options.get("encoder", sizes["encoder"])
+    return sizes
 
 
 def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> Recipe:

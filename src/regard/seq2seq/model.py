@@ -16,7 +16,7 @@ from regard import _check
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
 from regard.seq2seq.kinds import KINDS, Text, learn
-from regard.seq2seq.network import FAMILIES, build
+from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
 from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
 from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
@@ -52,7 +52,7 @@ class Translation:
     score : float
         What translations are ranked by; by default the mean logarithm of the tokens' probabilities.
     alignment : array (n, m) or None
-        Rows sum to 1; None from a model without attention.
+        Rows sum to 1 (or to less with the window "local-p"); None from a model without attention.
     log_probability : float
         Logarithm of the whole sentence's probability.
     """
@@ -149,6 +149,8 @@ class Seq2Seq:
             self.network["score"] = "none"
         self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, least=5)
         self.least = None if least is None else _check.whole("least", least, least=1)
+        if lower is not None and not isinstance(lower, bool):
+            _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
         self.lower, self.normalization = lower, as_normalization(normalization)
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
@@ -219,7 +221,7 @@ class Seq2Seq:
             If the loss is no number any more; the model is the last good one then.
         """
         pairs = _paired(sources, targets, "targets")
-        judged = None if valid is None else _paired(*valid, "the targets of valid")
+        judged = None if valid is None else _paired(*_two(valid), "the targets of valid")
         for step in self.steps(pairs, judged, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -351,7 +353,7 @@ class Seq2Seq:
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
 
     def _learn(self, pairs: Sequence[Pair]) -> tuple[Text, Text]:
-        """Learn how both sides are cut, from the pairs that are short enough."""
+        """Learn how both sides are cut."""
         made = []
         for side, (name, kind) in enumerate((("source", self.source), ("target", self.target))):
             lower = (kind == "words" if self.lower is None else self.lower) if side == 0 else False
@@ -487,6 +489,7 @@ class Seq2Seq:
             `count` for each sentence, in the order in which they were drawn.
         """
         seeds = _seeds(seed, len(sources))
+        _check_sentences("sources", sources)
         order = iter(self._order(sources))
 
         def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
@@ -542,6 +545,7 @@ class Seq2Seq:
     ) -> list[list[Translation]]:
         """Search for all sources, those of like lengths together."""
         text = self.model.source
+        _check_sentences("sources", sources)
         tokens = [text.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
             _check_length(words, number)
@@ -616,7 +620,11 @@ class Seq2Seq:
             If it can't be read.
         """
         model = files.read_model(path)
-        loaded = cls(source=model.source.kind, target=model.target.kind)
+        described = describe(model.network.config)
+        named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
+        loaded = cls(
+            family=named["family"], network=described, source=model.source.kind, target=model.target.kind
+        )
         loaded._model = model
         return loaded
 
@@ -648,12 +656,29 @@ def _nothing() -> Translation:
     return Translation("", (), (SPECIAL[END],), 0.0, None)
 
 
-def _paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
-    for what, side in (("sources", sources), (name, targets)):
-        if isinstance(side, str) or not isinstance(side, Sequence):
+def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
+    if not isinstance(valid, tuple | list) or len(valid) != 2:
+        _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
+    return valid[0], valid[1]
+
+
+def _check_sentences(name: str, side: Any) -> None:
+    """Check that these are sentences, each a text or tokens; one text is not a sequence of texts."""
+    if isinstance(side, str) or not isinstance(side, Sequence):
+        _check.fail(
+            f"{name} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
+        )
+    for number, sentence in enumerate(side, 1):
+        if not isinstance(sentence, str | Sequence):
             _check.fail(
-                f"{what} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
+                f"{name} must be texts or sequences of tokens. Sentence {number} is {type(sentence).__name__} instead.",
+                kind=TypeError,
             )
+
+
+def _paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
+    _check_sentences("sources", sources)
+    _check_sentences(name, targets)
     if len(sources) != len(targets):
         _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
     return list(zip(sources, targets, strict=True))

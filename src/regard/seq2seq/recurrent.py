@@ -114,6 +114,8 @@ class Recurrent:
         for name in ("feeding", "coverage"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be True or False. Got {getattr(self, name)!r} instead.")
+        if self.attends and not self.attention:
+            raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
         if self.score == "dot" and self.decoder != 2 * self.encoder:
             raise ValueError(
                 "with the score dot, decoder must be twice encoder (the annotations are of both directions). "

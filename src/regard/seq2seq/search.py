@@ -40,8 +40,8 @@ class Hypothesis:
     log_probabilities : array (n + 1,)
         The logarithm of each word's probability, END's after them; (n,) if it was broken off before END.
     alignment : array (n, T)
-        Where the network looked for each word, over the sentence's own T source positions with END; rows sum to 1.
-        (n, 0) without attention.
+        Where the network looked for each word, over the sentence's own T source positions with END; rows sum to 1,
+        or to less with the window "local-p". (n, 0) without attention.
     """
 
     words: tuple[int, ...]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.nn import Adam
 from regard.seq2seq.batch import Batch, Corpus, batches
@@ -62,6 +63,17 @@ class Recipe:
         Stop after this time; the rate reaches 0 then.
     seed : int
         Of all chance.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a number is not what it should be.
+
+    Examples
+    --------
+    >>> Recipe(dropout=2.0)
+    Traceback (most recent call last):
+    ValueError: dropout must be at least 0 and less than 1. Got 2.0 instead.
     """
 
     epochs: int = 9
@@ -76,6 +88,21 @@ class Recipe:
     guidance: float = 0.0
     minutes: float | None = None
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "tokens", "warm_up", "patience"):
+            if getattr(self, name) is not None:
+                _check.whole(name, getattr(self, name), least=1)
+        for name in ("rate", "clip", "minutes"):
+            if getattr(self, name) is not None:
+                _check.number(name, getattr(self, name), positive=True)
+        for name in ("smoothing", "dropout", "average"):
+            value = _check.number(name, getattr(self, name))
+            if not 0 <= value < 1:
+                _check.fail(f"{name} must be at least 0 and less than 1. Got {value!r} instead.")
+        if _check.number("guidance", self.guidance) < 0:
+            _check.fail(f"guidance must be at least 0. Got {self.guidance!r} instead.")
+        _check.whole("seed", self.seed)
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
