@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 .PHONY: demo test quick clean
 
 # Train a translator on real sentences (under three minutes), translate sentences it has never seen,
-# show where it looked.
+# show where it looked. One that was interrupted goes on, one that is done begins anew.
 demo: $(VENV)/cli
 	$(BIN)/regard train $(DATA)/train.tsv.gz --valid $(DATA)/valid.tsv.gz --test $(DATA)/test.tsv.gz --out $(RUN) \
-	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12
+	    --minutes 2.6 --max-tokens 15 --test-max-tokens 12 $(if $(wildcard $(RUN)/checkpoint.safetensors),,--fresh)
 
 # Everything that has to hold before a change lands.
 test: export OPENBLAS_NUM_THREADS ?= 1 # small products: more BLAS threads would only wait for each other

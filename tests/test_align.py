@@ -15,6 +15,7 @@ from regard.seq2seq.align import (
     Gold,
     links,
     merge,
+    of_tokens,
     of_words,
     parse,
     read_gold,
@@ -71,6 +72,19 @@ def test_the_numbers_of_words_are_those_of_the_text(parts: list[str]) -> None:
 
 def test_words_are_linked_where_their_tokens_are() -> None:
     assert of_words({(0, 0), (1, 1), (3, 2), (2, 3)}, [0, 0, -1, 1], [0, 1, 1, 1]) == {(0, 0), (0, 1), (1, 1)}
+
+
+@given(
+    st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3))),
+    st.lists(st.integers(-1, 3), max_size=8),
+    st.lists(st.integers(-1, 3), max_size=8),
+)
+def test_links_of_tokens_are_those_of_their_words(
+    found: set[tuple[int, int]], source: list[int], target: list[int]
+) -> None:
+    tokens = of_tokens(found, source, target)
+    assert tokens == {(i, j) for i, a in enumerate(source) for j, b in enumerate(target) if (a, b) in found}
+    assert of_words(tokens, source, target) == {(a, b) for a, b in found if a in source and b in target}
 
 
 def test_weights_of_words_are_sums_and_means() -> None:

@@ -123,7 +123,8 @@ def metadata(good: bytes, **entry: Any) -> bytes:
 
 CASES = {
     "0 bytes are too few": lambda good: b"",
-    "its header would be 18446744073709551615 bytes long, the file has 9": lambda good: b"\xff" * 8 + b"x",
+    "it doesn't begin like a safetensors file": lambda good: b"one\tun\ntwo\tdeux\n",
+    "its header would be 1048576 bytes long, the file has 9": lambda good: struct.pack("<Q", 1 << 20) + b"x",
     "its header is 1048577 bytes long; at most 1048576 are allowed": lambda good: joined(b" " * 1048577, b""),
     "its header is not JSON": lambda good: joined(b"{", b""),
     "its header is not a JSON object": lambda good: joined([], b""),

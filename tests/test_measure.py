@@ -276,3 +276,17 @@ def test_a_dictionary_is_measured_in_a_moment() -> None:
     start = time.process_time()
     measure.error_rate(lines, references)
     assert time.process_time() - start < 3  # 0.2 s where this was written
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "said"),
+    [
+        ("may 3", "2020-05-03", "errors"),
+        ("one two", "un deux", "errors"),
+        ("read", "R IY D", "errors"),
+        ("transcription", "T R AE N S", "errors"),
+        ("the cat sat there", "le chat y est", "bleu"),
+    ],
+)
+def test_bleu_is_for_sentences(source: str, reference: str, said: str) -> None:
+    assert measure.headline([source] * 2 + ["q q q q"], [reference] * 2 + ["q q q q"]) == said

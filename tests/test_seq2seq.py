@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq.batch import Links
 from regard.seq2seq.defaults import choose_config
-from regard.seq2seq.model import hold_out
+from regard.seq2seq.kinds import Text
+from regard.seq2seq.model import Pair, hold_out
 from regard.seq2seq.text import END, UNKNOWN
 
 pytestmark = pytest.mark.slow  # trains
@@ -323,6 +325,33 @@ def test_links_are_learned() -> None:
     (found,) = model.align(["w1 w2"], ["v1 v2"])
     assert found.alignment is not None
     assert found.alignment.argmax(axis=1).tolist() == [1, 0]
+
+
+def test_links_may_be_made_of_what_was_learned() -> None:
+    pairs: list[Pair] = [("a b", "c d")] * 3
+
+    def links(source: Text, target: Text) -> list[Links]:
+        return [frozenset({(len(source) - 5, len(target) - 6)})] * 3
+
+    made = Seq2Seq().begin(pairs, pairs, links=links)
+    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+    with pytest.raises(ValueError, match=r"^valid must be given where links is a function\.$"):
+        Seq2Seq().begin(pairs, links=links)
+
+
+@pytest.mark.parametrize("recipe", [{"epochs": 3}, {"patience": 1, "rate": 1e-9}, {"minutes": 1e-4}])
+def test_a_checkpoint_that_is_kept_says_that_all_is_done(recipe: dict[str, float], tmp_path: Path) -> None:
+    pairs: list[Pair] = [("a b", "c d"), ("b", "d")]
+    found = []
+    for first in (True, False):
+        model = Seq2Seq(recipe=recipe)
+        training = model.begin(pairs, pairs)
+        steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
+        assert bool(steps) == first
+        found.append(model.model.network.parameters.flat.copy())
+    assert (found[0] == found[1]).all()
+    list(model.run(training, checkpoint=tmp_path / "it"))
+    assert not (tmp_path / "it").exists()
 
 
 def test_links_must_be_between_tokens() -> None:

@@ -17,18 +17,26 @@ import pytest
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import pictures, running, train
+from regard.seq2seq.commands import reached as reached_module
+from regard.seq2seq.commands.links import Given, Line
+from regard.seq2seq.commands.reached import reached
+from regard.seq2seq.commands.running import Run
 from regard.seq2seq.files import write_checkpoint
+from regard.seq2seq.kinds import Characters, Subwords, Tokens, Words
 from regard.seq2seq.log import read_log
-from regard.seq2seq.training import State
+from regard.seq2seq.text import SPECIAL, Vocabulary
+from regard.seq2seq.training import State, Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
 SRC = Path(__file__).parents[1] / "src"
 
 
-def write_pairs(path: Path, count: int = 60, seed: int = 0) -> Path:
+def write_pairs(path: Path, count: int = 60, seed: int = 0, longest: int = 4) -> Path:
     rng = np.random.default_rng(seed)
-    words = [[f"w{i}" for i in rng.integers(0, 6, rng.integers(1, 5))] for _ in range(count)]
+    words = [
+        [f"w{i}" for i in rng.integers(0, 6, rng.integers(longest - 3, longest + 1))] for _ in range(count)
+    ]
     lines = [" ".join(w) + "\t" + " ".join(reversed(w)) + "\n" for w in words]
     path.write_text("".join(lines), encoding="utf-8")
     return path
@@ -42,17 +50,18 @@ def pairs(tmp_path: Path) -> Path:
 # ------------------------------------------------------------------------------------------------------- train
 
 
-def test_a_run_from_pairs_to_pictures(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "deep" / "out"
+def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs, out = write_pairs(tmp_path / "pairs.tsv", longest=7), tmp_path / "deep" / "out"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
     said, told = capsys.readouterr()
     assert "epoch 1: validation loss " in told
-    assert "BLEU" in told
-    assert ", saved" in told
-    held_out = "held-out sentences that also chose the model"
-    assert re.search(rf" with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", said)
+    assert re.search(
+        r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", told, re.MULTILINE
+    )
+    held_out = "held-out pairs that also chose the model"
+    assert re.search(
+        rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", said
+    )
     assert said.count("source:") == said.count("translation:") == said.count("reference:") == 3
     assert said.endswith(f"the model is in {out / 'model.safetensors'}\n")
     assert "\r" not in said + told
@@ -83,7 +92,7 @@ def test_valid_and_test_are_files_of_their_own(
     arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
-    assert "without attention, on 9 held-out sentences, beam 5" in said
+    assert "without attention, on 9 held-out pairs, beam 5" in said
     assert "60 pairs to learn from, 60 of them with at most 50 tokens on both sides; 7 to choose" in told
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
@@ -93,15 +102,52 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     few.write_text("a b\tb a\nb\tb\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
     said, told = capsys.readouterr()
-    assert "on the 2 training sentences themselves: there are too few to keep any aside, beam 5" in said
+    assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
     assert "held-out" not in said
     assert "; too few to keep any aside, so the same to choose the best model by, 2 to test on\n" in told
     few.write_text("a b\tb a\n")
-    assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
+    assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
     said, told = capsys.readouterr()
-    assert "on the training sentence itself: there are too few" in said
+    assert "on the training pair itself: there are too few" in said
     assert told.startswith("1 pair to learn from, 1 of them")
-    assert "(greedy, 1 sentences)" in told
+    assert "(greedy, 1 pair)" in told
+
+
+def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, out = tmp_path / "words", tmp_path / "m"
+    words.write_text("cat\tK AE T\ntack\tT AE K\nact\tAE K T\n" * 10)
+    sounds = ["--source", "characters", "--target", "tokens", "--epochs", "60"]
+    assert main(["train", str(words), *sounds, "--out", str(out)]) == 0
+    said, told = capsys.readouterr()
+    assert "BLEU" not in said + told
+    assert re.search(
+        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", told, re.MULTILINE
+    )
+    assert said.startswith(
+        "exact 100.0 %, token errors 0.0 % with attention, on the 30 training pairs themselves"
+    )
+    validated = [entry for entry in read_log(out / "log.jsonl") if "validation" in entry]
+    assert all(
+        0 <= entry["exact"] <= 1 and entry["errors"] >= 0 and "bleu" not in entry for entry in validated[:10]
+    )
+    assert main(["curve", str(out)]) == 0
+    assert "\nerrors %\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "right", "said"),
+    [
+        ("words", "a b c d", "a b c d", "BLEU 100.0"),
+        ("tokens", "a b c d", "a b c x", "exact 0.0 %, token errors 25.0 %, BLEU 0.0"),
+        ("characters", "a b", "a x", "exact 0.0 %, character errors 33.3 %"),
+        ("words", "a b", "a x", "exact 0.0 %, word errors 50.0 %"),
+        ("subwords", "ab", "xb", "exact 0.0 %, character errors 50.0 %"),
+    ],
+)
+def test_the_measure_that_says_most_is_chosen(kind: str, found: str, right: str, said: str) -> None:
+    pytest.importorskip("sacrebleu")
+    told = str(reached(kind, ["q r s t"], [found], [right]))
+    assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
 
 
 def test_of_many_epochs_the_better_ones_are_told(
@@ -129,13 +175,14 @@ def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
 def test_without_the_extras_it_still_trains(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pictures, train, running):
+    for module in (pictures, train, running, reached_module):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
     line = "not installed: sacrebleu (for BLEU), matplotlib (for pictures), tqdm (for the progress bar);"
     assert f'{line} pip install "regard[cli]"\n' in told
     assert "BLEU" not in said
+    assert said.startswith("exact ")
     assert not list((tmp_path / "m").glob("alignment-*.png"))
     assert (tmp_path / "m" / "model.safetensors").exists()
 
@@ -198,6 +245,104 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     assert not list(stopped.glob(".*"))
 
 
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the model files, in the order in which they are written from now on."""
+    saved: list[str] = []
+    plain = Seq2Seq.save
+
+    def save(self: Seq2Seq, path: Path) -> None:
+        saved.append(path.name)
+        plain(self, path)
+
+    monkeypatch.setattr(Seq2Seq, "save", save)
+    return saved
+
+
+def test_of_two_trainings_the_finished_one_is_kept(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    plain = Run.validated
+
+    def interrupted(self: Run, step: Step) -> Any:
+        if self.name == "training without attention" and step.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validated", interrupted)
+        assert main([*arguments, str(tmp_path / "stopped")]) == 130
+    assert capsys.readouterr().err.endswith("the same command goes on from there\n")
+    saved = counting(monkeypatch)
+    assert main([*arguments, str(tmp_path / "stopped")]) == 0
+    said, told = capsys.readouterr()
+    assert "model.safetensors" not in saved
+    assert "training is done already\n" in told
+    assert "training without attention: " in told or "going on after step" in told
+    assert said.count(" with attention, on ") == said.count(" without attention, on ") == 1
+    for name in ("model.safetensors", "model-without-attention.safetensors"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not list((tmp_path / "stopped").glob("*checkpoint*"))
+
+
+def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ["train", str(pairs), "--epochs", "2", "--recipe", "patience=1", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:
+        patched.setattr(train, "_measure", impatient)
+        assert main(arguments) == 130
+    saved = counting(monkeypatch)
+    assert main(arguments) == 0
+    assert saved == []
+    assert " with attention, on " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", [[], ["--compare"]], ids=["one", "two"])
+def test_a_finished_model_is_not_overwritten(
+    option: list[str], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "m" / "model.safetensors"
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    assert main([*arguments, *option]) == 0
+    before = place.read_bytes()
+    capsys.readouterr()
+    said = refused([*arguments, *option, "--seed", "2"], capsys)
+    assert said == f"--out: {place} is done; --fresh trains it anew, another --out keeps it"
+    assert place.read_bytes() == before
+    assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
+    assert place.read_bytes() != before
+
+
+def test_who_begins_anew_is_told_how_to_go_on(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.Stop, "asked", True, raising=False)
+    monkeypatch.setattr(running.Stop, "__init__", lambda self: None)
+    arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
+    assert main(arguments) == 130
+    assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "killed"], tmp_path)
+    process.kill()  # before the first minute is over
+    process.communicate(timeout=60)
+    for name in ("killed", "whole"):
+        process = started([*arguments, name], tmp_path)
+        assert process.wait(60) == 0
+        process.communicate()
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    assert one == two
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
@@ -229,7 +374,7 @@ def test_a_full_disk_loses_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert main(["train", str(pairs), "--epochs", "3", "--out", str(out)]) == 2
+    assert main(["train", str(pairs), "--epochs", "3", "--out", str(out), "--fresh"]) == 2
     told = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"regard train: error: .*safetensors: No space left on device", told[-1])
     assert (out / "model.safetensors").read_bytes() == before
@@ -248,7 +393,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
     told = capsys.readouterr().err.splitlines()[-1]
     assert told == (
         f"regard train: error: {place}: the checkpoint is of another training: pairs, options or version of the "
-        "program have changed; remove it to begin anew"
+        "program have changed; --fresh begins anew"
     )
     assert place.exists()
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
@@ -261,6 +406,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     entries = read_log(out / "log.jsonl")
     assert [entry["step"] for entry in entries if "validation" in entry][-1] == entries[-1]["step"]
     assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
+    assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert main(["curve", str(out)]) == 0
     assert "loss for each word" in capsys.readouterr().out
@@ -274,6 +420,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
         ["--recipe", "average=0.9", "patience=2", "dropout=0.1"],
+        ["--no-lower", "--normalization", "NFKC"],
     ],
     ids=lambda options: options[1],
 )
@@ -295,6 +442,52 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "links").write_text("0-0 1-1\n")
     said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert said == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
+    (tmp_path / "links").write_text("0-0 1-1\n0-0 2-1\n\n" * 10)
+    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert re.fullmatch(
+        r".*/links, line \d+: a link must be between words of the pair, which has 2 and 2\. Got 2-1 instead\.",
+        said,
+    )
+    said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
+    assert said == "--links-by needs --links"
+
+
+@pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])
+def test_what_align_writes_can_be_learned(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links are those of words, whatever a token is; a pair that was left out has a line all the same."""
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.tsv").write_text(
+        "Hello, you!\t«\u00a0Bonjour, toi\u00a0!\u00a0»\n" + "a bc\tcb d\n\te\nbc a\td cb\n" * 20
+    )
+    sides = ["--source", kind, "--target", kind] + (["--vocabulary", "30"] if kind == "subwords" else [])
+    train_it = ["train", "pairs.tsv", *sides, "--epochs", "1", "--skip-empty", "--out"]
+    assert main([*train_it, "first"]) == 0
+    capsys.readouterr()
+    assert main(["align", "first", "pairs.tsv"]) == 0
+    Path("links").write_text(capsys.readouterr().out)
+    assert main([*train_it, "second", "--links", "links"]) == 0
+    by_tokens = main([*train_it, "third", "--links", "links", "--links-by", "tokens"])
+    assert by_tokens == 0  # there are no fewer tokens than words
+
+
+def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
+    lines, pairs = [Line(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
+    subwords = Subwords(
+        Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
+    )
+    given = Given(tmp_path, lines, pairs, "words", 50)
+    # Hi , you | \u2581toi \u2581a b
+    assert given(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
+    # H i , \u2423 y o u
+    assert given(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
+    assert Given(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
+    assert Given(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
+    with pytest.raises(
+        ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
+    ):
+        Given(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
 
 
 def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +505,7 @@ def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -
     assert main(arguments) == 0
     assert signal.getsignal(signal.SIGTERM) is before
     with ThreadPoolExecutor(1) as other:  # where no handler may be set
-        assert other.submit(main, arguments).result() == 0
+        assert other.submit(main, [*arguments, "--fresh"]).result() == 0
 
 
 # --------------------------------------------------------------------------------------------------- bad input

@@ -21,6 +21,7 @@ __all__ = [
     "Gold",
     "links",
     "merge",
+    "of_tokens",
     "of_words",
     "parse",
     "read_gold",
@@ -150,6 +151,41 @@ def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]
     """
     words = {(source[i], target[j]) for i, j in found}
     return frozenset(link for link in words if min(link) >= 0)
+
+
+def of_tokens(found: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
+    """Return the links between tokens, of links between words: all tokens of linked words are linked.
+
+    Parameters
+    ----------
+    found : iterable of (int, int)
+        Links between words.
+    source, target : sequence of int
+        The word that each token is a part of, as `word_numbers` gives it; -1 for none.
+
+    Returns
+    -------
+    frozenset of (source, target)
+        Links between tokens.
+
+    Examples
+    --------
+    >>> sorted(of_tokens({(0, 0), (1, 0)}, [0, 0, -1, 1], [0]))
+    [(0, 0), (1, 0), (3, 0)]
+    """
+    rows, columns = _tokens_of(source), _tokens_of(target)
+    return frozenset(
+        (i, j) for one, other in found for i in rows.get(one, ()) for j in columns.get(other, ())
+    )
+
+
+def _tokens_of(words: Sequence[int]) -> dict[int, list[int]]:
+    """Return the tokens of each word."""
+    found: dict[int, list[int]] = {}
+    for i, word in enumerate(words):
+        if word >= 0:
+            found.setdefault(word, []).append(i)
+    return found
 
 
 def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array:

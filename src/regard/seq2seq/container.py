@@ -222,6 +222,8 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
     if size < 8:
         raise Wrong(f"{size} bytes are too few")
     length = int.from_bytes(file.read(8), "little")
+    if length > max(size - 8, LONGEST_HEADER):
+        raise Wrong("it doesn't begin like a safetensors file")
     if length > size - 8:
         raise Wrong(f"its header would be {length} bytes long, the file has {size}")
     if length > LONGEST_HEADER:

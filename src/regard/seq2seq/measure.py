@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Row", "Score", "LinkScore", "alignment_error_rate", "bleu", "by_length", "chrf"),
-    *("edit_distance", "error_rate", "exact", "groups"),
+    *("edit_distance", "error_rate", "exact", "groups", "headline", "unit"),
 ]
 
 Reference = str | Sequence[str]
 Link = tuple[int, int]
 Measure = Callable[[Sequence[str], Sequence[Reference]], float]
 
+_LONGEST_RUN = 4  # words of BLEU: it is 0 where no line has so many
 _WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
 
 
@@ -236,6 +237,56 @@ def error_rate(
         edits += best
         length -= short
     return edits / max(length, 1)
+
+
+def unit(lines: Sequence[str]) -> tuple[str, Callable[[str], list[str]]]:
+    """Choose what lines are counted in: words between blanks, or characters where most lines have no blank.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        What is counted.
+
+    Returns
+    -------
+    name : {"words", "characters"}
+        What they are counted in.
+    cut : callable
+        Cuts a line into them.
+
+    Examples
+    --------
+    >>> unit(["K AE T", "D AO G"])[0], unit(["cat", "dog"])[0]
+    ('words', 'characters')
+    """
+    blank = [" " in line.strip() for line in lines]
+    return ("words", str.split) if 2 * sum(blank) >= len(blank) else ("characters", list)
+
+
+def headline(sources: Sequence[str], references: Sequence[str]) -> str:
+    """Choose the measure that says most: BLEU for sentences, errors for single words and for what is short.
+
+    BLEU counts runs of four words: of right answers that are all shorter it says 0.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        What is translated.
+    references : sequence of str
+        What is right.
+
+    Returns
+    -------
+    {"bleu", "errors"}
+        Errors where most sources have no blank, or most references have fewer than four words.
+
+    Examples
+    --------
+    >>> headline(["the cat sat there"], ["le chat y est assis"]), headline(["cat"], ["K AE T"])
+    ('bleu', 'errors')
+    """
+    short = sum(len(reference.split()) < _LONGEST_RUN for reference in references)
+    return "errors" if unit(sources)[0] == "characters" or 2 * short > len(references) else "bleu"
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

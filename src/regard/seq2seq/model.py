@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ __all__ = ["Seq2Seq", "Translation", "hold_out", "keep_aside"]
 Array = NDArray[Any]
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
+Given = TypeVar("Given")
 
 LONGEST_SENTENCE = 1000  # tokens
 CHECKPOINT_EVERY = 60.0  # seconds
@@ -254,7 +255,11 @@ class Seq2Seq:
         yield from self.run(self.begin(pairs, valid, links=links), checkpoint=checkpoint)
 
     def run(
-        self, training: Training, *, checkpoint: str | os.PathLike[str] | None = None
+        self,
+        training: Training,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        keep: bool = False,
     ) -> Generator[Step, None, None]:
         """Take the steps of a training that has begun.
 
@@ -264,6 +269,8 @@ class Seq2Seq:
             What `begin` returned.
         checkpoint
             As for `fit`.
+        keep : bool
+            Whether the checkpoint stays at the end: going on from it ends at once, with the same model.
 
         Yields
         ------
@@ -290,7 +297,9 @@ class Seq2Seq:
             raise
         finally:
             training.restore()
-        if place is not None:
+        if place is not None and keep:
+            files.write_checkpoint(place, training.state())
+        elif place is not None:
             place.unlink(missing_ok=True)
 
     def begin(
@@ -298,7 +307,7 @@ class Seq2Seq:
         pairs: Sequence[Pair],
         valid: Sequence[Pair] | None = None,
         *,
-        links: Sequence[Links] | None = None,
+        links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
 
@@ -307,18 +316,23 @@ class Seq2Seq:
         pairs, valid : sequence of (source, target)
             As for `fit`.
         links
-            As for `fit`.
+            As for `fit`; or, where `valid` is given, a function that makes them of the two texts that were learned.
 
         Returns
         -------
         Training
             Before its first step.
         """
-        if links is not None and len(links) != len(pairs):
+        if callable(links):
+            if valid is None:
+                _check.fail("valid must be given where links is a function.")
+        elif links is not None and len(links) != len(pairs):
             _check.fail(f"links must be one set for each of {len(pairs)} pairs. Got {len(links)} instead.")
-        if valid is None:
+        elif valid is None:
             pairs, valid, links = keep_aside(pairs, links, self.seed)
+        assert valid is not None
         texts = self._learn(as_pairs(pairs))
+        links = links(*texts) if callable(links) else links
         learned, judged = (
             self._corpus(texts, pairs, links, "training"),
             self._corpus(texts, valid, None, "validation"),
@@ -709,16 +723,16 @@ def _alike(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
 
 
 def keep_aside(
-    pairs: Sequence[Pair], links: Sequence[Links] | None, seed: int
-) -> tuple[list[Pair], list[Pair], Sequence[Links] | None]:
+    pairs: Sequence[Pair], links: Sequence[Given] | None, seed: int
+) -> tuple[list[Pair], list[Pair], Sequence[Given] | None]:
     """Keep some pairs aside as `hold_out` does, where there may be links to be kept beside the others.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
         All there are.
-    links : sequence of frozensets, optional
-        One for each.
+    links : sequence, optional
+        One for each, in whatever form.
     seed : int
         Of the choice.
 
@@ -726,7 +740,7 @@ def keep_aside(
     -------
     training, validation : list of (source, target)
         As from `hold_out`.
-    links : sequence of frozensets or None
+    links : sequence or None
         Those of the training pairs.
 
     Examples

@@ -104,7 +104,8 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     Returns
     -------
     list of Panel
-        The loss of training and validation; BLEU where it was measured. Of several runs, those of validation.
+        The loss of training and validation; errors and BLEU where they were measured. Of several runs, those of
+        validation.
 
     Examples
     --------
@@ -118,13 +119,18 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
             "training": _points(entries, "loss", along),
             "validation": _points(entries, "validation", along),
         }
-        bleu = {"validation": _points(entries, "bleu", along)}
     else:
         loss = {name: _points(entries, "validation", along) for name, entries in logs.items()}
-        bleu = {name: _points(entries, "bleu", along) for name, entries in logs.items()}
+    names = {"validation": next(iter(logs.values()))} if len(logs) == 1 else logs
+    bleu = {name: _points(entries, "bleu", along) for name, entries in names.items()}
+    errors = {name: _percent(_points(entries, "errors", along)) for name, entries in names.items()}
     found = []
     shown: list[tuple[str, Lines, Literal["lowest", "highest"]]]
-    shown = [("loss for each word", loss, "lowest"), ("BLEU", bleu, "highest")]
+    shown = [
+        ("loss for each word", loss, "lowest"),
+        ("errors %", errors, "lowest"),
+        ("BLEU", bleu, "highest"),
+    ]
     for title, lines, best in shown:
         seen = {name: points for name, points in lines.items() if points[0].size}
         alone = len(logs) == 1 and "validation" in seen
@@ -136,6 +142,10 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
 def _points(entries: Entries, name: str, along: str) -> tuple[NDArray[Any], NDArray[Any]]:
     x, y = column(entries, name, "step" if along == "steps" else "seconds")
     return (x if along == "steps" else x / 60), y
+
+
+def _percent(points: tuple[NDArray[Any], NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    return points[0], 100 * points[1]
 
 
 def save(

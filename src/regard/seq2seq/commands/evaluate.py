@@ -67,11 +67,14 @@ class _Test(NamedTuple):
     references: list[Reference]
 
     @property
+    def right(self) -> list[str]:
+        """One reference of each item."""
+        return [reference if isinstance(reference, str) else reference[0] for reference in self.references]
+
+    @property
     def measured(self) -> tuple[str, list[str]]:
         """What the lengths are taken from."""
-        if self.sources is not None:
-            return "source", self.sources
-        return "reference", [_first(reference) for reference in self.references]
+        return ("reference", self.right) if self.sources is None else ("source", self.sources)
 
 
 class _Result(NamedTuple):
@@ -131,7 +134,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     add(
         "--measure",
         choices=("bleu", "chrf", "exact", "errors"),
-        help="what is drawn, and compared by length (default bleu; errors where sources are single words)",
+        help="what is drawn, and compared by length (default bleu; errors for words and what is short)",
     )
     add(
         "--tokenize",
@@ -260,10 +263,6 @@ def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> No
         raise ValueError(f"{paths[0]} is empty")
 
 
-def _first(reference: Reference) -> str:
-    return reference if isinstance(reference, str) else reference[0]
-
-
 def _names(args: argparse.Namespace) -> list[str]:
     """Return a short name for each model: those given, file names, or whole paths where file names are alike."""
     paths = args.hypotheses or [args.model, *args.compare]
@@ -282,15 +281,9 @@ def _names(args: argparse.Namespace) -> list[str]:
 # ------------------------------------------------------------------------------------------------ what is measured
 
 
-def _cut(lines: Iterable[str]) -> tuple[str, Callable[[str], list[str]]]:
-    """Return what lines are counted in: words between blanks, or characters where most lines have no blank."""
-    blank = [" " in line.strip() for line in lines]
-    return ("words", str.split) if 2 * sum(blank) >= len(blank) else ("characters", list)
-
-
 def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
     """Return the measures that are possible here."""
-    _, cut = _cut(map(_first, test.references))
+    _, cut = measure.unit(test.right)
     found: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
         print('not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"', file=sys.stderr)
@@ -305,8 +298,8 @@ def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
 def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> str:
     if asked is not None and asked not in columns:
         raise ImportError(f'--measure {asked} needs sacrebleu: pip install "regard[cli]"')
-    single = _cut(test.measured[1])[0] == "characters"
-    return asked or ("bleu" if "bleu" in columns and not single else "errors")
+    best = measure.headline(test.measured[1], test.right)
+    return asked or (best if best in columns else "errors")
 
 
 def _systems(
@@ -368,7 +361,7 @@ def _measured(
     signatures = {key: found.signature for key, found in whole.items() if isinstance(found, Score)}
     scores = {key: found.score if isinstance(found, Score) else found for key, found in whole.items()}
     _, measured = test.measured
-    _, cut = _cut(measured)
+    _, cut = measure.unit(measured)
     measures = {key: column.number for key, column in columns.items()}
     rows = measure.by_length([len(cut(line)) for line in measured], lines, test.references, measures)
     return _Result(name, scores, signatures, rows, links)
@@ -383,7 +376,7 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
 
 def _link_score(model: Seq2Seq, test: _Test, gold: Sequence[Gold], name: str) -> LinkScore:
     """Compare where a model looks while it is told the targets."""
-    sources, targets = test.measured[1], [_first(reference) for reference in test.references]
+    sources, targets = test.measured[1], test.right
     found: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
         aligned = model.align([sources[i] for i in block], [targets[i] for i in block])
@@ -410,7 +403,7 @@ def _told(
     blocks = [
         f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
-        _by_length(columns, key, results, f"{_cut(lines)[0]} in the {side}"),
+        _by_length(columns, key, results, f"{measure.unit(lines)[0]} in the {side}"),
         "\n".join(_notes(test, columns, results[0])),
     ]
     return "\n\n".join(blocks)
@@ -453,7 +446,7 @@ def _range(row: Row) -> str:
 
 def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[str]:
     """Say how the numbers were computed, for whoever wants to compare."""
-    unit, _ = _cut(map(_first, test.references))
+    unit, _ = measure.unit(test.right)
     tokens = "tokens between blanks" if unit == "words" else "characters"
     told = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
     signed = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
@@ -469,7 +462,7 @@ def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[
         {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
         [row.sentences for row in rows],
         measure=column.title,
-        along=f"{_cut(lines)[0]} in the {side}",
+        along=f"{measure.unit(lines)[0]} in the {side}",
     )
 
 
@@ -492,7 +485,7 @@ def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result
         "test": test.name,
         "items": len(test.references),
         "beam": None if args.hypotheses else args.beam,
-        "length": f"{_cut(lines)[0]} in the {side}",
+        "length": f"{measure.unit(lines)[0]} in the {side}",
         "models": models,
     }
     args.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

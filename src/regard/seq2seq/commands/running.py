@@ -12,18 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from regard.seq2seq.batch import Links
 from regard.seq2seq.commands import curve
+from regard.seq2seq.commands.links import Given
+from regard.seq2seq.commands.reached import Reached, reached
+from regard.seq2seq.files import read_checkpoint, write_checkpoint
 from regard.seq2seq.log import Log
-from regard.seq2seq.measure import bleu
 from regard.seq2seq.model import Pair, Seq2Seq
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
 
-__all__ = ["Run", "Stop", "beside"]
+__all__ = ["Run", "Stop", "beside", "counted"]
 
-_SAMPLE = 200  # validation sentences that are translated after each epoch
+_SAMPLE = 200  # validation pairs that are translated after each epoch
 _ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
 _WIDTH = 100  # of a translated sentence that is shown on the way
 _LOGGED = 10  # steps between two lines of the log
@@ -52,6 +53,29 @@ def beside(place: Path, name: str) -> Path:
     'mine-log.jsonl'
     """
     return place.with_name(name if place.stem == "model" else f"{place.stem}-{name}")
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number with its noun.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    thing : str
+        What one of them is called.
+
+    Returns
+    -------
+    str
+        With a plural's "s" where it is one.
+
+    Examples
+    --------
+    >>> counted(1, "pair"), counted(2, "pair")
+    ('1 pair', '2 pairs')
+    """
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 class Stop:
@@ -94,51 +118,68 @@ class Stop:
 class Run:
     """One training, its model's file, and what lies beside it.
 
+    From before the first step until `forget` there is a checkpoint: a model without one is done.
+
     Parameters
     ----------
     model : Seq2Seq
         What is trained.
     place : Path
         Where the best model so far is kept.
+    fresh : bool
+        Whether it begins anew, whatever is there.
     """
 
     training: Training
 
-    def __init__(self, model: Seq2Seq, place: Path) -> None:
-        self.model, self.place = model, place
+    def __init__(self, model: Seq2Seq, place: Path, *, fresh: bool = False) -> None:
+        self.model, self.place, self.fresh = model, place, fresh
         self.name = "training" if model.attention else "training without attention"
         self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, "log.jsonl")
         self.sample: Sequence[Pair] = []  # what is translated on the way
         self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
         self.stop = Stop()
 
-    def begin(
-        self, train: Sequence[Pair], valid: Sequence[Pair], links: Sequence[Links] | None, *, fresh: bool
-    ) -> None:
+    def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: Given | None) -> None:
         """Learn the vocabularies and draw the network.
 
         Parameters
         ----------
         train, valid : sequences of (source, target)
             To learn from, and to judge by.
-        links : sequence of frozensets, optional
+        links : Given, optional
             Where each target word should look.
-        fresh : bool
-            Whether an older checkpoint is forgotten.
         """
-        if fresh:
-            self.checkpoint.unlink(missing_ok=True)
         self.training = self.model.begin(train, valid, links=links)
+
+    def is_done(self) -> bool:
+        """Say whether there is a model, and nothing to go on from."""
+        return self.place.exists() and not self.checkpoint.exists()
+
+    def forget(self) -> None:
+        """Remove what it takes to go on."""
+        self.checkpoint.unlink(missing_ok=True)
+
+    def _prepare(self) -> None:
+        """See to it that there is a checkpoint, and that it is of this training."""
+        if not self.checkpoint.exists():
+            write_checkpoint(self.checkpoint, self.training.state())
+            return
+        try:
+            self.training.go_on_from(read_checkpoint(self.checkpoint))
+        except ValueError as error:
+            raise ValueError(f"{self.checkpoint}: {error}; --fresh begins anew") from None
 
     def train(self) -> int:
         """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
         try:
             with self.stop.listening():
+                self._prepare()
                 self._steps()
         except KeyboardInterrupt:  # asked twice: what was begun since the last checkpoint is lost
             self.stop.asked = True
         except Diverged as error:
-            self.checkpoint.unlink(missing_ok=True)  # from there the same would happen again
+            self.forget()  # from there the same would happen again
             self._stopped(f"stopped: {error}", "the last good model")
             return 1
         if not self.stop.asked:
@@ -146,7 +187,8 @@ class Run:
             return 0
         self._stopped("interrupted", "the best model")
         if self.checkpoint.exists():
-            print("the same command goes on from there", file=sys.stderr)
+            command = "the same command without --fresh" if self.fresh else "the same command"
+            print(f"{command} goes on from there", file=sys.stderr)
         return 130
 
     def _stopped(self, why: str, which: str) -> None:
@@ -157,7 +199,8 @@ class Run:
     def _steps(self) -> None:
         """Learn; every validation is told, every improvement saved."""
         with ExitStack() as stack:
-            steps = stack.enter_context(closing(self.model.run(self.training, checkpoint=self.checkpoint)))
+            run = self.model.run(self.training, checkpoint=self.checkpoint, keep=True)
+            steps = stack.enter_context(closing(run))
             told: _Told | None = None
             for step in steps:
                 if told is None:
@@ -165,11 +208,13 @@ class Run:
                 told.tell(step)
                 if self.stop.asked:
                     return
-            if told is not None and step.epoch > _ALL_TOLD and self.saved:
+            if told is None:
+                print(f"{self.name} is done already", file=sys.stderr)
+            elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
 
-    def validated(self, step: Step) -> tuple[str, float | None]:
-        """Save the model if it is better; return what there is to say, and BLEU if it was measured."""
+    def validated(self, step: Step) -> tuple[str, Reached | None]:
+        """Save the model if it is better; return what there is to say, and what it reached if that was measured."""
         if step.best:
             self.model.save(self.place)
             self.saved = f"that of epoch {step.epoch}"
@@ -177,11 +222,11 @@ class Run:
             return "", None
         self.last = step.epoch
         told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
-        score, example = self._translated()
-        if score is not None:
-            told += f", BLEU {score:.1f} (greedy, {min(len(self.sample), _SAMPLE)} sentences)"
+        found, example = self._translated()
+        if found is not None:
+            told += f", {found} (greedy, {counted(min(len(self.sample), _SAMPLE), 'pair')})"
         told += ", saved" if step.best else ""
-        return f"{told}\n{example}" if example else told, score
+        return f"{told}\n{example}" if example else told, found
 
     def _is_news(self, step: Step) -> bool:
         """Say whether a validation is told; of many epochs, those that are better, at growing distances."""
@@ -189,16 +234,20 @@ class Run:
             return True
         return step.best and step.epoch >= 1.1 * self.last
 
-    def _translated(self) -> tuple[float | None, str]:
-        """Translate some of the validation sentences: BLEU if it can be measured, and one of them to look at."""
+    def _translated(self) -> tuple[Reached | None, str]:
+        """Translate some of the validation sentences: what was reached on them, and one of them to look at."""
         if not self.sample:
             return None, ""
-        pairs = self.sample[:_SAMPLE]
-        found = [translation.text for translation in self.model.translate([p[0] for p in pairs], beam=1)]
-        chosen = self.last * 7 % len(pairs)
-        example = f"  {clean(str(pairs[chosen][0]))} -> {clean(found[chosen])}"
-        score = bleu(found, [str(p[1]) for p in pairs]).score if find_spec("sacrebleu") else None
-        return score, fit(example, _WIDTH).rstrip()
+        sample = self.sample[:_SAMPLE]
+        found = [translation.text for translation in self.model.translate([p[0] for p in sample], beam=1)]
+        chosen = self.last * 7 % len(sample)
+        example = f"  {clean(str(sample[chosen][0]))} -> {clean(found[chosen])}"
+        return self.measured(sample, found), fit(example, _WIDTH).rstrip()
+
+    def measured(self, pairs: Sequence[Pair], found: Sequence[str]) -> Reached:
+        """Measure translations of pairs."""
+        sources, right = [str(source) for source, _ in pairs], [str(target) for _, target in pairs]
+        return reached(self.model.target, sources, found, right)
 
     def _draw(self) -> None:
         if find_spec("matplotlib") is not None:
@@ -215,7 +264,8 @@ class _Told:
         self.log = Log(run.log, resume_at=done if done else None)
         if done:
             self.progress.say(f"going on after step {done} of {first.total}")
-        self.pace, self.since = 0.0, time.monotonic()
+        self.pace: float | None = None
+        self.since: float | None = None  # the first step is over: nobody knows how long it took
 
     def __enter__(self) -> _Told:
         return self
@@ -227,7 +277,7 @@ class _Told:
     def tell(self, step: Step) -> None:
         """Tell a step, and everything about it if the model was validated."""
         self._measure(step.words)
-        said, score = self.run.validated(step) if step.validation is not None else ("", None)
+        said, found = self.run.validated(step) if step.validation is not None else ("", None)
         self.progress.advance(loss=step.loss, total=step.total, pace=self.pace)
         if said:
             self.progress.say(said)
@@ -239,13 +289,19 @@ class _Told:
                 loss=step.loss,
                 rate=step.rate,
                 words=step.words,
-                words_per_second=round(self.pace, 1),
+                words_per_second=None if self.pace is None else round(self.pace, 1),
                 validation=step.validation,
-                bleu=score,
+                **(
+                    {}
+                    if found is None
+                    else {"bleu": found.bleu, "exact": found.exact, "errors": found.errors}
+                ),
             )
         self.since = time.monotonic()
 
     def _measure(self, words: int) -> None:
         """Count target words a second, the latest steps more than those before; what is told takes no part in it."""
+        if self.since is None:
+            return
         now = words / max(time.monotonic() - self.since, 1e-9)
-        self.pace = 0.95 * self.pace + 0.05 * now if self.pace else now
+        self.pace = now if self.pace is None else 0.95 * self.pace + 0.05 * now

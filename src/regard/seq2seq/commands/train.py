@@ -11,25 +11,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard.seq2seq.align import read_gold
-from regard.seq2seq.batch import Links
 from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.running import Run, beside
+from regard.seq2seq.commands.links import Given, Line, line_number, read_links
+from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
 from regard.seq2seq.kinds import KINDS
-from regard.seq2seq.measure import bleu
 from regard.seq2seq.model import Pair, Seq2Seq, keep_aside
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import read_pairs, read_two
+from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]
 
 EXAMPLES = """\
 The best model so far is always on the disk, and so is, every minute, all it takes to go on: stop when you like with
-Ctrl-C, and give the same command again to go on, bit for bit as if it had never stopped. Pairs that are too long are
-left out and counted. Into the folder go model.safetensors, log.jsonl and curve.png, and checkpoint.safetensors until it
-is done.
+Ctrl-C, and give the same command again to go on, bit for bit as if it had never stopped. A model that is done is not
+trained anew, unless --fresh says so. Pairs that are too long are left out and counted. Into the folder go
+model.safetensors, log.jsonl and curve.png, and checkpoint.safetensors until it is done.
 
 examples:
   regard train pairs.tsv                                learn, with some of the pairs kept aside
@@ -39,6 +38,7 @@ examples:
   regard train pairs.tsv --family transformer --source subwords --target subwords
   regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      the same without attention, too
+  regard train pairs.tsv --links links.txt              with links that regard align, or people, have found
 """
 
 
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
+    parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PLACE] [options]"
     add = parser.add_argument
     add(
         "pairs",
@@ -80,7 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder, or a file that ends in .safetensors (default: model)",
     )
     add("--skip-empty", action="store_true", help="leave out pairs with an empty side instead of stopping")
-    add("--fresh", action="store_true", help="begin anew, even if there is a checkpoint to go on from")
+    add(
+        "--fresh",
+        action="store_true",
+        help="begin anew, whatever is there: a checkpoint, or a model that is done",
+    )
     _add_model(parser.add_argument_group("the model"))
     _add_recipe(parser.add_argument_group("training"))
 
@@ -103,6 +108,17 @@ def _add_model(group: Any) -> None:
         add(
             f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
         )
+    _add_cutting(add)
+
+
+def _add_cutting(add: Any) -> None:
+    """Describe which tokens are known, and how many a pair may have."""
+    add(
+        "--lower",
+        action=argparse.BooleanOptionalAction,
+        help="whether the source's capitals are the same as small letters (default: in words)",
+    )
+    add("--normalization", choices=NORMALIZATIONS, default="NFC", help="of Unicode text (default NFC)")
     add("--vocabulary", type=_vocabulary, metavar="N", help="the most tokens that either side knows")
     add("--least", type=_whole, metavar="N", help="how often a token must come to be known")
     add(
@@ -142,8 +158,9 @@ def _add_recipe(group: Any) -> None:
         "--links",
         type=Path,
         metavar="FILE",
-        help="word alignments of PAIRS in Pharaoh's format, which attention is to learn",
+        help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
+    add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
     add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
 
 
@@ -200,7 +217,7 @@ class _Data:
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
-    links: Sequence[Links] | None
+    links: Given | None
     own_test: bool  # whether the test pairs had no part in choosing the model
 
     def told(self, run: Run, test: int, longest: int) -> str:
@@ -216,34 +233,11 @@ class _Data:
     def tested_on(self, count: int) -> str:
         """Say what a result on the test pairs is worth."""
         if self.own_test:
-            return counted(count, "held-out sentence")
+            return counted(count, "held-out pair")
         if self.valid != self.train:
-            return f"{counted(count, 'held-out sentence')} that also chose the model"
-        own = "the training sentence itself" if count == 1 else f"the {count} training sentences themselves"
+            return f"{counted(count, 'held-out pair')} that also chose the model"
+        own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
         return f"{own}: there are too few to keep any aside"
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a number with its noun.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    thing : str
-        What one of them is called.
-
-    Returns
-    -------
-    str
-        With a plural's "s" where it is one.
-
-    Examples
-    --------
-    >>> counted(1, "pair"), counted(2, "pair")
-    ('1 pair', '2 pairs')
-    """
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -272,11 +266,13 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
+    if args.links_by and not args.links:
+        raise ValueError("--links-by needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
-    data = _read(args)
-    places = _places(args)
-    runs = [Run(model, place) for model, place in zip(models, places, strict=True)]
-    return _train_and_show(args, data, runs)
+    runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
+    for one in runs:
+        _check_free(one)
+    return _train_and_show(args, _read(args), runs)
 
 
 def _attentions(args: argparse.Namespace) -> list[bool]:
@@ -292,6 +288,8 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         target=args.target,
         vocabulary=args.vocabulary,
         least=args.least,
+        lower=args.lower,
+        normalization=args.normalization,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,
@@ -304,10 +302,10 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
 def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
     test: list[Pair] = []
     for number, one in enumerate(runs):
-        one.begin(data.train, data.valid, data.links, fresh=args.fresh)
+        one.begin(data.train, data.valid, data.links)
         if number == 0:
             test = _short(one.model, data.test, args.test_max_tokens or args.max_tokens, args)
-            one.place.parent.mkdir(parents=True, exist_ok=True)
+            _prepare(runs)
             print(data.told(one, len(test), args.max_tokens), file=sys.stderr)
             if line := pictures.missing():
                 print(line, file=sys.stderr)
@@ -321,25 +319,36 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
     except KeyboardInterrupt:
         print(f"interrupted; the model is in {place}", file=sys.stderr)
         return 130
+    for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
+        one.forget()
     print(f"the model is in {place}")
     return 0
+
+
+def _prepare(runs: Sequence[Run]) -> None:
+    """Make room, now that the pairs are known to be fine."""
+    runs[0].place.parent.mkdir(parents=True, exist_ok=True)
+    for one in runs:
+        if one.fresh:
+            one.forget()
 
 
 def _read(args: argparse.Namespace) -> _Data:
     skipped: list[str] = []
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
-    links: Sequence[Links] | None = None
+    lines: Sequence[Line] | None = None
     if args.links:
-        links = [gold.sure for gold in read_gold(args.links)]
-        if len(links) != len(train):
-            raise ValueError(f"--links: {args.links} has {len(links)} lines for {len(train)} pairs")
+        lines = read_links(args.links, set(map(line_number, skipped)), len(train))
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid, links = keep_aside(train, links, args.seed)
+        train, valid, lines = keep_aside(train, lines, args.seed)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
+    links = None
+    if lines is not None:
+        links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
     return _Data(train, valid, test, links, own_test=args.test is not None)
 
 
@@ -370,18 +379,17 @@ def _short(
 
 
 def _places(args: argparse.Namespace) -> list[Path]:
-    """Return where the models go, unless there is something else."""
+    """Return where the models go."""
     place = args.out if args.out.suffix == ".safetensors" else args.out / "model.safetensors"
     places = [place]
     if args.compare:
         places.append(place.with_name(f"{place.stem}-without-attention{place.suffix}"))
-    for path in places:
-        _check_free(path)
     return places
 
 
-def _check_free(place: Path) -> None:
-    """Refuse to write over what is no model."""
+def _check_free(one: Run) -> None:
+    """Refuse to write over what is no model, or one that is done."""
+    place = one.place
     for folder in place.parents:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"--out: {folder} is a file, not a folder; nothing is overwritten")
@@ -390,19 +398,17 @@ def _check_free(place: Path) -> None:
             read_model(place)
         except ValueError:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
+    if one.is_done() and not one.fresh:
+        raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 
 
 def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
-    """Print BLEU, for each of the models that were trained."""
-    if find_spec("sacrebleu") is None:
-        return
+    """Print what each of the models that were trained has reached."""
     for one in runs:
-        found = [translation.text for translation in one.model.translate([source for source, _ in test])]
-        score = bleu(found, [str(target) for _, target in test])
+        found = one.measured(test, [found.text for found in one.model.translate([pair[0] for pair in test])])
         how = "with" if one.model.attention else "without"
-        print(
-            f"BLEU {score.score:.1f} {how} attention, on {data.tested_on(len(test))}, beam 5 ({score.signature})"
-        )
+        signed = f" ({found.signature})" if found.signature else ""
+        print(f"{found} {how} attention, on {data.tested_on(len(test))}, beam 5{signed}")
 
 
 def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
@@ -426,7 +432,8 @@ def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
 
 
 def _three(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
-    """Choose sentences of some length from the beginning, the middle and the end."""
-    long = [pair for pair in test if 6 <= len(model.model.source.cut(pair[0])) <= 40]
-    among = long if len(long) >= 3 else list(test)
+    """Choose sentences of some length from the beginning, the middle and the end, different ones if there are."""
+    different = list({str(pair[0]): pair for pair in test}.values())
+    long = [pair for pair in different if 6 <= len(model.model.source.cut(pair[0])) <= 40]
+    among = long if len(long) >= 3 else different
     return [among[len(among) * part // 4] for part in (1, 2, 3)] if len(among) >= 3 else among
