@@ -24,7 +24,7 @@ from data import g2p_en as g2p_en_arrays
 from regard.seq2seq.measure import error_rate, exact
 
 LONGEST = 30  # letters or phonemes; no word has more
-# Of some that were tried for five epochs each: words want a lower rate than sentences, small batches, and little held back.
+# Of some that were tried for five epochs: words want a lower rate than sentences, small batches, little held back.
 RECIPE = {"rate": 2e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0}
 SIZES = {"embedding": 160, "encoder": 128, "decoder": 192, "attention": 128}
 PUBLISHED = (

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from regard.seq2seq.align import (
     METHODS,
     Gold,
+    agree,
     links,
     merge,
     of_tokens,
@@ -223,6 +224,25 @@ def plain(forward: Links, backward: Links, method: str) -> Links:
                 if (a, b) in direction and rule(free(a, b)):
                     taken[a, b] = True
     return frozenset((int(a), int(b)) for a, b in np.argwhere(taken))
+
+
+def test_agreement_by_hand() -> None:
+    forward = np.array(
+        [[0.9, 0.05, 0.05], [0.2, 0.1, 0.7], [0.04, 0.46, 0.5]]
+    )  # three target words, two source words
+    backward = np.array([[0.4, 0.3, 0.2, 0.1], [0.0, 0.1, 0.5, 0.4]])
+    both = {(0, 0): 0.6, (0, 1): 0.06**0.5, (0, 2): 0.008**0.5, (1, 0): 0.0, (1, 1): 0.1, (1, 2): 0.23**0.5}
+    for threshold in (0.0, 0.15, 0.3, 0.5):
+        wanted = {link for link, value in both.items() if value > threshold}
+        assert agree(forward, backward, threshold=threshold) == wanted
+
+
+def test_agreement_of_what_does_not_fit_is_told() -> None:
+    with pytest.raises(ValueError) as caught:
+        agree(np.ones((2, 4)), np.ones((2, 3)))
+    assert str(caught.value) == (
+        "forward and backward must have shapes (n, m + 1) and (m, n + 1). Got (2, 4) and (2, 3) instead."
+    )
 
 
 @given(LINKS, LINKS, st.sampled_from(METHODS[2:]))

@@ -418,6 +418,8 @@ def test_two_directions_are_merged(
     # Forward 0-0 1-1; backward both source words look at target 0: 0-0 1-0. Either touches 0-0 and has a free word.
     assert said_by([*common, "--symmetrise", "intersection"], capsys) == "0-0\n"
     assert said_by([*common, "--symmetrise", "union"], capsys) == "0-0 1-0 1-1\n"
+    for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
+        assert said_by([*common, "--symmetrise", "agreement", "--by", by], capsys) == "0-0\n"
     assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]
     monkeypatch.setattr(Back, "align", lambda self, s, t: [translation("other", "a b")])

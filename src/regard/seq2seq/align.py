@@ -17,8 +17,10 @@ from regard import _check
 from regard.seq2seq.pairs import LONGEST_LINE, decode_line
 
 __all__ = [
+    "AGREEMENT",
     "METHODS",
     "Gold",
+    "agree",
     "links",
     "merge",
     "of_tokens",
@@ -34,6 +36,7 @@ Array = NDArray[Any]
 Link = tuple[int, int]
 Links = frozenset[Link]
 
+AGREEMENT = 0.15  # above which two directions agree, where nobody says otherwise
 METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
@@ -220,6 +223,53 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
             sums[:, word] += weights[:, i]
     rows = [[j for j, own in enumerate(target) if own == word] for word in range(max(target, default=-1) + 1)]
     return np.array([sums[row].mean(axis=0) for row in rows]).reshape(len(rows), sums.shape[1])
+
+
+def agree(forward: Array, backward: Array, *, threshold: float = AGREEMENT) -> Links:
+    """Link what both directions look at: ``sqrt(forward_ji backward_ij)`` above a threshold.
+
+    Unlike links that each direction has chosen for itself, weak looks count where the other direction's are strong.
+
+    Parameters
+    ----------
+    forward : array (n, m + 1)
+        Where each of n target words looked among m source words and the end.
+    backward : array (m, n + 1)
+        Where each source word looked, from the model of the other direction.
+    threshold : float
+        From 0 to 1.
+
+    Returns
+    -------
+    frozenset of (source, target)
+        Any number of links for each word.
+
+    Raises
+    ------
+    ValueError
+        If the two are not of one pair.
+
+    References
+    ----------
+    Liang, Taskar and Klein 2006, "Alignment by Agreement" (the product of both directions' posteriors).
+
+    Examples
+    --------
+    >>> forward = np.array([[0.5, 0.4, 0.1], [0.1, 0.8, 0.1]])
+    >>> backward = np.array([[0.9, 0.0, 0.1], [0.1, 0.8, 0.1]])
+    >>> sorted(agree(forward, backward))
+    [(0, 0), (1, 0), (1, 1)]
+    >>> sorted(agree(forward, backward, threshold=0.3))
+    [(0, 0), (1, 1)]
+    """
+    n, m = len(forward), len(backward)
+    if forward.shape != (n, m + 1) or backward.shape != (m, n + 1):
+        _check.fail(
+            "forward and backward must have shapes (n, m + 1) and (m, n + 1). "
+            f"Got {forward.shape} and {backward.shape} instead."
+        )
+    both = np.sqrt(forward[:, :m] * backward[:, :n].T)  # (n, m)
+    return frozenset((i, j) for j, i in np.argwhere(both > threshold).tolist())
 
 
 # ------------------------------------------------------------------------------------------------- Pharaoh's format

@@ -7,15 +7,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from regard.seq2seq.align import METHODS, links, spell, symmetrise
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.seq2seq.align import AGREEMENT, METHODS, agree, links, merge, spell, symmetrise
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
-from regard.seq2seq.commands.translate import check_pictures, links_of_words, load
+from regard.seq2seq.commands.translate import check_pictures, links_of_words, load, numbers_of_words
 from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
 
 __all__ = ["add_arguments", "run"]
 
+Array = NDArray[Any]
 Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
@@ -67,16 +72,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--symmetrise",
-        choices=METHODS,
+        choices=(*METHODS, "agreement"),
         metavar="METHOD",
-        help=f"how: {', '.join(METHODS)} (default {DEFAULT})",
+        help=f"how: {', '.join(METHODS)} (default {DEFAULT}), or agreement: what both look at",
     )
     add(
         "--threshold",
         type=_share,
-        default=0.0,
         metavar="X",
-        help="no link where no weight is greater (default 0)",
+        help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
     )
     add(
         "--by",
@@ -198,7 +202,9 @@ class _Aligner:
         for path, model in zip(paths, self.models, strict=True):
             if not model.attention:
                 raise ValueError(f"{path} was trained without attention: it looks nowhere")
-        self.method, self.threshold = args.symmetrise or DEFAULT, args.threshold
+        self.method = args.symmetrise or DEFAULT
+        usual = AGREEMENT if self.method == "agreement" else 0.0
+        self.threshold = usual if args.threshold is None else args.threshold
         self.by_tokens, self.scores = args.by == "tokens", args.scores
 
     def check(self, pair: Pair) -> Pair:
@@ -221,13 +227,23 @@ class _Aligner:
             yield "\t".join([*columns, spell(self._links(both))]), both[0]
 
     def _links(self, both: Sequence[Translation]) -> Links:
+        sides = [(translation.source[:-1], translation.tokens) for translation in both]
+        if self.by_tokens and len(both) > 1 and sides[0] != sides[1][::-1]:
+            raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
+        if self.method == "agreement":
+            return agree(*map(self._weights, self.models, both), threshold=self.threshold)
         found = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
         if len(found) == 1:
             return found[0]
-        sides = [(translation.source[:-1], translation.tokens) for translation in both]
-        if self.by_tokens and sides[0] != sides[1][::-1]:
-            raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
         return symmetrise(found[0], {(source, target) for target, source in found[1]}, self.method)
+
+    def _weights(self, model: Seq2Seq, translation: Translation) -> Array:
+        """Return where a model looked, its sentence's end last; nowhere if a side is empty."""
+        if translation.alignment is None:
+            return np.zeros((0, 1))
+        if self.by_tokens:
+            return translation.alignment
+        return merge(translation.alignment, *numbers_of_words(model, translation))
 
     def _own(self, model: Seq2Seq, translation: Translation) -> Links:
         if self.by_tokens and translation.alignment is not None:

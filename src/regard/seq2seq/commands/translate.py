@@ -19,7 +19,15 @@ from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
 from regard.seq2seq.search import Scoring
 from regard.show.terminal import clean
 
-__all__ = ["add_arguments", "check_pictures", "links_of_words", "load", "run", "sentence_of"]
+__all__ = [
+    "add_arguments",
+    "check_pictures",
+    "links_of_words",
+    "load",
+    "numbers_of_words",
+    "run",
+    "sentence_of",
+]
 
 _Translator = Callable[[Sequence[str]], list[list[Translation]]]
 
@@ -371,6 +379,31 @@ def links_of_words(
     """
     if translation.alignment is None:
         return frozenset()
-    source = word_numbers(translation.source[:-1], model.model.source.glue)
-    target = word_numbers(translation.tokens, model.model.target.glue)
-    return of_words(links(translation.alignment, threshold=threshold), source, target)
+    return of_words(links(translation.alignment, threshold=threshold), *numbers_of_words(model, translation))
+
+
+def numbers_of_words(model: Seq2Seq, translation: Translation) -> tuple[list[int], list[int]]:
+    """Return the words that the tokens of a sentence and of its translation are parts of.
+
+    Parameters
+    ----------
+    model : Seq2Seq
+        The model that made it.
+    translation : Translation
+        With its tokens.
+
+    Returns
+    -------
+    source, target : list of int
+        As `regard.seq2seq.align.word_numbers` gives them.
+
+    Examples
+    --------
+    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
+    >>> numbers_of_words(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
+    ([0, 1], [0])
+    """
+    texts = model.model.source, model.model.target
+    sides = translation.source[:-1], translation.tokens
+    source, target = (word_numbers(side, text.glue) for side, text in zip(sides, texts, strict=True))
+    return source, target
