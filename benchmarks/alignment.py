@@ -6,8 +6,8 @@ Greek verses (lemmas) and their English translation, at most 25 words on either 
 translate is made to write the right translation, and each of its words is linked with the Greek word that the model
 looks at most, if that is a word. The error rate is that of Och and Ney 2003, all links by hand being sure ones.
 
-The decoder is Luong's: it has read the word before when it looks, where Bahdanau's has not yet. A model of each direction
-is trained; what both look at is linked too (Liang, Taskar and Klein 2006).
+The decoder is Luong's: it has read the word before when it looks, where Bahdanau's has not yet. A model of each
+direction is trained; what both look at is linked too (Liang, Taskar and Klein 2006).
 
 What sees no links learns from the text of all verses, those of the test too, as is usual for word alignment. With
 guidance the model is also shown the links of the training chapters (Chen et al. 2016); the test chapters are not
