@@ -26,6 +26,8 @@ from regard.seq2seq.align import (
 )
 from regard.seq2seq.text import cut, glue
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 Links = frozenset[tuple[int, int]]
 LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=16)
 

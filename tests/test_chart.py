@@ -14,6 +14,8 @@ from regard.show import chart, sketch
 from regard.show.chart import Panel
 from regard.show.terminal import display_width
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 STEPS = np.arange(1, 1001)
 FALLING = 2 + 6 * np.exp(-STEPS / 40)
 

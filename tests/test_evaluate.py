@@ -18,6 +18,8 @@ from regard.seq2seq.commands import curve, evaluate, translate
 from regard.seq2seq.log import Log
 from regard.seq2seq.text import glue
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 
 @pytest.fixture(autouse=True)
 def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

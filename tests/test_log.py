@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from regard.seq2seq.log import Log, column, read_log
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 SRC = Path(__file__).parents[1] / "src"
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
 LINES = st.lists(st.dictionaries(st.sampled_from(["loss", "rate", "bleu"]), NUMBERS), max_size=6)

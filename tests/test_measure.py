@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from regard.seq2seq import measure
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 LETTERS = st.text(alphabet="abc", max_size=9)
 LINES = st.lists(st.text(alphabet="ab ", max_size=8), min_size=1, max_size=6)
 

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from regard.seq2seq import pairs as module
 from regard.seq2seq.pairs import as_pairs, decode_line, read_lines, read_pairs, read_two
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
 

@@ -14,6 +14,8 @@ from regard import nn, scores
 from regard.context import attend
 from regard.kernels import native, recurrence
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 Array = NDArray[Any]
 SETS = native.instruction_sets()
 SIZES = [

@@ -18,6 +18,8 @@ from regard.seq2seq.output import guide, predict, short_list
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 PAIRS = [
     Numbered([5, 6, 7, 2], [1, 5, 6, 2], frozenset({(0, 0), (2, 1), (1, 1)})),
     Numbered([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),

@@ -19,6 +19,8 @@ from regard.seq2seq.search import Hypothesis, Scoring, _largest, beam, force, lo
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 V, STATE = 6, 4  # words 3, 4, 5 and END can follow
 WORDS = (3, 4, 5)
 Words = tuple[int, ...]

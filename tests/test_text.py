@@ -21,6 +21,8 @@ from regard.seq2seq.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.text import END, JOIN, PAD, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
 from regard.seq2seq.tidy import NORMALIZATIONS, tidy, tidy_tokens
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 
 def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
     """The text of the error that a call raises."""

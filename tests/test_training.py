@@ -20,6 +20,8 @@ from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import END, START
 from regard.seq2seq.training import Diverged, Recipe, Training
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 SIZES = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 
 

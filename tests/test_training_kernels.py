@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from regard import nn
 from regard.kernels import native, training
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 Array = NDArray[Any]
 SETS = native.instruction_sets()
 

@@ -16,6 +16,8 @@ from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 TINY = Transformer(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
 
 

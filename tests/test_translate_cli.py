@@ -22,6 +22,8 @@ from regard.seq2seq.model import Translation
 from regard.seq2seq.search import Scoring
 from regard.seq2seq.text import cut, glue
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
     """Each token of the target looks at the source's token with its number, at the end where there is none."""
