@@ -394,10 +394,15 @@ def test_against_autograd(score: str, normalize: str) -> None:
     ("learned", "make"),
     [
         (numbers(5, HEADS) ** 2, lambda slopes: regard.position.alibi(slopes, align="end")),
-        (numbers(6, 8, HEADS), lambda table: regard.position.t5_buckets(table, max_distance=6, align="end")),
-        (
+        pytest.param(
+            numbers(6, 8, HEADS),
+            lambda table: regard.position.t5_buckets(table, max_distance=6, align="end"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             numbers(7, 8, HEADS),
             lambda table: regard.position.t5_buckets(table, bidirectional=False, max_distance=9, align="end"),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["alibi", "t5", "t5 of a decoder"],
