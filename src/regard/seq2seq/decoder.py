@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels.matrix import multiply
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer
 from regard.seq2seq.looks import Encoded, Looks, glance
@@ -247,13 +248,13 @@ class _Fused(_LookThenStep):
         p = self.p
         dsummed = dreadout * (1 - self.readout * self.readout)
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
-            dsummed @ p["readout_state"].T, dsummed @ p["readout_context"].T, dweights
+            _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
         names = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
         g = dict(zip(names, weights, strict=True))
         g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
         dencoded = Encoded(dstart, dkeys, dvalues, np.zeros_like(self.encoded.final), self.encoded.lengths)
-        return dencoded, dinputs, dsummed @ p["readout_word"].T, g
+        return dencoded, dinputs, _times(dsummed, p["readout_word"].T), g
 
 
 class _StepThenLook(_Pass):
@@ -298,19 +299,21 @@ class _StepThenLook(_Pass):
 
 def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
     """Put together what is known before a word: (..., E)."""
-    summed, _ = linear(states, p["readout_state"], p["readout_bias"])
-    summed += linear(contexts, p["readout_context"])[0]
+    summed = multiply(_rows(states), p["readout_state"], p["readout_bias"])
     if words is not None:
-        summed += linear(words, p["readout_word"])[0]
-    readout: Array = np.tanh(summed, out=summed)
-    return readout
+        multiply(_rows(words), p["readout_word"], out=summed, add=True)
+    multiply(_rows(contexts), p["readout_context"], out=summed, add=True, squash=True)
+    return summed.reshape(*states.shape[:-1], -1)
 
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
     rows = _rows(dsummed)
-    g = {"readout_state": _rows(states).T @ rows, "readout_context": _rows(contexts).T @ rows}
+    g = {
+        f"readout_{name}": multiply(_rows(x).T, rows)
+        for name, x in (("state", states), ("context", contexts))
+    }
     if words is not None:
-        g["readout_word"] = _rows(words).T @ rows
+        g["readout_word"] = multiply(_rows(words).T, rows)
     return g | {"readout_bias": rows.sum(axis=0)}
 
 
@@ -388,6 +391,11 @@ class Steps:
             self.readout = change(self.readout)
         if self.coverage is not None:
             self.coverage = change(self.coverage)
+
+
+def _times(x: Array, weight: Array) -> Array:
+    """Multiply all rows (..., d) by a matrix (d, e)."""
+    return multiply(_rows(x), weight).reshape(*x.shape[:-1], -1)
 
 
 def _rows(x: Array) -> Array:
