@@ -80,6 +80,8 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
 struct Product {
     int64_t rows, depth, columns;
@@ -112,7 +114,7 @@ struct Adam {
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
-    void (*multiply)(const Product&);
+    void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
 };
