@@ -24,7 +24,10 @@ template <int NV, bool ACROSS>
 ONCE static void tile(Part a, Part b, int64_t depth, Part start, float* out, int64_t out_row) {
     Lane sums[ROWS][NV];
     UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(start.at + r * start.row + v * UNITS);
+        UNROLL for (int v = 0; v < NV; v++) {
+            sums[r][v] = load(start.at + r * start.row + v * UNITS);
+            __builtin_prefetch(out + (ROWS + r) * out_row + v * UNITS, 1);  // the next tile's, far away as it may be
+        }
     product<float, ROWS, NV, ACROSS>(sums, a.at, a.row, b.at, b.row, depth);
     UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int v = 0; v < NV; v++) store(out + r * out_row + v * UNITS, sums[r][v]);
