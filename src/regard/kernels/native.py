@@ -113,7 +113,7 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_training_size.restype = Int
     loaded.regard_product_size.restype = Int
     loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
-    loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
+    loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])

@@ -254,7 +254,14 @@ EXPORT int32_t regard_multiply(const regard::Product* p) {
     return !scratch;
 }
 
-EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Adam); }
+// The same.
+EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
+    char* scratch = regard::kept();
+    if (scratch) regard::chosen->training.predict(*p, backward, scratch);
+    return !scratch;
+}
+
+EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Adam); }
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
 

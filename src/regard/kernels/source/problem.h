@@ -102,6 +102,15 @@ struct Softmax {
     float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
     float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
 };
+// The same of logits = readout @ weight transposed + bias, which are never held all at once.
+struct Prediction {
+    int64_t rows, words, size;               // N, V, E
+    const float *readout, *weight, *bias;    // (N, E), (V, E), (V,) or null
+    const int64_t* targets;                  // (N,)
+    float* found;                            // (N, 4): largest logit, sum of exponentials from it on, the target's, the sum
+    float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
+    float share, spread, taken;              // as above
+};
 // A step of Adam (nn/adam.py says how).
 struct Adam {
     int64_t count;
@@ -115,6 +124,7 @@ struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
     void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
+    void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
 };

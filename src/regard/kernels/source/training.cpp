@@ -20,14 +20,6 @@ INLINE Lane root(Lane x) {
 #endif
 }
 
-// -inf where a row has ended, 0 before.
-INLINE Lane absent(int64_t left) {
-    Lane x{};
-    if (left < UNITS)
-        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
-    return x;
-}
-
 // Rows of logits become gradients of the mean loss.
 void cross_entropy(const Softmax& p) {
     const int64_t words = p.words;
