@@ -28,7 +28,7 @@ class CProduct(ctypes.Structure):
     _fields_ = [
         *((name, native.Int) for name in ("rows", "depth", "columns")),
         *((name, native.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, native.Pointer) for name in ("a", "b", "bias", "out")),
+        *((name, native.Pointer) for name in ("a", "b", "bias", "out", "sums")),
         *((name, native.Int) for name in ("onto", "squash")),
     ]
 
@@ -72,6 +72,14 @@ def multiply(
     return (_native if does else _plain)(a, b, bias, out, add, squash)
 
 
+def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return ``a @ b`` and the sum of b's rows (m,): the gradients of a matrix and of what is added after it."""
+    if native_does(a, b, None, None) and b.strides[1] == b.itemsize:
+        sums = np.empty(b.shape[1], np.float32)
+        return _native(a, b, None, None, sums=sums), sums
+    return a @ b, b.sum(axis=0)
+
+
 def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
     if out is None:
         out = a @ b
@@ -84,13 +92,22 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
     return np.tanh(out, out=out) if squash else out
 
 
-def _native(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
+def _native(
+    a: Array,
+    b: Array,
+    bias: Array | None,
+    out: Array | None,
+    add: bool = False,
+    squash: bool = False,
+    *,
+    sums: Array | None = None,
+) -> Array:
     (rows, depth), columns = a.shape, b.shape[1]
     made = np.empty((rows, columns), np.float32) if out is None else out
     a_steps, b_steps, out_steps = map(_steps, (a, b, made))
     loaded = _library()
     assert a_steps and b_steps and out_steps and loaded  # noqa: PT018
-    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, bias, made))
+    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, bias, made, sums))
     c = CProduct(rows, depth, columns, *a_steps, *b_steps, out_steps[0], *at, add, squash)
     if loaded.regard_multiply(ctypes.byref(c)):
         raise MemoryError

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.kernels import recurrence
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["gru", "gru_sequence", "gru_step"]
 
@@ -210,10 +210,11 @@ def gru(
         dweights = [
             _of_state_weight(states[:, :, k], start, dhidden[k], reverse=k == 1) for k in range(directions)
         ]
+        dweight, dbias = multiply_and_sum(_flat(x).T, dgates)
         return (
             multiply(dgates, weight.T).reshape(x.shape),
-            multiply(_flat(x).T, dgates).reshape(input_weight.shape),
-            dgates.sum(axis=0).reshape(bias.shape),
+            dweight.reshape(input_weight.shape),
+            dbias.reshape(bias.shape),
             np.stack(dweights),
             *([] if state_bias is None else [np.stack([_summed(d) for d in dhidden])]),
         )

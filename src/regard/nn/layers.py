@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["dropout", "embed", "linear", "tanh"]
 
@@ -92,8 +92,8 @@ def linear(
 
     def pullback(dy: Array) -> tuple[Array, ...]:
         drows = dy.reshape(len(rows), weight.shape[1])  # (rows, e)
-        gradients = multiply(drows, weight.T).reshape(x.shape), multiply(rows.T, drows)
-        return gradients if bias is None else (*gradients, drows.sum(axis=0))
+        dx = multiply(drows, weight.T).reshape(x.shape)
+        return (dx, multiply(rows.T, drows)) if bias is None else (dx, *multiply_and_sum(rows.T, drows))
 
     return y.reshape(*x.shape[:-1], weight.shape[1]), pullback
 

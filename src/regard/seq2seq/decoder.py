@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer
 from regard.seq2seq.looks import Encoded, Looks, glance
@@ -308,13 +308,11 @@ def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Arr
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
     rows = _rows(dsummed)
-    g = {
-        f"readout_{name}": multiply(_rows(x).T, rows)
-        for name, x in (("state", states), ("context", contexts))
-    }
+    g = {"readout_context": multiply(_rows(contexts).T, rows)}
+    g["readout_state"], g["readout_bias"] = multiply_and_sum(_rows(states).T, rows)
     if words is not None:
         g["readout_word"] = multiply(_rows(words).T, rows)
-    return g | {"readout_bias": rows.sum(axis=0)}
+    return g
 
 
 class Steps:

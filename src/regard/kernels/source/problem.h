@@ -88,7 +88,7 @@ struct Product {
     int64_t a_row, a_column, b_row, b_column;  // numbers from row to row and from column to column: one of the two is 1
     int64_t out_row;
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
-    float* out;                 // (rows, columns)
+    float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
     int64_t onto, squash;       // whether the product is added to what is there; whether tanh follows
 };
 
