@@ -84,24 +84,24 @@ def regard_step(task: Task, threads: Threads) -> Step:
     network, batch = task.network(), task.batch()
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
     halves = [batch.part(slice(half, None, 2)) for half in range(2)]
-    gradients = [type(network.parameters)(network.config.shapes()) for _ in halves]
+    gradient = type(network.parameters)(network.config.shapes())
     chance = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
 
-    def of_half(half: int) -> float:
+    def of_half(half: int) -> tuple[float, dict[str, np.ndarray]]:
         dropout = DROPOUT if task.as_trained else 0.0
         loss, pullback = network.loss(halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING)
-        for name, part in pullback(0.5).items():
-            gradients[half][name][...] = part
-        return loss / 2
+        return loss / 2, pullback(0.5)
 
     def step() -> float:
         if task.threads == 1:
-            losses = [of_half(half) for half in range(2)]
+            found = [of_half(half) for half in range(2)]
         else:
             waiting = [threads[half].submit(of_half, half) for half in range(2)]
-            losses = [half.result() for half in waiting]
-        gradients[0].flat[...] += gradients[1].flat
-        adam.step(gradients[0].flat, RATE)
+            found = [half.result() for half in waiting]
+        losses, parts = zip(*found, strict=True)
+        for name, total in gradient.items():
+            np.add(*(part[name] for part in parts), out=total)
+        adam.step(gradient.flat, RATE)
         return sum(losses)
 
     return step

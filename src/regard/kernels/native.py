@@ -112,7 +112,9 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
     loaded.regard_training_size.restype = Int
     loaded.regard_product_size.restype = Int
-    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
+    loaded.regard_cross_entropy.argtypes = loaded.regard_add_rows.argtypes = loaded.regard_adam.argtypes = [
+        Pointer
+    ]
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)

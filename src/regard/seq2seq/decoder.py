@@ -17,6 +17,7 @@ and in both, logits = readout @ target_embedding.T.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def decode(
     rates: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator | None = None,
     seen: bool = False,
-) -> tuple[Decoded, Callable[[Array, Array | None], tuple[Encoded, Named]]]:
+) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's words, each before the next is predicted: teacher forcing.
 
     Parameters
@@ -126,7 +127,8 @@ def decode(
     decoded : Decoded
         Readouts and weights.
     pullback : function
-        ``pullback(dreadout, dweights or None) -> (dencoded, gradients by parameter name)``.
+        ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
+        embedding's is added to the array `onto` where there is one.
 
     Examples
     --------
@@ -146,11 +148,13 @@ def decode(
     readout = pass_.forward(inputs)
     dropped, dropout_back = dropout(readout, rates[1], rng)
 
-    def pullback(dreadout: Array, dweights: Array | None = None) -> tuple[Encoded, Named]:
+    def pullback(
+        dreadout: Array, dweights: Array | None = None, onto: Array | None = None
+    ) -> tuple[Encoded, Named]:
         dencoded, dinputs, dy, g = pass_.backward(dropout_back(dreadout)[0], dweights)
         dwords, g["decoder_word"], g["decoder_bias"] = inputs_back(dinputs)
         dwords += dy
-        (g["target_embedding"],) = embed_back(y_back(dwords)[0])
+        (g["target_embedding"],) = embed_back(y_back(dwords)[0], onto)
         return dencoded, g
 
     return Decoded(dropped, pass_.weights()), pullback
@@ -164,11 +168,16 @@ class _Pass:
     ) -> None:
         self.p, self.c, self.encoded, self.words = p, c, encoded, words
         self.stack = Stack(p, c.cell, c.layers)
-        self.looks = Looks(p, c, encoded, seen=seen)
+        self.asked = seen
         n, batch, _ = words.shape
         self.states = np.empty((n, batch, c.decoder), words.dtype)  # the last layer's, after each step
         self.contexts = np.empty((n, batch, encoded.values.shape[-1]), words.dtype)
         self.seen: list[Array] = []
+
+    @cached_property
+    def looks(self) -> Looks:
+        """The looks, taken one by one."""
+        return Looks(self.p, self.c, self.encoded, seen=self.asked)
 
     def look(self, t: int, state: Array) -> None:
         """Let a state look before or after step t."""

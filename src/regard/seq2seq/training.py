@@ -378,8 +378,7 @@ class _Halves:
 
     def __init__(self, network: Network, recipe: Recipe, threads: tuple[Executor, Executor] | None) -> None:
         self.network, self.recipe, self.threads = network, recipe, threads
-        shapes, flat = network.config.shapes(), network.parameters.flat
-        self.gradients = [Parameters(shapes, np.zeros_like(flat)) for _ in range(2)]
+        self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 
     def __call__(self, batch: Batch, chance: list[np.random.Generator]) -> tuple[float, Array]:
         """Return the loss for each word and its gradient, which the next call writes over."""
@@ -387,25 +386,23 @@ class _Halves:
         count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
         parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
         if count == 1 or self.threads is None:
-            losses = [self._half(half, *part) for half, part in enumerate(parts)]
+            found = [self._half(*part) for part in parts]
         else:
-            waiting = [self.threads[half].submit(self._half, half, *part) for half, part in enumerate(parts)]
-            losses = [half.result() for half in waiting]
-        total = self.gradients[0].flat
-        if count == 2:
-            total += self.gradients[1].flat
-        return sum(losses), total
+            waiting = [self.threads[half].submit(self._half, *part) for half, part in enumerate(parts)]
+            found = [half.result() for half in waiting]
+        gradients = [gradient for _, gradient in found]
+        for name, total in self.gradient.items():
+            np.add(gradients[0][name], gradients[1][name] if count == 2 else 0, out=total)
+        return sum(loss for loss, _ in found), self.gradient.flat
 
-    def _half(self, half: int, batch: Batch, rng: np.random.Generator, words: int) -> float:
-        """Write a half's gradient, and return its share of the loss."""
+    def _half(self, batch: Batch, rng: np.random.Generator, words: int) -> tuple[float, dict[str, Array]]:
+        """Return a half's share of the loss, and its gradient."""
         share, recipe = batch.words() / words, self.recipe
         with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
             loss, pullback = self.network.loss(
                 batch, dropout=recipe.dropout, rng=rng, smoothing=recipe.smoothing, guidance=recipe.guidance
             )
-            for name, part in pullback(share).items():
-                self.gradients[half][name][...] = part
-        return loss * share
+            return loss * share, pullback(share)
 
 
 def mean_loss(network: Network, corpus: Corpus) -> float:

@@ -261,8 +261,9 @@ EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
     return !scratch;
 }
 
-EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Adam); }
+EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Rows) + sizeof(regard::Adam); }
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
+EXPORT void regard_add_rows(const regard::Rows* p) { regard::chosen->training.add_rows(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {

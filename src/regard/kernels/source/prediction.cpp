@@ -10,7 +10,7 @@ namespace ISA {
 
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 
-constexpr int64_t WORDS = 240, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
+constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
 static_assert(PRODUCT_ROOM + WORDS * ROWS_AT_ONCE * int64_t(sizeof(float)) <= KEPT);
 
 class Predict {

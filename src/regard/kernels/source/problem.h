@@ -119,6 +119,14 @@ struct Adam {
     float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
 };
 
+// Rows that are added to those of a table.
+struct Rows {
+    int64_t rows, size;
+    const int64_t* places;  // (rows,) which row of the table
+    const float* added;     // (rows, size)
+    float* table;           // (any, size)
+};
+
 // What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
@@ -126,6 +134,7 @@ struct Training {
     void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
     void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
+    void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
 };
 
