@@ -255,7 +255,9 @@ class _Fused(_LookThenStep):
     def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
         """Go back: (dencoded, dinputs, dwords, gradients)."""
         p = self.p
-        dsummed = dreadout * (1 - self.readout * self.readout)
+        dsummed = self.readout * self.readout
+        np.subtract(1, dsummed, out=dsummed)
+        dsummed *= dreadout
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
             _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
