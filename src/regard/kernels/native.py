@@ -103,7 +103,7 @@ def library() -> ctypes.CDLL | None:
     if not path.exists():
         return None
     loaded = ctypes.CDLL(str(path))
-    if not hasattr(loaded, "regard_training_size"):  # left by an older version
+    if not hasattr(loaded, "regard_product_size"):  # left by an older version
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
@@ -111,8 +111,11 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
     loaded.regard_training_size.restype = Int
-    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
-    loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
+    loaded.regard_product_size.restype = Int
+    loaded.regard_cross_entropy.argtypes = loaded.regard_add_rows.argtypes = loaded.regard_adam.argtypes = [
+        Pointer
+    ]
+    loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])

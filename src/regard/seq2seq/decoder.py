@@ -17,11 +17,13 @@ and in both, logits = readout @ target_embedding.T.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer
 from regard.seq2seq.looks import Encoded, Looks, glance
@@ -100,7 +102,7 @@ def decode(
     rates: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator | None = None,
     seen: bool = False,
-) -> tuple[Decoded, Callable[[Array, Array | None], tuple[Encoded, Named]]]:
+) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's words, each before the next is predicted: teacher forcing.
 
     Parameters
@@ -125,7 +127,8 @@ def decode(
     decoded : Decoded
         Readouts and weights.
     pullback : function
-        ``pullback(dreadout, dweights or None) -> (dencoded, gradients by parameter name)``.
+        ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
+        embedding's is added to the array `onto` where there is one.
 
     Examples
     --------
@@ -145,11 +148,13 @@ def decode(
     readout = pass_.forward(inputs)
     dropped, dropout_back = dropout(readout, rates[1], rng)
 
-    def pullback(dreadout: Array, dweights: Array | None = None) -> tuple[Encoded, Named]:
+    def pullback(
+        dreadout: Array, dweights: Array | None = None, onto: Array | None = None
+    ) -> tuple[Encoded, Named]:
         dencoded, dinputs, dy, g = pass_.backward(dropout_back(dreadout)[0], dweights)
         dwords, g["decoder_word"], g["decoder_bias"] = inputs_back(dinputs)
         dwords += dy
-        (g["target_embedding"],) = embed_back(y_back(dwords)[0])
+        (g["target_embedding"],) = embed_back(y_back(dwords)[0], onto)
         return dencoded, g
 
     return Decoded(dropped, pass_.weights()), pullback
@@ -163,11 +168,16 @@ class _Pass:
     ) -> None:
         self.p, self.c, self.encoded, self.words = p, c, encoded, words
         self.stack = Stack(p, c.cell, c.layers)
-        self.looks = Looks(p, c, encoded, seen=seen)
+        self.asked = seen
         n, batch, _ = words.shape
         self.states = np.empty((n, batch, c.decoder), words.dtype)  # the last layer's, after each step
         self.contexts = np.empty((n, batch, encoded.values.shape[-1]), words.dtype)
         self.seen: list[Array] = []
+
+    @cached_property
+    def looks(self) -> Looks:
+        """The looks, taken one by one."""
+        return Looks(self.p, self.c, self.encoded, seen=self.asked)
 
     def look(self, t: int, state: Array) -> None:
         """Let a state look before or after step t."""
@@ -245,15 +255,17 @@ class _Fused(_LookThenStep):
     def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
         """Go back: (dencoded, dinputs, dwords, gradients)."""
         p = self.p
-        dsummed = dreadout * (1 - self.readout * self.readout)
+        dsummed = self.readout * self.readout
+        np.subtract(1, dsummed, out=dsummed)
+        dsummed *= dreadout
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
-            dsummed @ p["readout_state"].T, dsummed @ p["readout_context"].T, dweights
+            _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
         names = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
         g = dict(zip(names, weights, strict=True))
         g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
         dencoded = Encoded(dstart, dkeys, dvalues, np.zeros_like(self.encoded.final), self.encoded.lengths)
-        return dencoded, dinputs, dsummed @ p["readout_word"].T, g
+        return dencoded, dinputs, _times(dsummed, p["readout_word"].T), g
 
 
 class _StepThenLook(_Pass):
@@ -298,20 +310,20 @@ class _StepThenLook(_Pass):
 
 def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
     """Put together what is known before a word: (..., E)."""
-    summed, _ = linear(states, p["readout_state"], p["readout_bias"])
-    summed += linear(contexts, p["readout_context"])[0]
+    summed = multiply(_rows(states), p["readout_state"], p["readout_bias"])
     if words is not None:
-        summed += linear(words, p["readout_word"])[0]
-    readout: Array = np.tanh(summed, out=summed)
-    return readout
+        multiply(_rows(words), p["readout_word"], out=summed, add=True)
+    multiply(_rows(contexts), p["readout_context"], out=summed, add=True, squash=True)
+    return summed.reshape(*states.shape[:-1], -1)
 
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
     rows = _rows(dsummed)
-    g = {"readout_state": _rows(states).T @ rows, "readout_context": _rows(contexts).T @ rows}
+    g = {"readout_context": multiply(_rows(contexts).T, rows)}
+    g["readout_state"], g["readout_bias"] = multiply_and_sum(_rows(states).T, rows)
     if words is not None:
-        g["readout_word"] = _rows(words).T @ rows
-    return g | {"readout_bias": rows.sum(axis=0)}
+        g["readout_word"] = multiply(_rows(words).T, rows)
+    return g
 
 
 class Steps:
@@ -388,6 +400,11 @@ class Steps:
             self.readout = change(self.readout)
         if self.coverage is not None:
             self.coverage = change(self.coverage)
+
+
+def _times(x: Array, weight: Array) -> Array:
+    """Multiply all rows (..., d) by a matrix (d, e)."""
+    return multiply(_rows(x), weight).reshape(*x.shape[:-1], -1)
 
 
 def _rows(x: Array) -> Array:

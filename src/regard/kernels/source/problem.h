@@ -80,6 +80,18 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+
+// A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
+struct Product {
+    int64_t rows, depth, columns;
+    int64_t a_row, a_column, b_row, b_column;  // numbers from row to row and from column to column: one of the two is 1
+    int64_t out_row;
+    const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
+    float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
+    int64_t onto, squash;       // whether the product is added to what is there; whether tanh follows
+};
+
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
 struct Softmax {
     int64_t rows, words;
@@ -90,6 +102,15 @@ struct Softmax {
     float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
     float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
 };
+// The same of logits = readout @ weight transposed + bias, which are never held all at once.
+struct Prediction {
+    int64_t rows, words, size;               // N, V, E
+    const float *readout, *weight, *bias;    // (N, E), (V, E), (V,) or null
+    const int64_t* targets;                  // (N,)
+    float* found;                            // (N, 4): largest logit, sum of exponentials from it on, the target's, the sum
+    float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
+    float share, spread, taken;              // as above
+};
 // A step of Adam (nn/adam.py says how).
 struct Adam {
     int64_t count;
@@ -98,11 +119,22 @@ struct Adam {
     float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
 };
 
+// Rows that are added to those of a table.
+struct Rows {
+    int64_t rows, size;
+    const int64_t* places;  // (rows,) which row of the table
+    const float* added;     // (rows, size)
+    float* table;           // (any, size)
+};
+
 // What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
+    void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
+    void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
+    void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
 };
 

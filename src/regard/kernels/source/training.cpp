@@ -20,14 +20,6 @@ INLINE Lane root(Lane x) {
 #endif
 }
 
-// -inf where a row has ended, 0 before.
-INLINE Lane absent(int64_t left) {
-    Lane x{};
-    if (left < UNITS)
-        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
-    return x;
-}
-
 // Rows of logits become gradients of the mean loss.
 void cross_entropy(const Softmax& p) {
     const int64_t words = p.words;
@@ -58,6 +50,17 @@ void cross_entropy(const Softmax& p) {
         if (!p.dbias) continue;
         for (int64_t i = 0; i < words; i += UNITS)
             store_first(p.dbias + i, load_first(p.dbias + i, words - i) + load_first(x + i, words - i), words - i);
+    }
+}
+
+void add_rows(const Rows& p) {
+    for (int64_t r = 0; r < p.rows; r++) {
+        const float* from = p.added + r * p.size;
+        float* to = p.table + p.places[r] * p.size;
+        if (r + 4 < p.rows)  // words lie anywhere
+            for (int64_t i = 0; i < p.size; i += 16) __builtin_prefetch(p.table + p.places[r + 4] * p.size + i, 1);
+        for (int64_t i = 0; i < p.size; i += UNITS)
+            store_first(to + i, load_first(to + i, p.size - i) + load_first(from + i, p.size - i), p.size - i);
     }
 }
 

@@ -1,0 +1,134 @@
+"""Products of matrices with what often follows them: the native library's (`source/matrix.cpp`), and the same in NumPy.
+
+Which of the two does the work is decided in `native_does`: the library has them for float32 only, and uses the thread
+that calls it and no other. A row of a product never depends on the others there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import native
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+_FEW = 16  # rows; packing the other matrix costs more than it gives then
+
+
+class CProduct(ctypes.Structure):
+    """`struct Product`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "depth", "columns")),
+        *((name, native.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
+        *((name, native.Pointer) for name in ("a", "b", "bias", "out", "sums")),
+        *((name, native.Int) for name in ("onto", "squash")),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    loaded = native.library()
+    if loaded is not None:
+        assert loaded.regard_product_size() == ctypes.sizeof(CProduct), "the library is of another version"
+    return loaded
+
+
+def native_does(a: Array, b: Array, bias: Array | None = None, out: Array | None = None) -> bool:
+    """Say whether the library multiplies these: it is there and can, all are float32, and no copy is needed."""
+    return _steps(a, b, bias, out) is not None
+
+
+def multiply(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    *,
+    out: Array | None = None,
+    add: bool = False,
+    squash: bool = False,
+) -> Array:
+    """Return ``a @ b + bias``, of which tanh is taken with `squash`, in `out` if it is given.
+
+    With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
+    """
+    steps = _steps(a, b, bias, out)
+    if steps is None:
+        return _plain(a, b, bias, out, add, squash)
+    made = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
+    _run(a, b, steps, (bias, made, None), add, squash)
+    return made
+
+
+def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return ``a @ b`` and the sum of b's rows (m,): the gradients of a matrix and of what is added after it."""
+    steps = _steps(a, b, None, None)
+    if steps is None or steps[3] != 1:
+        return a @ b, b.sum(axis=0)
+    made, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
+    _run(a, b, steps, (None, made, sums), False, False)
+    return made, sums
+
+
+# ---- in NumPy ------------------------------------------------------------------------------------------------
+
+
+def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
+    if out is None:
+        out = a @ b
+    elif add:
+        out += a @ b
+    else:
+        np.matmul(a, b, out=out)
+    if bias is not None:
+        out += bias
+    return np.tanh(out, out=out) if squash else out
+
+
+# ---- in the library ------------------------------------------------------------------------------------------
+
+
+def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
+    """Return how many numbers lie between rows and columns of a and b, and rows of out; None if it can't be done."""
+    loaded = _library()
+    if loaded is None or len(a) < _FEW or not a.size or not b.size or not loaded.regard_trains():
+        return None
+    found = (*_step(a), *_step(b), b.shape[1])
+    if bias is not None and not (_single(bias) and bias.flags.c_contiguous):
+        return None
+    if out is not None:
+        row, column = _step(out)
+        found = (*found[:4], row if column == 1 else -1)
+    return None if -1 in found else found
+
+
+def _step(x: Array) -> tuple[int, int]:
+    """Return how many numbers lie between rows and between columns, of which one must be 1; -1 otherwise."""
+    row, column = x.strides
+    if _single(x) and column == 4 and row >= 0 and row % 4 == 0:
+        return row // 4, 1
+    if _single(x) and row == 4 and column >= 0 and column % 4 == 0:
+        return 1, column // 4
+    return -1, -1
+
+
+def _single(x: Array) -> bool:
+    return bool(x.dtype == np.float32 and x.dtype.isnative and x.flags.aligned)
+
+
+def _run(
+    a: Array, b: Array, steps: tuple[int, ...], rest: tuple[Array | None, ...], add: bool, squash: bool
+) -> None:
+    loaded = _library()
+    assert loaded is not None
+    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, *rest))
+    c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
+    if loaded.regard_multiply(ctypes.byref(c)):
+        raise MemoryError
