@@ -459,6 +459,7 @@ def test_samples_that_have_ended_are_not_computed_any_more() -> None:
 SMALL: Any = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 CONFIGS: dict[str, Any] = {
     "bahdanau": Recurrent(20, 9, **SMALL),
+    "conditional": Recurrent(20, 9, **SMALL, style="conditional"),
     "luong": Recurrent(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
     "coverage": Recurrent(20, 9, **SMALL, coverage=True),
     "local": Recurrent(20, 9, **SMALL, style="luong", window="local-p", reach=2),
