@@ -9,7 +9,7 @@ import pytest
 
 from regard import nn, scores
 from regard.context import attend
-from regard.seq2seq import looks, output
+from regard.seq2seq import looks, output, posterior
 from regard.seq2seq.batch import Batch, Numbered, collate
 from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
@@ -338,3 +338,36 @@ def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) ->
     config = made(options).config
     assert read_config(describe(config)) == config
     assert build(config).parameters.flat.size == made(options).parameters.flat.size
+
+
+@pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("score") != "none"], ids=name)
+def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    p = network.parameters
+    steps = network.steps(batch.source, batch.lengths, width=2)
+    assert steps.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    for t in range(2):
+        words = batch.target[t : t + 2].T  # (B, k)
+        _, weights = steps(words)
+    following = np.array([[7, 8], [9, 10], [2, 4]])
+    found = steps.posterior(following)
+    states, annotations = steps.stack.top(steps.memory), steps.encoded.values
+    for sentence, hypothesis in np.ndindex(3, 2):
+        shares = []
+        for place, annotation in enumerate(annotations[sentence]):
+            summed = states[sentence, hypothesis] @ p["readout_state"] + annotation @ p["readout_context"]
+            if "readout_word" in p:
+                summed += p["target_embedding"][words[sentence, hypothesis]] @ p["readout_word"]
+            logits = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+            chances = np.exp(logits) / np.exp(logits).sum()
+            shares.append(weights[sentence, hypothesis, place] * chances[following[sentence, hypothesis]])
+        np.testing.assert_allclose(found[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
+
+
+def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, batch = made({}), collate(PAIRS)
+    steps = network.steps(batch.source, batch.lengths)
+    steps(batch.target[:1].T)
+    together = steps.posterior(batch.target[1:2].T)
+    monkeypatch.setattr(posterior, "_NEAR", 25)
+    np.testing.assert_allclose(steps.posterior(batch.target[1:2].T), together, rtol=1e-12)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer, parts
 from regard.seq2seq.looks import Encoded, Looks, glance
+from regard.seq2seq.posterior import posterior
 
 if TYPE_CHECKING:
     from regard.seq2seq.recurrent import Recurrent
@@ -390,6 +391,14 @@ def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: A
     return g | {"readout_bias": rows.sum(axis=0)}
 
 
+class _Last(NamedTuple):
+    """The last step of a search: states (B, k, D), the words (B, k) before if the readout takes them, weights."""
+
+    state: Array
+    read: Ids | None
+    weights: Array
+
+
 class Steps:
     """The decoder's steps for a search: k hypotheses of each of B sentences, and where each of them looks.
 
@@ -413,11 +422,14 @@ class Steps:
         batch, length, _ = encoded.values.shape
         self.coverage = np.zeros((batch, width, length), encoded.values.dtype) if c.coverage else None
         self.readout: Array | None = None
+        self.last: _Last | None = None
 
     def __call__(self, words: Ids) -> tuple[Array, Array]:
         """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0)."""
         orders = {"bahdanau": self._look_then_step, "luong": self._step_then_look}
         self.readout, weights = orders.get(self.c.style, self._step_look_step)(words)
+        read = None if self.c.style == "luong" else words
+        self.last = _Last(self.stack.top(self.memory), read, weights)
         if self.coverage is not None:
             self.coverage = self.coverage + weights
         self.place += 1
@@ -455,6 +467,16 @@ class Steps:
 
     def _look(self, states: Array) -> tuple[Array, Array]:
         return glance(self.p, self.c, self.encoded, states, self.place, self.coverage)
+
+    def posterior(self, words: Ids) -> Array:
+        """Return where the words (B, k) that came after the last step were taken from: (B, k, T), or (B, k, 0)."""
+        if self.last is None or not self.c.attends:
+            return np.zeros((*words.shape, 0))
+        state, read, weights = self.last
+        known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
+        if read is not None:
+            known += self.p["target_embedding"][read] @ self.p["readout_word"]
+        return posterior(self.p, known, self.encoded.values, weights, words)
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k) of each sentence."""
