@@ -65,6 +65,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
     )
+    _add_merging(add)
+    add(
+        "--by",
+        choices=("words", "tokens"),
+        default="words",
+        help="what is linked and counted (default words)",
+    )
+    add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
+    add("--png", type=Path, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+
+
+def _add_merging(add: Callable[..., Any]) -> None:
+    """Describe what links are made of, and how those of two directions are merged."""
     add(
         "--reverse",
         type=Path,
@@ -90,14 +103,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
     )
-    add(
-        "--by",
-        choices=("words", "tokens"),
-        default="words",
-        help="what is linked and counted (default words)",
-    )
-    add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
-    add("--png", type=Path, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
 
 
 def _share(text: str) -> float:
