@@ -46,7 +46,7 @@ TEXT: dict[str, Any] = {
     "target": "tokens",
     "max_tokens": LONGEST,
     "least": 2,
-    "network": {"style": "conditional"},
+    "network": {"style": "conditional", "embedding": 96, "encoder": 64, "decoder": 96, "attention": 64},
     "recipe": {"smoothing": 0.0},
 }
 

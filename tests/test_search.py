@@ -491,6 +491,23 @@ def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> f
     return float(network.loss(Batch(source[:length], np.array([length]), target, None))[0])
 
 
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "transformer"])
+def test_the_posterior_is_an_alignment_and_no_score(name: str) -> None:
+    network, (source, lengths) = real(name), THREE
+    target = np.array([[START, START, START], [4, 5, 6], [END, 7, 4], [PAD, END, END]])
+    numbers = Scoring(0.6, 0.2, 5)  # a score that asks where was looked
+    before = force(network, source, lengths, target, scoring=numbers)
+    after = force(network, source, lengths, target, scoring=numbers, posterior=True)
+    for i, (one, other) in enumerate(zip(before, after, strict=True)):
+        assert (one.words, one.score) == (other.words, other.score)
+        assert one.alignment.shape == other.alignment.shape
+        if name != "none":
+            np.testing.assert_allclose(other.alignment.sum(axis=1), 1, rtol=1e-12)
+            assert not np.allclose(one.alignment, other.alignment)
+            (alone,) = force(network, source[:, [i]], lengths[[i]], target[:, [i]], posterior=True)
+            np.testing.assert_allclose(alone.alignment, other.alignment, rtol=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_network_is_searched_as_it_was_trained(name: str) -> None:
