@@ -14,6 +14,7 @@ from regard.seq2seq.align import (
     METHODS,
     Gold,
     agree,
+    joint,
     links,
     merge,
     of_tokens,
@@ -237,6 +238,8 @@ def test_agreement_by_hand() -> None:
     for threshold in (0.0, 0.15, 0.3, 0.5):
         wanted = {link for link, value in both.items() if value > threshold}
         assert agree(forward, backward, threshold=threshold) == wanted
+    for (i, j), value in both.items():
+        assert joint(forward, backward)[j, i] == pytest.approx(value)
 
 
 def test_agreement_of_what_does_not_fit_is_told() -> None:

@@ -44,12 +44,14 @@ class Parrot:
     def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
         return [SimpleNamespace(text=self.says.get(source, "") + " !" * (beam == 9)) for source in sources]
 
-    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[SimpleNamespace]:
-        """Look straight ahead; words of more than two letters are two tokens."""
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
+    ) -> list[SimpleNamespace]:
+        """Look straight ahead, or back; words of more than two letters are two tokens."""
         found = []
         for source, target in zip(sources, targets, strict=True):
             from_, to = self.cut(source), self.cut(target)
-            weights = np.eye(len(to), len(from_) + 1)
+            weights = np.eye(len(to), len(from_) + 1)[:: -1 if posterior else 1]
             found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
         return found
 
@@ -217,6 +219,9 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
     assert "aligning (model): 2 of 2 (100 %)" in err
     write("gold", "1-1 2?2", "1-1 2-2 1p2")
     assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
+    turned, _ = told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1", "--posterior")
+    # found 1-0 1-1 0-1 | 1-0 (ab and c, at e and cd) 0-1: 5 links; in A and S none, in A and P 2
+    assert rows(turned, "AER %")["model"][-3:] == [f"{100 * (1 - 2 / 8):.1f}", "40.0", "0.0"]
 
 
 @pytest.mark.usefixtures("parrots")
@@ -251,6 +256,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
             ["blind", "test", "--gold", "links"],
             "--gold needs attention: one of the models was trained without",
         ),
+        (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
         (
             ["model", "test", "--gold", "links", "--alternatives"],
             "--gold has links for each line of TEST, --alternatives puts lines together: give one",

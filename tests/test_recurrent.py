@@ -9,7 +9,7 @@ import pytest
 
 from regard import nn, scores
 from regard.context import attend
-from regard.seq2seq import looks, output
+from regard.seq2seq import looks, output, posterior
 from regard.seq2seq.batch import Batch, Numbered, collate
 from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
@@ -27,7 +27,7 @@ PAIRS = [
 ]
 OPTIONS: list[dict[str, Any]] = [
     {"style": style, **options}
-    for style in ("bahdanau", "luong")
+    for style in ("bahdanau", "luong", "conditional")
     for options in [
         {},
         {"score": "none"},
@@ -161,6 +161,44 @@ def test_the_decoder_looks_through_regards_attention() -> None:
     score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
     whole = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
     np.testing.assert_allclose(weights, whole.weights, rtol=1e-10)
+
+
+def test_the_conditional_decoder_by_its_equations() -> None:
+    network, words = made({"style": "conditional"}), [1, 5, 6]
+    p = network.parameters
+    encoded, _ = encode(p, network.config, np.array([[5], [6], [2]]), np.array([3]))
+    state = encoded.start
+    steps = network.steps(np.array([[5], [6], [2]]), np.array([3]))
+    for word in words:  # Sennrich et al. 2017, section 3
+        y = p["target_embedding"][[word]]
+        between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
+        energies = np.tanh(between @ p["query_weight"] + encoded.values[0] @ p["key_weight"])
+        looks_at = np.exp(energies @ p["attention_vector"])
+        weights = looks_at / looks_at.sum()
+        context = weights[None] @ encoded.values[0]
+        inputs = context @ p["decoder_context"] + p["decoder_bias_after"]
+        state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
+        summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
+        wanted = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+        logits, seen = steps(np.array([[word]]))
+        np.testing.assert_allclose(seen[0, 0], weights, rtol=1e-10)
+        np.testing.assert_allclose(logits[0], wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("style", "first"), [("bahdanau", 2), ("luong", 1), ("conditional", 1)], ids=lambda value: str(value)
+)
+def test_what_a_look_knows(style: str, first: int) -> None:
+    network, batch = made({"style": style}), collate(PAIRS[1:2])
+    p, c = network.parameters, network.config
+    encoded, _ = encode(p, c, batch.source, batch.lengths)
+    other = batch.target[:-1].copy()
+    other[1] = 9
+    one, two = (decode(p, c, encoded, words, seen=True)[0].weights for words in (batch.target[:-1], other))
+    assert one is not None
+    assert two is not None
+    same = (one == two).all(axis=(1, 2)).tolist()
+    assert same == [t < first for t in range(len(same))]
 
 
 def test_local_windows_see_what_is_near() -> None:
@@ -300,3 +338,36 @@ def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) ->
     config = made(options).config
     assert read_config(describe(config)) == config
     assert build(config).parameters.flat.size == made(options).parameters.flat.size
+
+
+@pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("score") != "none"], ids=name)
+def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    p = network.parameters
+    steps = network.steps(batch.source, batch.lengths, width=2)
+    assert steps.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    for t in range(2):
+        words = batch.target[t : t + 2].T  # (B, k)
+        _, weights = steps(words)
+    following = np.array([[7, 8], [9, 10], [2, 4]])
+    found = steps.posterior(following)
+    states, annotations = steps.stack.top(steps.memory), steps.encoded.values
+    for sentence, hypothesis in np.ndindex(3, 2):
+        shares = []
+        for place, annotation in enumerate(annotations[sentence]):
+            summed = states[sentence, hypothesis] @ p["readout_state"] + annotation @ p["readout_context"]
+            if "readout_word" in p:
+                summed += p["target_embedding"][words[sentence, hypothesis]] @ p["readout_word"]
+            logits = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+            chances = np.exp(logits) / np.exp(logits).sum()
+            shares.append(weights[sentence, hypothesis, place] * chances[following[sentence, hypothesis]])
+        np.testing.assert_allclose(found[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
+
+
+def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, batch = made({}), collate(PAIRS)
+    steps = network.steps(batch.source, batch.lengths)
+    steps(batch.target[:1].T)
+    together = steps.posterior(batch.target[1:2].T)
+    monkeypatch.setattr(posterior, "_NEAR", 25)
+    np.testing.assert_allclose(steps.posterior(batch.target[1:2].T), together, rtol=1e-12)

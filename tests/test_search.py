@@ -459,6 +459,7 @@ def test_samples_that_have_ended_are_not_computed_any_more() -> None:
 SMALL: Any = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 CONFIGS: dict[str, Any] = {
     "bahdanau": Recurrent(20, 9, **SMALL),
+    "conditional": Recurrent(20, 9, **SMALL, style="conditional"),
     "luong": Recurrent(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
     "coverage": Recurrent(20, 9, **SMALL, coverage=True),
     "local": Recurrent(20, 9, **SMALL, style="luong", window="local-p", reach=2),
@@ -488,6 +489,23 @@ def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> f
     """The mean loss of what was found, by teacher forcing."""
     target = target_of(hypothesis)
     return float(network.loss(Batch(source[:length], np.array([length]), target, None))[0])
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "transformer"])
+def test_the_posterior_is_an_alignment_and_no_score(name: str) -> None:
+    network, (source, lengths) = real(name), THREE
+    target = np.array([[START, START, START], [4, 5, 6], [END, 7, 4], [PAD, END, END]])
+    numbers = Scoring(0.6, 0.2, 5)  # a score that asks where was looked
+    before = force(network, source, lengths, target, scoring=numbers)
+    after = force(network, source, lengths, target, scoring=numbers, posterior=True)
+    for i, (one, other) in enumerate(zip(before, after, strict=True)):
+        assert (one.words, one.score) == (other.words, other.score)
+        assert one.alignment.shape == other.alignment.shape
+        if name != "none":
+            np.testing.assert_allclose(other.alignment.sum(axis=1), 1, rtol=1e-12)
+            assert lengths[i] == 1 or not np.allclose(one.alignment, other.alignment)
+            (alone,) = force(network, source[:, [i]], lengths[[i]], target[:, [i]], posterior=True)
+            np.testing.assert_allclose(alone.alignment, other.alignment, rtol=1e-9)
 
 
 @pytest.mark.slow

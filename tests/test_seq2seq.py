@@ -316,6 +316,30 @@ def test_align_says_what_translate_said(reverser: Seq2Seq) -> None:
         np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
 
 
+def test_the_posterior_is_for_alignments_alone(reverser: Seq2Seq) -> None:
+    sources, targets = ["w1 w2 w3", "w2"], ["v3 v2 v1", "v2"]
+    before, after = reverser.align(sources, targets), reverser.align(sources, targets, posterior=True)
+    for one, other in zip(before, after, strict=True):
+        assert one.score == other.score
+        assert one.alignment is not None
+        assert other.alignment is not None
+        assert one.alignment.shape == other.alignment.shape
+        np.testing.assert_allclose(other.alignment.sum(axis=1), 1, rtol=1e-5)
+        assert not np.allclose(one.alignment, other.alignment)
+
+
+def test_what_no_posterior_can_be_had_of_is_told() -> None:
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    model = Seq2Seq(family="transformer", network=sizes, epochs=1).fit(["a b"], ["c"])
+    with pytest.raises(ValueError) as caught:
+        model.align(["a"], ["c"], posterior=True)
+    assert str(caught.value) == (
+        "posterior must be False for a transformer: its words are taken from several looks at once."
+    )
+    blind = Seq2Seq(attention=False, epochs=1).fit(["a b"], ["c"])
+    assert blind.align(["a"], ["c"], posterior=True)[0].alignment is None
+
+
 def test_links_are_learned() -> None:
     # The other way round than the words would have it: only the links can teach that.
     pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]

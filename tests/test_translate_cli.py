@@ -54,8 +54,8 @@ class Model:
         self.calls.append((list(sources), options))
         return [[translation(s, f"{s} {i}") for i in range(options["count"])] for s in sources]
 
-    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
-        self.calls.append((list(sources), {}))
+    def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
+        self.calls.append((list(sources), options))
         return [translation(*pair) for pair in zip(sources, targets, strict=True)]
 
 
@@ -408,8 +408,8 @@ def test_two_directions_are_merged(
     class Back(Model):
         """Each word looks at the first."""
 
-        def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
-            found = super().align(sources, targets)
+        def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
+            found = super().align(sources, targets, **options)
             return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in found]
 
     models = {"m": model, "r": Back()}
@@ -422,9 +422,13 @@ def test_two_directions_are_merged(
     assert said_by([*common, "--symmetrise", "union"], capsys) == "0-0 1-0 1-1\n"
     for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
         assert said_by([*common, "--symmetrise", "agreement", "--by", by], capsys) == "0-0\n"
+        assert said_by([*common, "--symmetrise", "joint", "--by", by], capsys) == "0-0\n"
     assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]
-    monkeypatch.setattr(Back, "align", lambda self, s, t: [translation("other", "a b")])
+    assert [m.calls[-1][1] for m in models.values()] == [{"posterior": False}] * 2
+    said_by([*common, "--posterior"], capsys)
+    assert [m.calls[-1][1] for m in models.values()] == [{"posterior": True}] * 2
+    monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("other", "a b")])
     _, told = refused([*common, "--by", "tokens"], capsys)
     assert told == "--by tokens and --reverse need models that cut text into the same tokens"
 

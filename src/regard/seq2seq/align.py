@@ -21,6 +21,7 @@ __all__ = [
     "METHODS",
     "Gold",
     "agree",
+    "joint",
     "links",
     "merge",
     "of_tokens",
@@ -262,14 +263,47 @@ def agree(forward: Array, backward: Array, *, threshold: float = AGREEMENT) -> L
     >>> sorted(agree(forward, backward, threshold=0.3))
     [(0, 0), (1, 1)]
     """
+    return frozenset((i, j) for j, i in np.argwhere(joint(forward, backward) > threshold).tolist())
+
+
+def joint(forward: Array, backward: Array) -> Array:
+    """Return how much two directions look at each link together: ``sqrt(forward_ji backward_ij)``.
+
+    ``links(joint(forward, backward), end=False)`` links every target word with what both look at most.
+
+    Parameters
+    ----------
+    forward, backward : array
+        As for `agree`.
+
+    Returns
+    -------
+    array (n, m)
+        From 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If the two are not of one pair.
+
+    References
+    ----------
+    Liang, Taskar and Klein 2006, "Alignment by Agreement".
+
+    Examples
+    --------
+    >>> both = joint(np.array([[0.5, 0.4, 0.1]]), np.array([[0.9, 0.1], [0.1, 0.9]]))
+    >>> both.round(2).tolist(), links(both, end=False)
+    ([[0.67, 0.2]], frozenset({(0, 0)}))
+    """
     n, m = len(forward), len(backward)
     if forward.shape != (n, m + 1) or backward.shape != (m, n + 1):
         _check.fail(
             "forward and backward must have shapes (n, m + 1) and (m, n + 1). "
             f"Got {forward.shape} and {backward.shape} instead."
         )
-    both = np.sqrt(forward[:, :m] * backward[:, :n].T)  # (n, m)
-    return frozenset((i, j) for j, i in np.argwhere(both > threshold).tolist())
+    both: Array = np.sqrt(forward[:, :m] * backward[:, :n].T)
+    return both
 
 
 # ------------------------------------------------------------------------------------------------- Pharaoh's format

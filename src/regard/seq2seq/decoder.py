@@ -1,7 +1,7 @@
 """The decoder: recurrent layers that ask the attention once for every word.
 
 Letters: n words of the target, B sentences, E embedding, D decoder state, S what all layers remember, C annotation, V
-target words. Two orders of looking and stepping::
+target words. Three orders of looking and stepping::
 
     bahdanau    context = look(state before)                              (Bahdanau, Cho and Bengio 2014, A.2.2)
                 state   = cell(word before, context; state before)
@@ -11,7 +11,12 @@ target words. Two orders of looking and stepping::
                 context = look(state)                                      the readout before: input feeding)
                 readout = tanh(state + context, each projected)
 
-and in both, logits = readout @ target_embedding.T.
+    conditional between = cell(word before; state before)             (Sennrich et al. 2017, "Nematus: a Toolkit for
+                context = look(between)                                 Neural Machine Translation", section 3)
+                state   = cell after(context; between)
+                readout = tanh(word before + state + context, each projected)
+
+and in all, logits = readout @ target_embedding.T.
 """
 
 from __future__ import annotations
@@ -25,8 +30,9 @@ from numpy.typing import NDArray
 
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import attended_gru, dropout, embed, linear
-from regard.seq2seq.cells import GATES, Stack, layer
+from regard.seq2seq.cells import GATES, Stack, layer, parts
 from regard.seq2seq.looks import Encoded, Looks, glance
+from regard.seq2seq.posterior import posterior
 
 if TYPE_CHECKING:
     from regard.seq2seq.recurrent import Recurrent
@@ -59,16 +65,18 @@ def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
     """
     e, d, size, gates = c.embedding, c.decoder, 2 * c.encoder, GATES[c.cell] * c.decoder
     found: dict[str, tuple[int, ...]] = {"target_embedding": (c.target_words, e), "decoder_word": (e, gates)}
-    if c.style == "bahdanau":
+    if c.style != "luong":
         found["decoder_context"] = (size, gates)
     elif c.feeding:
         found["decoder_readout"] = (e, gates)
+    if c.style == "conditional":
+        found |= {"decoder_bias_after": (gates,), "decoder_state_after": (d, gates)}
     found |= {"decoder_bias": (gates,), "decoder_state": (d, gates)}
     for number in range(1, c.layers):
         found[layer("decoder_input", number)] = (d, gates)
         found[layer("decoder_bias", number)] = (gates,)
         found[layer("decoder_state", number)] = (d, gates)
-    if c.style == "bahdanau":
+    if c.style != "luong":
         found["readout_word"] = (e, e)
     return found | {
         "readout_state": (d, e),
@@ -143,7 +151,7 @@ def decode(
     y, embed_back = embed(p["target_embedding"], words)  # (n, B, E)
     y, y_back = dropout(y, rates[0], rng)
     inputs, inputs_back = linear(y, p["decoder_word"], p["decoder_bias"])  # (n, B, G D)
-    unroll = _StepThenLook if c.style == "luong" else _Fused if _is_plain(c) else _LookThenStep
+    unroll = _Fused if _is_plain(c) else _ORDERS[c.style]
     pass_ = unroll(p, c, encoded, y, seen=seen)
     readout = pass_.forward(inputs)
     dropped, dropout_back = dropout(readout, rates[1], rng)
@@ -234,7 +242,7 @@ class _LookThenStep(_Pass):
 def _is_plain(c: Recurrent) -> bool:
     """Say whether this is Bahdanau's own model, whose steps `attended_gru` takes all at once."""
     plain = c.score in ("additive", "concat") and c.window == "global" and not c.coverage
-    return plain and c.cell == "gru" and c.layers == 1
+    return plain and c.style == "bahdanau" and c.cell == "gru" and c.layers == 1
 
 
 class _Fused(_LookThenStep):
@@ -308,6 +316,75 @@ class _StepThenLook(_Pass):
         return dencoded, dinputs, np.zeros_like(self.words), g
 
 
+class _StepLookStep(_Pass):
+    """The conditional order: a state that has read the word before looks, and one more step reads what it saw."""
+
+    def forward(self, inputs: Array) -> Array:
+        """Take all steps, from what the words give to the gates (n, B, G D) to readouts (n, B, E)."""
+        memory, self.after = self.encoded.start, _After(self.p, self.c)
+        for t in range(len(inputs)):
+            between = self.stack.forward(inputs[t], memory)
+            self.look(t, self.stack.top(between))
+            memory = self.after.forward(self.contexts[t], between)
+            self.states[t] = self.stack.top(memory)
+        self.readout = _read_out(self.p, self.states, self.contexts, self.words)
+        return self.readout
+
+    def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
+        """Go back: (dencoded, dinputs, dwords, gradients)."""
+        p = self.p
+        dsummed = dreadout * (1 - self.readout * self.readout)
+        dstates, dcontexts = dsummed @ p["readout_state"].T, dsummed @ p["readout_context"].T
+        dmemory = np.zeros_like(self.encoded.start)
+        dinputs = np.empty((*dreadout.shape[:2], p["decoder_word"].shape[1]), dreadout.dtype)
+        dafter = np.empty_like(dinputs)
+        for t in reversed(range(len(dreadout))):
+            self.stack.top(dmemory)[...] += dstates[t]
+            dafter[t], dcontext, dmemory = self.after.backward(dmemory)
+            dlook = self.looks.backward(dcontexts[t] + dcontext, None if dweights is None else dweights[t])
+            self.stack.top(dmemory)[...] += dlook
+            dinputs[t], dmemory = self.stack.backward(dmemory)
+        dencoded, g = self.finish(dmemory, dafter, self.contexts, "decoder_context")
+        g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
+        g |= {"decoder_bias_after": _rows(dafter).sum(axis=0)} | self.after.gradients()
+        return dencoded, dinputs, dsummed @ p["readout_word"].T, g
+
+
+class _After:
+    """The second step of the conditional order: a cell on the last layer that reads a context."""
+
+    def __init__(self, p: Mapping[str, Array], c: Recurrent) -> None:
+        self.p, self.own = (
+            p,
+            parts(c.cell) * c.decoder,
+        )  # what the last layer remembers lies behind the others'
+        self.stack = Stack({"decoder_state": p["decoder_state_after"]}, c.cell, 1)
+        self.to_context = np.ascontiguousarray(p["decoder_context"].T)
+
+    def forward(self, contexts: Array, memory: Array, *, keep: bool = True) -> Array:
+        """Return what all layers remember (..., S) after the last one has read contexts (..., C)."""
+        gates, _ = linear(contexts, self.p["decoder_context"], self.p["decoder_bias_after"])
+        last = self.stack.forward(gates, memory[..., -self.own :], keep=keep)
+        return np.concatenate([memory[..., : -self.own], last], axis=-1)
+
+    def backward(self, dmemory: Array) -> tuple[Array, Array, Array]:
+        """Take the last step back: (dgates, dcontexts, dmemory before)."""
+        dgates, dlast = self.stack.backward(dmemory[..., -self.own :])
+        dbefore = np.concatenate([dmemory[..., : -self.own], dlast], axis=-1)
+        return dgates, dgates @ self.to_context, dbefore
+
+    def gradients(self) -> Named:
+        """Return the gradient of its state matrix."""
+        return {"decoder_state_after": self.stack.g["decoder_state"]}
+
+
+_ORDERS: dict[str, type[_LookThenStep | _StepThenLook | _StepLookStep]] = {
+    "bahdanau": _LookThenStep,
+    "luong": _StepThenLook,
+    "conditional": _StepLookStep,
+}
+
+
 def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
     """Put together what is known before a word: (..., E)."""
     summed = multiply(_rows(states), p["readout_state"], p["readout_bias"])
@@ -324,6 +401,14 @@ def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: A
     if words is not None:
         g["readout_word"] = multiply(_rows(words).T, rows)
     return g
+
+
+class _Last(NamedTuple):
+    """The last step of a search: states (B, k, D), the words (B, k) before if the readout takes them, weights."""
+
+    state: Array
+    read: Ids | None
+    weights: Array
 
 
 class Steps:
@@ -349,11 +434,14 @@ class Steps:
         batch, length, _ = encoded.values.shape
         self.coverage = np.zeros((batch, width, length), encoded.values.dtype) if c.coverage else None
         self.readout: Array | None = None
+        self.last: _Last | None = None
 
     def __call__(self, words: Ids) -> tuple[Array, Array]:
         """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0)."""
-        take = self._look_then_step if self.c.style == "bahdanau" else self._step_then_look
-        self.readout, weights = take(words)
+        orders = {"bahdanau": self._look_then_step, "luong": self._step_then_look}
+        self.readout, weights = orders.get(self.c.style, self._step_look_step)(words)
+        read = None if self.c.style == "luong" else words
+        self.last = _Last(self.stack.top(self.memory), read, weights)
         if self.coverage is not None:
             self.coverage = self.coverage + weights
         self.place += 1
@@ -377,6 +465,13 @@ class Steps:
         contexts, weights = self._look(state)
         return _read_out(self.p, state, contexts, None), weights
 
+    def _step_look_step(self, words: Ids) -> tuple[Array, Array]:
+        y, gates = self._read(words)
+        between = self.stack.forward(gates, self.memory, keep=False)
+        contexts, weights = self._look(self.stack.top(between))
+        self.memory = _After(self.p, self.c).forward(contexts, between, keep=False)
+        return _read_out(self.p, self.stack.top(self.memory), contexts, y), weights
+
     def _read(self, words: Ids) -> tuple[Array, Array]:
         """Return the embeddings (B, k, E) of words, and what they give to the gates (B, k, G D)."""
         y = self.p["target_embedding"][words]
@@ -384,6 +479,16 @@ class Steps:
 
     def _look(self, states: Array) -> tuple[Array, Array]:
         return glance(self.p, self.c, self.encoded, states, self.place, self.coverage)
+
+    def posterior(self, words: Ids) -> Array:
+        """Return where the words (B, k) that came after the last step were taken from: (B, k, T), or (B, k, 0)."""
+        if self.last is None or not self.c.attends:
+            return np.zeros((*words.shape, 0))
+        state, read, weights = self.last
+        known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
+        if read is not None:
+            known += self.p["target_embedding"][read] @ self.p["readout_word"]
+        return posterior(self.p, known, self.encoded.values, weights, words)
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k) of each sentence."""

@@ -508,13 +508,19 @@ class Seq2Seq:
 
         return self._each(sources, search)
 
-    def align(self, sources: Sequence[Side], targets: Sequence[Side]) -> list[Translation]:
+    def align(
+        self, sources: Sequence[Side], targets: Sequence[Side], *, posterior: bool = False
+    ) -> list[Translation]:
         """Let the model say given translations, and see where it looks for each of their words.
 
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
             As many on both sides.
+        posterior : bool
+            Whether the alignment says where each word was taken from, now that it is known, and not where the model
+            looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
+            predictions as there are words in the source. See `regard.seq2seq.posterior`.
 
         Returns
         -------
@@ -535,7 +541,7 @@ class Seq2Seq:
         found: list[Translation] = [_nothing()] * len(cut)
         for group in _alike([source for source, _ in cut]):
             batch = collate([_number(texts, *cut[i]) for i in group])
-            said = force(self.model.network, batch.source, batch.lengths, batch.target)
+            said = force(self.model.network, batch.source, batch.lengths, batch.target, posterior=posterior)
             for i, hypothesis in zip(group, said, strict=True):
                 found[i] = self._spell(cut[i][0], hypothesis, tuple(cut[i][1]))
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
-__all__ = ["FAMILIES", "Config", "Network", "Steps", "build", "describe", "family", "read_config"]
+__all__ = ["FAMILIES", "Config", "Knowing", "Network", "Steps", "build", "describe", "family", "read_config"]
 
 Array = NDArray[Any]
 Config: TypeAlias = Recurrent | Transformer
@@ -31,6 +31,14 @@ class Steps(Protocol):
 
     def keep(self, sentences: Ids) -> None:
         """Go on with these sentences (B',) only."""
+
+
+@runtime_checkable
+class Knowing(Steps, Protocol):
+    """Steps of a network that can also say where words were taken from, now that they are known."""
+
+    def posterior(self, words: Ids) -> Array:
+        """Return where words (B, k) that came after the last step were taken from: (B, k, T)."""
 
 
 class Network(Protocol):

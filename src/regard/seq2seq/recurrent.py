@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 _CHOICES = {
     "score": ("none", *looks.SCORES),
-    "style": ("bahdanau", "luong"),
+    "style": ("bahdanau", "luong", "conditional"),
     "cell": tuple(GATES),
     "window": looks.WINDOWS,
 }
@@ -50,8 +50,8 @@ class Recurrent:
     score : str
         The score function by name, see `regard.seq2seq.looks`; "none" for a model without attention, whose decoder
         sees only where the encoder ended.
-    style : {"bahdanau", "luong"}
-        Whether the decoder looks before each step or after it, see `regard.seq2seq.decoder`.
+    style : {"bahdanau", "luong", "conditional"}
+        Whether the decoder looks before each step, after it, or between two, see `regard.seq2seq.decoder`.
     cell : {"gru", "lstm"}
         The recurrent unit.
     layers : int
@@ -151,7 +151,8 @@ class RecurrentNetwork:
 
     References
     ----------
-    Bahdanau, Cho and Bengio 2014, appendix A; Luong, Pham and Manning 2015; Sutskever, Vinyals and Le 2014.
+    Bahdanau, Cho and Bengio 2014, appendix A; Luong, Pham and Manning 2015; Sennrich et al. 2017, "Nematus: a Toolkit
+    for Neural Machine Translation", section 3; Sutskever, Vinyals and Le 2014.
     """
 
     def __init__(self, config: Recurrent, parameters: Parameters | None = None) -> None:

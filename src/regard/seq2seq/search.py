@@ -6,14 +6,14 @@ Letters: B sentences, T source positions, n target words, V words of the vocabul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.network import Network, Steps
+from regard.seq2seq.network import Knowing, Network, Steps
 from regard.seq2seq.text import END, PAD, START
 
 __all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
@@ -301,6 +301,7 @@ def force(
     target: Ids,
     *,
     scoring: Scoring = Scoring(),
+    posterior: bool = False,
 ) -> list[Hypothesis]:
     """Let the network say given sentences: how probable it finds each word, and where it looks for it.
 
@@ -316,6 +317,9 @@ def force(
         What is to be said: START, words, END (unless it is only a beginning), then PAD.
     scoring : Scoring
         What their scores are.
+    posterior : bool
+        Whether the alignment says where each word was taken from, now that it is known (see
+        `regard.seq2seq.posterior`), and not where the network looked before it said it.
 
     Returns
     -------
@@ -347,8 +351,9 @@ def force(
         )
     counts = (target != PAD).sum(axis=0) - 1
     steps = network.steps(source, lengths)
+    knowing = _knowing(steps) if posterior else None
     rows = np.arange(len(lengths))
-    said: list[list[tuple[float, Array]]] = [[] for _ in rows]
+    said: list[list[_Forced]] = [[] for _ in rows]
     for t in range(len(target) - 1):
         going = counts[rows] > t
         if not going.any():
@@ -357,16 +362,35 @@ def force(
         rows = rows[going]
         logits, weights = steps(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - _normaliser(logits)[:, 0]
-        for sentence, log, look in zip(rows.tolist(), logs.tolist(), weights[:, 0], strict=True):
-            said[sentence].append((log, look))
+        taken = weights if knowing is None else knowing.posterior(target[t + 1, rows][:, None])
+        for sentence, *step in zip(rows.tolist(), logs.tolist(), weights[:, 0], taken[:, 0], strict=True):
+            said[sentence].append(_Forced(*step))
     return [
         _given(target[1 : counts[i] + 1, i], said[i], int(lengths[i]), scoring) for i in range(len(lengths))
     ]
 
 
-def _given(target: Ids, said: Sequence[tuple[float, Array]], length: int, scoring: Scoring) -> Hypothesis:
+class _Forced(NamedTuple):
+    """What a forced word came to: its log-probability, where was looked before it, and where it was taken from."""
+
+    log: float
+    look: Array
+    taken: Array
+
+
+def _knowing(steps: Steps) -> Knowing:
+    if not isinstance(steps, Knowing):
+        _check.fail(
+            "posterior must be False for a transformer: its words are taken from several looks at once."
+        )
+    return steps
+
+
+def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
     words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
-    return _hypothesis(words, [log for log, _ in said], [look for _, look in said], length, scoring)
+    found = _hypothesis(words, [step.log for step in said], [step.look for step in said], length, scoring)
+    taken = np.array([step.taken for step in said]).reshape(len(said), -1)
+    return replace(found, alignment=taken[: len(words), :length])
 
 
 def _check_sentences(source: Ids, lengths: Ids) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.align import AGREEMENT, METHODS, agree, links, merge, spell, symmetrise
+from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.commands.translate import check_pictures, links_of_words, load, numbers_of_words
@@ -25,6 +25,7 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
+TOGETHER = ("agreement", "joint")  # of weights, not of links
 EXAMPLES = f"""\
 The model says each given translation itself, and each of its words is linked with the source word that was looked at
 most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words
@@ -64,24 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
     )
-    add(
-        "--reverse",
-        type=Path,
-        metavar="MODEL",
-        help="a model of the other direction: links of both are merged",
-    )
-    add(
-        "--symmetrise",
-        choices=(*METHODS, "agreement"),
-        metavar="METHOD",
-        help=f"how: {', '.join(METHODS)} (default {DEFAULT}), or agreement: what both look at",
-    )
-    add(
-        "--threshold",
-        type=_share,
-        metavar="X",
-        help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
-    )
+    _add_merging(add)
     add(
         "--by",
         choices=("words", "tokens"),
@@ -90,6 +74,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
     add("--png", type=Path, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+
+
+def _add_merging(add: Callable[..., Any]) -> None:
+    """Describe what links are made of, and how those of two directions are merged."""
+    add(
+        "--reverse",
+        type=Path,
+        metavar="MODEL",
+        help="a model of the other direction: links of both are merged",
+    )
+    add(
+        "--symmetrise",
+        choices=(*METHODS, *TOGETHER),
+        metavar="METHOD",
+        help=f"how: {', '.join(METHODS)} (default {DEFAULT}); agreement: what both look at; joint: each target word "
+        "with what both look at most",
+    )
+    add(
+        "--posterior",
+        action="store_true",
+        help="link by where each word was taken from, now that it is known, not by where was looked before it: better "
+        "links, but slower; for recurrent models",
+    )
+    add(
+        "--threshold",
+        type=_share,
+        metavar="X",
+        help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
+    )
 
 
 def _share(text: str) -> float:
@@ -205,7 +218,7 @@ class _Aligner:
         self.method = args.symmetrise or DEFAULT
         usual = AGREEMENT if self.method == "agreement" else 0.0
         self.threshold = usual if args.threshold is None else args.threshold
-        self.by_tokens, self.scores = args.by == "tokens", args.scores
+        self.by_tokens, self.scores, self.posterior = args.by == "tokens", args.scores, args.posterior
 
     def check(self, pair: Pair) -> Pair:
         """Return a pair that is not too long for the models."""
@@ -219,9 +232,9 @@ class _Aligner:
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:
         """Yield what is printed for each pair, and where the first model looked."""
         sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        found = [self.models[0].align(sources, targets)]
+        found = [self.models[0].align(sources, targets, posterior=self.posterior)]
         if len(self.models) > 1:
-            found.append(self.models[1].align(targets, sources))
+            found.append(self.models[1].align(targets, sources, posterior=self.posterior))
         for both in zip(*found, strict=True):
             columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
             yield "\t".join([*columns, spell(self._links(both))]), both[0]
@@ -232,6 +245,9 @@ class _Aligner:
             raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
         if self.method == "agreement":
             return agree(*map(self._weights, self.models, both), threshold=self.threshold)
+        if self.method == "joint":
+            together = joint(*map(self._weights, self.models, both))
+            return links(together, end=False, threshold=self.threshold)
         found = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
         if len(found) == 1:
             return found[0]

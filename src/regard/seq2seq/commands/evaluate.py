@@ -122,6 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="the number of the first word in --gold (default 0)",
     )
+    add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
     add("--hypotheses", nargs="+", type=Path, metavar="FILE", help="measure lines of text instead of models")
     add("--references", nargs="+", type=Path, metavar="FILE", help="what is right; several files: all are")
     add("--sources", type=Path, metavar="FILE", help="what the hypotheses were made from, for its lengths")
@@ -217,6 +218,8 @@ def _check(args: argparse.Namespace) -> None:
         wrong = [f"{name} goes with --hypotheses" for name, value in of_lines.items() if value]
         if wrong or args.test is None:
             raise ValueError(wrong[0] if wrong else "give MODEL and TEST, or --hypotheses and --references")
+    if args.posterior and not args.gold:
+        raise ValueError("--posterior needs --gold: it is about links")
     if args.gold and args.alternatives:
         raise ValueError(
             "--gold has links for each line of TEST, --alternatives puts lines together: give one"
@@ -319,7 +322,7 @@ def _systems(
         _check_lengths(model, test)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam, name)
-        yield lines, None if gold is None else _link_score(model, test, gold, name)
+        yield lines, None if gold is None else _link_score(model, test, gold, name, posterior=args.posterior)
 
 
 def _check_lengths(model: Seq2Seq, test: _Test) -> None:
@@ -374,12 +377,15 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
     return gold
 
 
-def _link_score(model: Seq2Seq, test: _Test, gold: Sequence[Gold], name: str) -> LinkScore:
+def _link_score(
+    model: Seq2Seq, test: _Test, gold: Sequence[Gold], name: str, *, posterior: bool
+) -> LinkScore:
     """Compare where a model looks while it is told the targets."""
     sources, targets = test.measured[1], test.right
     found: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
-        aligned = model.align([sources[i] for i in block], [targets[i] for i in block])
+        told = [sources[i] for i in block], [targets[i] for i in block]
+        aligned = model.align(*told, posterior=posterior)
         for i, translation in zip(block, aligned, strict=True):
             found[i] = links_of_words(model, translation)
     return measure.alignment_error_rate(found, [g.sure for g in gold], [g.possible for g in gold])
