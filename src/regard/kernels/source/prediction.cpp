@@ -42,14 +42,6 @@ class Predict {
     const float* weight() const { return p.weight + first * p.size; }
     bool has_target(int64_t r) const { return p.targets[row + r] >= first && p.targets[row + r] < first + words; }
 
-    // Call f(whether all of it is there, where it begins) for each vector of a row.
-    template <class F>
-    INLINE void vectors(F&& f) const {
-        int64_t i = 0;
-        for (; i + UNITS <= words; i += UNITS) f(std::true_type{}, i);
-        if (i < words) f(std::false_type{}, i);
-    }
-
     void logits() const {
         multiply({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr,
                   block, nullptr, false, false}, scratch);
@@ -62,16 +54,16 @@ class Predict {
         Known& known = known_of[r];
         const Lane before = first ? known.tops : all(-INF<float>);
         Lane tops = before;
-        vectors([&](auto whole, int64_t i) INLINE_LAMBDA {
-            const int64_t some = whole ? UNITS : words - i;
-            tops = larger(whole ? load(x + i) : load_first(x + i, some) + absent(some), tops);
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            tops = larger(whole ? load(x + i) : load_rest(x + i, some) + absent(some), tops);
         });
         const Lane base = tops > -INF<float> ? tops : Lane{};
         Lane totals = first ? known.totals * exp2<float>((before - base) * float(LOG2E)) : Lane{};
         Lane sums = first ? known.sums : Lane{};
-        vectors([&](auto whole, int64_t i) INLINE_LAMBDA {
-            const int64_t some = whole ? UNITS : words - i;
-            const Lane here = whole ? load(x + i) : load_first(x + i, some);
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            const Lane here = load_some(whole, x + i, some);
             totals += exp2<float>(((whole ? here : here + absent(some)) - base) * float(LOG2E));
             sums += here;
         });
@@ -90,12 +82,12 @@ class Predict {
         float* x = block + r * WORDS;
         const float top = p.found[(row + r) * 4], factor = p.share / p.found[(row + r) * 4 + 1];
         float* dbias = p.dbias + first;
-        vectors([&](auto whole, int64_t i) INLINE_LAMBDA {
-            const int64_t some = whole ? UNITS : words - i;
-            const Lane here = whole ? load(x + i) : load_first(x + i, some);
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            const Lane here = load_some(whole, x + i, some);
             const Lane d = exp2<float>((here - top) * float(LOG2E)) * factor - p.spread;
-            if (whole) store(x + i, d), store(dbias + i, load(dbias + i) + d);
-            else store_first(x + i, d, some), store_first(dbias + i, load_first(dbias + i, some) + d, some);
+            store_some(whole, x + i, d, some);
+            store_some(whole, dbias + i, load_some(whole, dbias + i, some) + d, some);
         });
         if (!has_target(r)) return;
         const int64_t target = p.targets[row + r] - first;
