@@ -10,8 +10,8 @@ namespace ISA {
 
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 
-constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
-static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + 3 * BYTES) <= KEPT);
+constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512;
+static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + 3 * BYTES) <= PREDICTION_ROOM);
 
 class Predict {
     const Prediction& p;
