@@ -1,4 +1,4 @@
-"""What else takes time where small networks are trained: the softmax over a vocabulary, and Adam, in the library.
+"""What else takes time where small networks are trained: the loss over a vocabulary, embeddings, Adam; in the library.
 
 It does float32 only, and says no to the rest. `nn` has both in NumPy.
 """
