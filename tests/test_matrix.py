@@ -61,6 +61,16 @@ def test_products(
     np.testing.assert_allclose(room - before, a.astype(float) @ b.astype(float), **near)
 
 
+@pytest.mark.parametrize("sizes", [(16, 1, 1), (200, 400, 50), (20, 193, 7)], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_sums_come_with_the_product(isa: str, sizes: tuple[int, int, int], turned: bool) -> None:
+    rows, depth, columns = sizes
+    a, b = draw(rows, depth, turned), draw(depth, columns)
+    found, sums = matrix.multiply_and_sum(a, b)
+    np.testing.assert_allclose(found, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-6 * depth)
+    np.testing.assert_allclose(sums, b.astype(float).sum(axis=0), rtol=1e-5, atol=1e-6 * depth)
+
+
 def test_nothing_is_written_beside_a_part(isa: str) -> None:
     whole = np.full((37, 61), 7, np.float32)
     matrix.multiply(draw(35, 20), draw(20, 50), out=whole[1:-1, 4:54])

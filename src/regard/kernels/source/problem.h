@@ -80,7 +80,7 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
-constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+constexpr int64_t PRODUCT_ROOM = 256 << 10, PREDICTION_ROOM = 1 << 20;  // bytes to work in
 
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
 struct Product {
@@ -131,7 +131,7 @@ struct Rows {
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
-    void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
+    void (*multiply)(const Product&, char* scratch);
     void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
     void (*add_rows)(const Rows&);
