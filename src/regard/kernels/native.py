@@ -103,15 +103,18 @@ def library() -> ctypes.CDLL | None:
     if not path.exists():
         return None
     loaded = ctypes.CDLL(str(path))
-    if not hasattr(loaded, "regard_training_size"):  # left by an older version
+    if not hasattr(loaded, "regard_tops"):  # left by an older version
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
     loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
-    loaded.regard_training_size.restype = Int
-    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
+    loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
+    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = loaded.regard_tops.argtypes = [
+        Pointer
+    ]
+    loaded.regard_recurrence_room.argtypes = [Pointer]
     loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)

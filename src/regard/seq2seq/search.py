@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.kernels import training
 from regard.seq2seq.network import Network, Steps
 from regard.seq2seq.text import END, PAD, START
 
@@ -403,7 +404,9 @@ def _keep(steps: Steps, going: Mask) -> None:
 def _normaliser(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
     rows = logits.reshape(-1, logits.shape[-1])
-    sums = np.empty(len(rows), logits.dtype)
+    if (found := training.tops(rows, 1)) is not None:
+        return _total(found[0]).reshape(logits.shape[:-1])
+    sums = np.empty((len(rows), 2), logits.dtype)
     few = max(1, _NEAR // rows.shape[1])
     with np.errstate(invalid="ignore"):  # the check comes after
         for start in range(0, len(rows), few):
@@ -411,11 +414,17 @@ def _normaliser(logits: Array) -> Array:
             most = part.max(axis=1, keepdims=True)
             shifted = part - most
             np.exp(shifted, out=shifted)
-            sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
-    if not np.isfinite(sums).all():
-        most = rows.max(axis=1)
-        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
-    return sums.reshape(logits.shape[:-1])
+            sums[start : start + few, 0], sums[start : start + few, 1] = most[:, 0], shifted.sum(axis=1)
+    return _total(sums).reshape(logits.shape[:-1])
+
+
+def _total(sums: Array) -> Array:
+    """Return the logarithms of sums of exponentials: the largest logits and the sums counted from there, (N, 2)."""
+    totals: Array = np.log(sums[:, 1]) + sums[:, 0]
+    wrong = ~np.isfinite(totals)
+    if wrong.any():
+        _check.fail(f"what the network predicts must be finite. Got {sums[wrong][0, 0]!s} instead.")
+    return totals
 
 
 def _hypothesis(
@@ -532,11 +541,13 @@ class _Beam:
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
         step = len(self.trail.steps)
-        offsets = self.sums - _normaliser(logits)
-        _forbid(logits, end=step < self.limits.least)
-        totals, parents, words = _largest(logits, offsets, 2 * self.width)  # half of them may be ENDs
+        early = step < self.limits.least
+        totals, parents, words = _likeliest(
+            logits, self.sums, 2 * self.width, early
+        )  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
-        logs = totals - np.take_along_axis(self.sums, parents, axis=1)
+        rows = np.arange(len(parents))[:, None]
+        logs = totals - self.sums[rows, parents]
         if self.scoring.coverage_penalty:
             self.coverage = self.coverage + weights
         ends = (words == END) & np.isfinite(totals)
@@ -546,8 +557,7 @@ class _Beam:
         going = grown & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs, totals = (
-            np.take_along_axis(x, order, axis=1)
-            for x in (words, parents, logs, np.where(live, totals, -np.inf))
+            x[rows, order] for x in (words, parents, logs, np.where(live, totals, -np.inf))
         )
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
         self._break_off(~going, step, grown)
@@ -598,6 +608,23 @@ class _Beam:
         if not going.all():
             self.sentences, self.rows = self.sentences[going], self.rows.copy()
             self.rows[self.sentences] = np.arange(len(self.sentences))
+
+
+def _likeliest(logits: Array, sums: Array, count: int, early: bool) -> tuple[Array, Ids, Ids]:
+    """Return the log-probabilities (B, count) of the best beginnings that are a word longer, falling; slots and words."""
+    batch, width, size = logits.shape
+    first = (END if early else START) + 1
+    found = training.tops(logits.reshape(-1, size), count, first)
+    if found is None:
+        offsets = sums - _normaliser(logits)
+        _forbid(logits, end=early)
+        return _largest(logits, offsets, count)
+    (tops, best, places), shape = found, (batch, width * count)
+    offsets = sums - _total(tops).reshape(batch, width)
+    totals = (best.reshape(batch, width, count) + offsets[:, :, None]).reshape(shape)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :count]  # of equals, the smaller slot comes first
+    rows = np.arange(batch)[:, None]
+    return totals[rows, order], order // count, places.reshape(shape)[rows, order]
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:

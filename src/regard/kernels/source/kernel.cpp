@@ -145,6 +145,7 @@ int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
+void tops(const Tops& p) { avx512::kernel.training.tops(p); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -221,6 +222,7 @@ int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
 void cross_entropy(const Softmax& p);  // training.cpp
 void adam(const Adam& p);
+void tops(const Tops& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -233,7 +235,7 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, cross_entropy, adam};
+constexpr Training training = {recurrence_scratch, recur, cross_entropy, adam, tops};
 #else
 constexpr Training training = {};
 #endif

@@ -226,17 +226,24 @@ EXPORT int32_t regard_trains() { return regard::chosen->training.recur != nullpt
 
 EXPORT int64_t regard_recurrence_size() { return sizeof(regard::Recurrence); }
 
+// Bytes of `kept`.
+EXPORT int64_t regard_recurrence_room(const regard::Recurrence* p) { return regard::chosen->training.scratch(*p); }
+
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
+    if (p->kept) return regard::chosen->training.recur(*p, backward, p->kept), 0;
     regard::Memory scratch(regard::chosen->training.scratch(*p));
     if (!scratch.at) return 1;
     regard::chosen->training.recur(*p, backward, scratch.at);
     return 0;
 }
 
-EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Adam); }
+EXPORT int64_t regard_training_size() {
+    return sizeof(regard::Softmax) + sizeof(regard::Adam) + sizeof(regard::Tops);
+}
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
+EXPORT void regard_tops(const regard::Tops* p) { regard::chosen->training.tops(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);

@@ -72,8 +72,13 @@ struct Recurrence {
     int64_t positions, hidden, context;                          // T, A, C
     const int64_t* seen;                                         // (B,) positions of each sequence
     const float *keys, *values;                                  // (B, T, A), (B, T, C)
-    const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H)
+    const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H); null: values begin with what they give the gates
     float *queries, *weights, *contexts;                         // (n, B, A), (n, B, T), (n, B, C)
+    // In a search rows are hypotheses. What is looked at has `sentences` rows then, and there is room that is kept.
+    int64_t sentences;
+    const int64_t* sentence;                                     // (B,) which one a row looks at; null: its own
+    char* kept;                                                  // regard_recurrence_room bytes, or null
+    int64_t warm;                                                // whether a call with the same weights filled it
     // Backward.
     const float *dstates, *dcontexts, *dweights;                 // of states, contexts and weights (or null)
     float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
@@ -90,6 +95,13 @@ struct Softmax {
     float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
     float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
 };
+// The largest logits of each row, in falling order; of equals the first. What is missing is -inf.
+struct Tops {
+    int64_t rows, words, count, first;  // words before the first are not looked for
+    const float* logits;         // (rows, words)
+    float *best, *found;         // (rows, count); (rows, 2): the largest of all, and the sum of exponentials from there
+    int64_t* places;             // (rows, count)
+};
 // A step of Adam (nn/adam.py says how).
 struct Adam {
     int64_t count;
@@ -104,6 +116,7 @@ struct Training {
     void (*recur)(const Recurrence&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
+    void (*tops)(const Tops&);
 };
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
