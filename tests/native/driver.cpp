@@ -23,6 +23,7 @@ int32_t regard_choose(const char* name);
 int32_t regard_run(const Problem* p, int32_t backward, int64_t threads);
 int32_t regard_trains();
 int32_t regard_recur(const Recurrence* p, int32_t backward);
+void regard_multiply(const Product* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
 }
@@ -219,7 +220,7 @@ int check(uint64_t seed) {
     return 0;
 }
 
-// Sequences of gated recurrent units, a softmax and a step of Adam, of random sizes; only the sanitizers judge.
+// Sequences of gated recurrent units, a product, a softmax and a step of Adam, of random sizes; only the sanitizers judge.
 void train(uint64_t seed) {
     Source source(seed);
     auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
@@ -249,10 +250,15 @@ void train(uint64_t seed) {
     p.dstates = draw(all * p.dstate_row), p.dinputs = draw(all * p.dinput_row), p.dhidden = draw(all * 3 * h);
     p.dstart = draw(b * h);
     regard_recur(&p, 0), regard_recur(&p, 1);
+    Product m{b, h, c, h, 1, c, 1, c + 3, draw(b * h), draw(h * c), source.chance(0.5) ? draw(c) : nullptr,
+              draw(b * (c + 3)), source.whole(0, 1), source.whole(0, 1)};
+    if (source.chance(0.5)) m.a_row = 1, m.a_column = b;
+    if (source.chance(0.5)) m.b_row = 1, m.b_column = h;
+    regard_multiply(&m);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
     regard_cross_entropy(&s);
-    Adam m{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
-    regard_adam(&m);
+    Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
+    regard_adam(&w);
 }
 
 int check_all(int count, int callers) {

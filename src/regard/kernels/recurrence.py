@@ -418,8 +418,8 @@ def _native_attended(
 class Search:
     """The steps of a decoder whose rows are hypotheses of sentences; in the library only, see `native_does`.
 
-    What is looked at is given once, and kept in the form that the library computes with: `keys` (S, T, A) and `values`
-    (S, T, C) of S sentences, their `lengths` (S,), `query_weight` (H, A), `vector` (A,) and the state's `weight` (H, 3 H).
+    What is looked at is given once, and kept in the form that the library computes with: `keys` (S, T, A), `values`
+    (S, T, C) and `lengths` (S,) of S sentences, `query_weight` (H, A), `vector` (A,) and the state's `weight` (H, 3 H).
     Values begin with what they give to the gates, 3 H numbers.
     """
 

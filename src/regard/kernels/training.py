@@ -101,8 +101,8 @@ def cross_entropy(
 def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array] | None:
     """Find the largest of each row of logits (N, V), from the word `first` on; None if the library doesn't do it.
 
-    Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the `count` largest (N, count)
-    in falling order, of equals the first word first, -inf where there are no more; their places.
+    Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the largest (N, count) in
+    falling order, of equals the first word first, -inf where there are no more; their places.
     """
     loaded = _library()
     if loaded is None or not loaded.regard_trains() or not _plain(logits) or not logits.size:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.kernels import recurrence
+from regard.kernels.matrix import multiply
 
 __all__ = ["attended_gru"]
 
@@ -105,10 +106,10 @@ def attended_gru(
             d.dstart,
             d.dkeys,
             d.dvalues,
-            states.T @ _flat(d.dqueries),
+            multiply(states.T, _flat(d.dqueries)),
             d.dvector,
-            contexts.T @ _flat(d.dinputs),
-            states.T @ _flat(d.dhidden),
+            multiply(contexts.T, _flat(d.dinputs)),
+            multiply(states.T, _flat(d.dhidden)),
         )
 
     return (made.states, made.contexts, made.weights), pullback

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.kernels import recurrence
+from regard.kernels.matrix import multiply
 
 __all__ = ["gru", "gru_sequence", "gru_step"]
 
@@ -188,8 +189,8 @@ def gru(
     counts = None if lengths is None else _check.lengths(lengths, batch, length)
     if counts is not None:
         x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
-    gates = _flat(x) @ input_weight.reshape(len(input_weight), -1)  # (T B, K 3H)
-    gates += bias.reshape(-1)
+    weight = input_weight.reshape(len(input_weight), -1)
+    gates = multiply(_flat(x), weight, bias.reshape(-1))  # (T B, K 3H)
     inputs = gates.reshape(length, batch, directions, 3 * size)
     dtype = np.result_type(gates, state_weight, *([] if state_bias is None else [state_bias]))
     start = np.zeros((batch, size), dtype)
@@ -210,8 +211,8 @@ def gru(
             _of_state_weight(states[:, :, k], start, dhidden[k], reverse=k == 1) for k in range(directions)
         ]
         return (
-            (dgates @ input_weight.reshape(len(input_weight), -1).T).reshape(x.shape),
-            (_flat(x).T @ dgates).reshape(input_weight.shape),
+            multiply(dgates, weight.T).reshape(x.shape),
+            multiply(_flat(x).T, dgates).reshape(input_weight.shape),
             dgates.sum(axis=0).reshape(bias.shape),
             np.stack(dweights),
             *([] if state_bias is None else [np.stack([_summed(d) for d in dhidden])]),
@@ -241,7 +242,7 @@ def _of_state_weight(states: Array, start: Array, dhidden: Array, *, reverse: bo
     """Return the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
     n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
     before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
-    gradient = _flat(states[before]).T @ _flat(dhidden[after])
+    gradient = multiply(_flat(states[before]).T, _flat(dhidden[after]))
     if start.any():
         gradient += start.T @ _flat(dhidden[first])
     return gradient

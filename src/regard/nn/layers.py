@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels.matrix import multiply
+
 __all__ = ["dropout", "embed", "linear", "tanh"]
 
 Array = NDArray[Any]
@@ -86,13 +88,11 @@ def linear(
     """
     # (rows, d): one product for all leading dimensions
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    y = rows @ weight  # (rows, e)
-    if bias is not None:
-        y += bias
+    y = multiply(rows, weight, bias)  # (rows, e)
 
     def pullback(dy: Array) -> tuple[Array, ...]:
         drows = dy.reshape(len(rows), weight.shape[1])  # (rows, e)
-        gradients = (drows @ weight.T).reshape(x.shape), rows.T @ drows
+        gradients = multiply(drows, weight.T).reshape(x.shape), multiply(rows.T, drows)
         return gradients if bias is None else (*gradients, drows.sum(axis=0))
 
     return y.reshape(*x.shape[:-1], weight.shape[1]), pullback

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels import recurrence
+from regard.kernels.matrix import multiply
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer
 from regard.seq2seq.looks import Encoded, Looks, glance
@@ -225,7 +226,7 @@ class _LookThenStep(_Pass):
 def _is_plain(c: Recurrent) -> bool:
     """Say whether this is Bahdanau's own model, whose steps `attended_gru` takes all at once."""
     plain = c.score in ("additive", "concat") and c.window == "global" and not c.coverage
-    return plain and c.cell == "gru" and c.layers == 1
+    return plain and c.style == "bahdanau" and c.cell == "gru" and c.layers == 1
 
 
 class _Fused(_LookThenStep):
@@ -248,13 +249,13 @@ class _Fused(_LookThenStep):
         p = self.p
         dsummed = dreadout * (1 - self.readout * self.readout)
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
-            dsummed @ p["readout_state"].T, dsummed @ p["readout_context"].T, dweights
+            _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
         names = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
         g = dict(zip(names, weights, strict=True))
         g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
         dencoded = Encoded(dstart, dkeys, dvalues, np.zeros_like(self.encoded.final), self.encoded.lengths)
-        return dencoded, dinputs, dsummed @ p["readout_word"].T, g
+        return dencoded, dinputs, _times(dsummed, p["readout_word"].T), g
 
 
 class _StepThenLook(_Pass):
@@ -299,19 +300,21 @@ class _StepThenLook(_Pass):
 
 def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
     """Put together what is known before a word: (..., E)."""
-    summed, _ = linear(states, p["readout_state"], p["readout_bias"])
-    summed += linear(contexts, p["readout_context"])[0]
+    summed = multiply(_rows(states), p["readout_state"], p["readout_bias"])
     if words is not None:
-        summed += linear(words, p["readout_word"])[0]
-    readout: Array = np.tanh(summed, out=summed)
-    return readout
+        multiply(_rows(words), p["readout_word"], out=summed, add=True)
+    multiply(_rows(contexts), p["readout_context"], out=summed, add=True, squash=True)
+    return summed.reshape(*states.shape[:-1], -1)
 
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
     rows = _rows(dsummed)
-    g = {"readout_state": _rows(states).T @ rows, "readout_context": _rows(contexts).T @ rows}
+    g = {
+        f"readout_{name}": multiply(_rows(x).T, rows)
+        for name, x in (("state", states), ("context", contexts))
+    }
     if words is not None:
-        g["readout_word"] = _rows(words).T @ rows
+        g["readout_word"] = multiply(_rows(words).T, rows)
     return g | {"readout_bias": rows.sum(axis=0)}
 
 
@@ -406,7 +409,7 @@ class _FusedSteps(Steps):
     def __init__(self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> None:
         super().__init__(p, c, encoded, width)
         to_gates_and_readout = np.concatenate([p["decoder_context"], p["readout_context"]], axis=1)
-        values = encoded.values @ to_gates_and_readout
+        values = _times(encoded.values, to_gates_and_readout)
         weights = (p[name] for name in ("query_weight", "attention_vector", "decoder_state"))
         self.search = recurrence.Search(encoded.keys, values, encoded.lengths, *weights)
         self.sentences = np.arange(len(encoded.start))  # (B',): those that go on
@@ -418,10 +421,8 @@ class _FusedSteps(Steps):
         given = self.words(words.reshape(-1))
         made = self.search.step(given[:, :gates], rows, np.repeat(self.sentences, k))
         self.memory = made.states.reshape(batch, k, -1)
-        summed = made.states @ self.p["readout_state"]
-        summed += made.contexts[:, gates:]
-        summed += given[:, gates:]
-        readout = np.tanh(summed, out=summed)
+        known = made.contexts[:, gates:] + given[:, gates:]
+        readout = multiply(made.states, self.p["readout_state"], out=known, add=True, squash=True)
         return readout.reshape(batch, k, -1), made.weights.reshape(batch, k, -1)
 
     def select(self, parents: Ids) -> None:
@@ -448,26 +449,24 @@ class _Words:
         """Return the rows of words (R,)."""
         fresh = np.unique(words[~self.known[words]])
         if len(fresh):
-            self.table[fresh] = self.embedding[fresh] @ self.weight + self.bias
+            self.table[fresh] = multiply(self.embedding[fresh], self.weight, self.bias)
             self.known[fresh] = True
         return self.table[words]
 
 
 class _Output:
-    """From readouts to logits; the bias is one more row of the matrix, and logits are written where the last ones were."""
+    """From readouts to logits, which are written where the last ones were."""
 
     def __init__(self, p: Mapping[str, Array]) -> None:
-        embedding, bias = p["target_embedding"], p["output_bias"]
-        self.weight = np.concatenate([embedding.T, bias[None]])  # (E + 1, V)
-        self.logits = np.empty((0, len(bias)), bias.dtype)
+        self.embedding, self.bias = p["target_embedding"], p["output_bias"]
+        self.logits = np.empty((0, len(self.bias)), self.bias.dtype)
 
     def __call__(self, readout: Array) -> Array:
         """Return the logits (B, k, V) of readouts (B, k, E)."""
         rows = _rows(readout)
         if len(rows) > len(self.logits):
-            self.logits = np.empty((len(rows), self.weight.shape[1]), self.weight.dtype)
-        ones = np.ones((len(rows), 1), rows.dtype)
-        found = np.matmul(np.concatenate([rows, ones], axis=1), self.weight, out=self.logits[: len(rows)])
+            self.logits = np.empty((len(rows), len(self.bias)), self.bias.dtype)
+        found = multiply(rows, self.embedding.T, self.bias, out=self.logits[: len(rows)])
         return found.reshape(*readout.shape[:-1], -1)
 
 
@@ -502,6 +501,11 @@ def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1
     """
     fused = _is_plain(c) and recurrence.native_does(p["decoder_state"], *encoded[:3])
     return (_FusedSteps if fused else Steps)(p, c, encoded, width)
+
+
+def _times(x: Array, weight: Array) -> Array:
+    """Multiply all rows (..., d) by a matrix (d, e)."""
+    return multiply(_rows(x), weight).reshape(*x.shape[:-1], -1)
 
 
 def _rows(x: Array) -> Array:

@@ -17,6 +17,14 @@
 #include <pthread.h>
 #endif
 
+#if defined(__GLIBCXX__)
+// How a program ends whose exception nobody caught. The C++ library's own way to say it is linked in wherever this is
+// not defined, and reads the names of types: more code than a whole instruction set needs for training.
+namespace __gnu_cxx {
+void __verbose_terminate_handler() { std::abort(); }
+}  // namespace __gnu_cxx
+#endif
+
 namespace regard {
 
 #define DECLARE(ISA) namespace ISA { extern const Kernel kernel; }
@@ -237,6 +245,9 @@ EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
     regard::chosen->training.recur(*p, backward, scratch.at);
     return 0;
 }
+
+EXPORT int64_t regard_product_size() { return sizeof(regard::Product); }
+EXPORT void regard_multiply(const regard::Product* p) { regard::chosen->training.multiply(*p); }
 
 EXPORT int64_t regard_training_size() {
     return sizeof(regard::Softmax) + sizeof(regard::Adam) + sizeof(regard::Tops);

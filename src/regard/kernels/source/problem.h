@@ -85,6 +85,16 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+// A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
+struct Product {
+    int64_t rows, depth, columns;
+    int64_t a_row, a_column, b_row, b_column;  // numbers from row to row and from column to column: one of the two is 1
+    int64_t out_row;
+    const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
+    float* out;                 // (rows, columns)
+    int64_t onto, squash;       // whether the product is added to what is there; whether tanh follows
+};
+
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
 struct Softmax {
     int64_t rows, words;
@@ -114,6 +124,7 @@ struct Adam {
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
+    void (*multiply)(const Product&);
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
     void (*tops)(const Tops&);

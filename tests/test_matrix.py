@@ -1,0 +1,113 @@
+"""Products of matrices in the library, beside NumPy's in float64."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from regard.kernels import matrix, native
+
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
+Array = NDArray[Any]
+SETS = native.instruction_sets()
+
+
+@pytest.fixture(scope="module", params=SETS or ["none"])
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set in turn."""
+    loaded = native.library()
+    if loaded is None:
+        pytest.skip(native.missing())
+    assert loaded.regard_choose(request.param.encode())
+    yield request.param
+    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
+
+
+def draw(rows: int, columns: int, turned: bool = False, beside: int = 0) -> Array:
+    """A matrix (rows, columns) of float32: turned, or a part of a larger one."""
+    shape = (columns, rows + beside) if turned else (rows, columns + beside)
+    x = np.random.default_rng([rows, columns, beside]).standard_normal(shape).astype(np.float32)
+    return x.T[:rows] if turned else x[:, :columns]
+
+
+SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193, 400]), st.integers(1, 110))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=SIZES, turned=st.tuples(st.booleans(), st.booleans()), beside=st.integers(0, 3), more=st.booleans()
+)
+def test_products(
+    isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool], beside: int, more: bool
+) -> None:
+    rows, depth, columns = sizes
+    a, b = draw(rows, depth, turned[0], beside), draw(depth, columns, turned[1], beside)
+    bias = draw(1, columns)[0] if more else None
+    exact = a.astype(float) @ b.astype(float) + (0 if bias is None else bias)
+    near = {"rtol": 1e-5, "atol": 1e-6 * depth}
+    np.testing.assert_allclose(matrix.multiply(a, b, bias), exact, **near)
+    np.testing.assert_allclose(matrix.multiply(a, b, bias, squash=True), np.tanh(exact), **near)
+    room = draw(rows, columns, beside=5)
+    before = room.copy()
+    assert matrix.multiply(a, b, out=room, add=True) is room
+    np.testing.assert_allclose(room - before, a.astype(float) @ b.astype(float), **near)
+
+
+def test_nothing_is_written_beside_a_part(isa: str) -> None:
+    whole = np.full((37, 61), 7, np.float32)
+    matrix.multiply(draw(35, 20), draw(20, 50), out=whole[1:-1, 4:54])
+    edge = np.ones(whole.shape, bool)
+    edge[1:-1, 4:54] = False
+    assert (whole[edge] == 7).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_row_does_not_depend_on_the_others(isa: str, turned: bool) -> None:
+    a, b = draw(61, 300), draw(300, 50, turned)
+    if not matrix.native_does(a, b, None, None):
+        pytest.skip("NumPy's products promise nothing about single bits")
+    whole = matrix.multiply(a, b)
+    assert (matrix.multiply(a[3:19], b) == whole[3:19]).all()
+    assert (matrix.multiply(np.asfortranarray(a), b) == whole).all()
+
+
+def test_what_is_not_a_number_stays_in_its_row_and_column(isa: str) -> None:
+    a, b = draw(33, 40), draw(40, 35)
+    a[5, 3] = np.nan
+    b[7, 34] = np.inf
+    found = np.isfinite(matrix.multiply(a, b))
+    assert not found[5].any()
+    assert not found[:, 34].any()
+    assert found.sum() == 32 * 34
+
+
+def test_the_library_is_for_rows_of_float32(isa: str) -> None:
+    a, b = draw(32, 8), draw(8, 5)
+    trains = isa != "baseline"
+    assert matrix.native_does(a, b, None, None) == trains
+    assert not matrix.native_does(a.astype(float), b, None, None)
+    assert not matrix.native_does(a, b.astype(float), None, None)
+    assert not matrix.native_does(a[:, ::2], b[:4], None, None)
+    assert not matrix.native_does(a, b, np.zeros(5), None)
+    assert not matrix.native_does(a, b, None, np.zeros((32, 10), np.float32)[:, ::2])
+    assert not matrix.native_does(a[:0], b, None, None)
+    assert matrix.multiply(a[:0], b).shape == (0, 5)
+    assert matrix.multiply(a[:, :0], b[:0]).tolist() == np.zeros((32, 5)).tolist()
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "_library", lambda: None)
+    a, b, bias = draw(20, 4), draw(4, 3), draw(1, 3)[0]
+    room = np.ones((20, 3), np.float32)
+    assert not matrix.native_does(a, b, None, None)
+    np.testing.assert_allclose(matrix.multiply(a, b, bias, squash=True), np.tanh(a @ b + bias), rtol=1e-6)
+    np.testing.assert_allclose(matrix.multiply(a, b, out=room, add=True), 1 + a @ b, rtol=1e-6)
+    np.testing.assert_allclose(matrix.multiply(a, b, out=room), a @ b, rtol=1e-6)
