@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.context import recording
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply
 from regard.nn import attended_gru, dropout, embed, linear
@@ -471,7 +472,7 @@ class _Output:
 
 
 def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> Steps:
-    """Return the decoder's steps for a search, the fastest that there are.
+    """Return the decoder's steps for a search, the fastest that there are; in a `record` block those that it sees.
 
     Parameters
     ----------
@@ -499,7 +500,7 @@ def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1
     >>> logits.shape, weights.tolist()
     ((1, 1, 7), [[[0.5, 0.5, 0.0]]])
     """
-    fused = _is_plain(c) and recurrence.native_does(p["decoder_state"], *encoded[:3])
+    fused = _is_plain(c) and recurrence.native_does(p["decoder_state"], *encoded[:3]) and not recording()
     return (_FusedSteps if fused else Steps)(p, c, encoded, width)
 
 
