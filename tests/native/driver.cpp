@@ -23,7 +23,7 @@ int32_t regard_choose(const char* name);
 int32_t regard_run(const Problem* p, int32_t backward, int64_t threads);
 int32_t regard_trains();
 int32_t regard_recur(const Recurrence* p, int32_t backward);
-void regard_multiply(const Product* p);
+int32_t regard_multiply(const Product* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
 }

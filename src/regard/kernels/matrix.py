@@ -92,7 +92,8 @@ def _native(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool
     assert a_steps and b_steps and out_steps and loaded  # noqa: PT018
     at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, bias, made))
     c = CProduct(rows, depth, columns, *a_steps, *b_steps, out_steps[0], *at, add, squash)
-    loaded.regard_multiply(ctypes.byref(c))
+    if loaded.regard_multiply(ctypes.byref(c)):
+        raise MemoryError
     return made
 
 

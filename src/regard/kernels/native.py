@@ -111,11 +111,10 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
     loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
-    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = loaded.regard_tops.argtypes = [
-        Pointer
-    ]
-    loaded.regard_recurrence_room.argtypes = [Pointer]
-    loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
+    loaded.regard_product_size.restype = Int
+    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
+    loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [Pointer]
+    loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])

@@ -6,6 +6,7 @@ It does float32 only, and says no to the rest. `nn` has both in NumPy.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -38,6 +39,17 @@ class CTops(ctypes.Structure):
     ]
 
 
+class CPrediction(ctypes.Structure):
+    """`struct Prediction`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "words", "size")),
+        *((name, native.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
+        *((name, native.Pointer) for name in ("dreadout", "dweight", "dbias")),
+        *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
+    ]
+
+
 class CAdam(ctypes.Structure):
     """`struct Adam`."""
 
@@ -53,7 +65,7 @@ class CAdam(ctypes.Structure):
 def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
-        expected = sum(map(ctypes.sizeof, (CSoftmax, CAdam, CTops)))
+        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CAdam, CTops)))
         assert loaded.regard_training_size() == expected, "the library is of another version"
     return loaded
 
@@ -113,6 +125,38 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     c = CTops(rows, words, count, first, _at(logits), _at(best), _at(found), _at(places))
     loaded.regard_tops(ctypes.byref(c))
     return found, best, places
+
+
+def predict(
+    readout: Array, weight: Array, bias: Array | None, targets: NDArray[np.int64]
+) -> tuple[Array, Callable[..., tuple[Array, Array, Array]]] | None:
+    """Compare readout (N, E) @ weight (V, E) transposed + bias (V,) with targets; None if the library doesn't do it.
+
+    Returns (N, 4): each row's largest logit, its sum of exponentials counted from there, the target's logit and the sum
+    of all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
+    """
+    loaded = _library()
+    if loaded is None or not loaded.regard_trains() or not all(map(_plain, (readout, weight, bias))):
+        return None
+    if not (readout.size and weight.size):
+        return None
+    targets = np.require(targets, np.int64, ["C", "A"])
+    found = np.empty((len(readout), 4), np.float32)
+
+    def run(*made: Array, numbers: tuple[float, ...] = ()) -> None:
+        arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)))
+        at = (None if x is None else _at(x) for x in arrays)
+        c = CPrediction(len(readout), *weight.shape, *at, *numbers)
+        if loaded.regard_predict(ctypes.byref(c), int(bool(made))):
+            raise MemoryError
+
+    def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:
+        made = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
+        run(*made, numbers=(share, share * smoothing / len(weight), share * (1 - smoothing)))
+        return made
+
+    run()
+    return found, pullback
 
 
 class Walk(NamedTuple):

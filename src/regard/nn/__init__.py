@@ -8,7 +8,7 @@ from regard.nn.attended import attended_gru
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
-from regard.nn.loss import cross_entropy
+from regard.nn.loss import cross_entropy, linear_cross_entropy
 from regard.nn.lstm import lstm, lstm_step
 from regard.nn.normal import layer_norm
 from regard.nn.perceptron import perceptron
@@ -25,6 +25,7 @@ __all__ = [
     "gru_step",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
     "lstm",
     "lstm_step",
     "perceptron",

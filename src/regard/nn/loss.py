@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.kernels import training
+from regard.kernels.matrix import multiply
 
-__all__ = ["cross_entropy"]
+__all__ = ["cross_entropy", "linear_cross_entropy"]
 
 Array = NDArray[Any]
 
@@ -86,11 +87,95 @@ def cross_entropy(
     return loss * share, pullback
 
 
+def linear_cross_entropy(
+    x: Array,
+    weight: Array,
+    targets: NDArray[np.integer[Any]],
+    bias: Array | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
+    """Compare ``x @ weight.T + bias`` with the words that came, as `cross_entropy` does.
+
+    The native library never holds all logits: it makes them twice, a block of words at a time.
+
+    Parameters
+    ----------
+    x : array (N, E)
+        What is known before each of N words.
+    weight : array (V, E)
+        A row for each word.
+    targets : integer array (N,)
+        The words that came.
+    bias : array (V,), optional
+        Added to each row of logits.
+    smoothing : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    loss : float
+        The mean over N; 0 if there are none.
+    pullback : function
+        ``pullback(dloss=1.0) -> (dx (N, E), dweight (V, E))``, and dbias (V,) where there is a bias; to be called at
+        most once.
+
+    Raises
+    ------
+    ValueError
+        If a target is none of the V words, or the shapes don't fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss, pullback = linear_cross_entropy(np.ones((1, 1)), np.zeros((2, 1)), np.array([0]))
+    >>> bool(np.isclose(loss, np.log(2))), [gradient.tolist() for gradient in pullback(1.0)]
+    (True, [[[0.0]], [[-0.5], [0.5]]])
+    """
+    _check.shapes({"N": len(x), "E": x.shape[-1], "V": len(weight)}, x=(x, "N E"), weight=(weight, "V E"))
+    targets = _checked_targets(targets, len(x), len(weight), bias)
+    made = training.predict(x, weight, bias, targets)
+    if made is None:
+        return _by_logits(x, weight, targets, bias, smoothing)
+    (top, total, picked, summed), back = made[0].T, made[1]  # (N,) each
+    losses = np.log(total) + top - (1 - smoothing) * picked
+    if smoothing:
+        losses -= smoothing / len(weight) * summed
+    share = 1 / len(x)
+
+    def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
+        gradients = back(share * dloss, smoothing)
+        return gradients if bias is not None else gradients[:2]
+
+    return float(losses.sum(dtype=np.float64)) * share, pullback
+
+
+def _by_logits(
+    x: Array, weight: Array, targets: NDArray[np.int64], bias: Array | None, smoothing: float
+) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
+    """Compare all logits at once."""
+    logits = multiply(x, weight.T)  # (N, V)
+    loss, back = cross_entropy(logits, targets, bias, smoothing=smoothing, overwrite=True)
+
+    def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
+        dlogits, *dbias = back(1.0)
+        scale = dlogits.dtype.type(dloss)  # of small arrays, not of the logits
+        dweight = multiply(dlogits.T, x * scale)
+        return (multiply(dlogits, weight) * scale, dweight, *(d * scale for d in dbias))
+
+    return loss, pullback
+
+
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:
     """Return the targets once nothing can be read that isn't there."""
     if logits.ndim != 2:
         _check.fail(f"logits must be (N, V). Got shape {logits.shape} instead.")
-    rows, words = logits.shape
+    return _checked_targets(targets, len(logits), logits.shape[1], bias)
+
+
+def _checked_targets(
+    targets: NDArray[np.integer[Any]], rows: int, words: int, bias: Array | None
+) -> NDArray[np.int64]:
     targets = _check.whole_array("targets", targets, 0)
     _check.shapes({"N": rows, "V": words}, targets=(targets, "N"))
     if bias is not None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.matrix import multiply
-from regard.nn import cross_entropy
+from regard.nn import linear_cross_entropy
 from regard.seq2seq.text import PAD
 
 __all__ = ["guide", "predict", "short_list"]
@@ -69,21 +68,18 @@ def predict(
     ids, log_weights = short_list(words, len(p["output_bias"]), rng)
     everything = len(ids) == len(p["output_bias"])
     embedding = p["target_embedding"] if everything else p["target_embedding"][ids]  # (C, E)
-    logits = multiply(rows, embedding.T)  # (words, C)
-    bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(logits.dtype)
+    bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
     places = np.empty(len(p["output_bias"]), np.int64)
     places[ids] = np.arange(len(ids))
-    loss, loss_back = cross_entropy(logits, places[words], bias, smoothing=smoothing, overwrite=True)
+    loss, loss_back = linear_cross_entropy(rows, embedding, places[words], bias, smoothing=smoothing)
 
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
-        dlogits, dbias = loss_back(1.0)
-        scale = dlogits.dtype.type(dloss)  # of small arrays, not of the logits
-        found = multiply(dlogits, embedding) * scale
+        found, dembedding, dbias = loss_back(dloss)
         dreadout = found
         if len(real) < following.size:
             dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
             dreadout[real] = found
-        g = {"target_embedding": multiply(dlogits.T, rows * scale), "output_bias": dbias * scale}
+        g = {"target_embedding": dembedding, "output_bias": dbias}
         if not everything:  # no word is in ids twice
             short, g = g, {name: np.zeros_like(p[name]) for name in g}
             for name, part in short.items():

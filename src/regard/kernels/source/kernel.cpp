@@ -143,7 +143,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
 int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training.scratch(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
-void multiply(const Product& p) { avx512::kernel.training.multiply(p); }
+void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
+void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
 void tops(const Tops& p) { avx512::kernel.training.tops(p); }
@@ -221,7 +222,8 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
 
 int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
-void multiply(const Product& p);       // matrix.cpp
+void multiply(const Product& p, char* scratch);  // matrix.cpp
+void predict(const Prediction& p, bool backward, char* scratch);  // prediction.cpp
 void cross_entropy(const Softmax& p);  // training.cpp
 void adam(const Adam& p);
 void tops(const Tops& p);
@@ -237,7 +239,7 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, cross_entropy, adam, tops};
+constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, adam, tops};
 #else
 constexpr Training training = {};
 #endif

@@ -96,7 +96,11 @@ struct Memory {
     Memory& operator=(const Memory&) = delete;
 };
 
-constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+// KEPT bytes of this thread's own, or null: asking for them anew would cost a small call more than its work.
+static char* kept() {
+    static thread_local Memory memory(KEPT);
+    return memory.at;
+}
 
 // One phase of one call: tasks that threads take until there are none.
 struct Job {
@@ -112,9 +116,8 @@ struct Job {
     void work() {
         if (next.load(std::memory_order_relaxed) >= tasks) return;
         const int64_t bytes = kernel->scratch(*problem, backward);
-        static thread_local Memory kept(KEPT);  // asking for it anew would cost a small call more than its work
         Memory larger(bytes > KEPT ? bytes : 0);
-        char* scratch = bytes > KEPT ? larger.at : kept.at;
+        char* scratch = bytes > KEPT ? larger.at : kept();
         if (!scratch) {
             starved = true;
             return;
@@ -247,10 +250,23 @@ EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
 }
 
 EXPORT int64_t regard_product_size() { return sizeof(regard::Product); }
-EXPORT void regard_multiply(const regard::Product* p) { regard::chosen->training.multiply(*p); }
+
+// Returns 0, or 1 where memory ran out.
+EXPORT int32_t regard_multiply(const regard::Product* p) {
+    char* scratch = regard::kept();
+    if (scratch) regard::chosen->training.multiply(*p, scratch);
+    return !scratch;
+}
+
+// The same.
+EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
+    char* scratch = regard::kept();
+    if (scratch) regard::chosen->training.predict(*p, backward, scratch);
+    return !scratch;
+}
 
 EXPORT int64_t regard_training_size() {
-    return sizeof(regard::Softmax) + sizeof(regard::Adam) + sizeof(regard::Tops);
+    return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Adam) + sizeof(regard::Tops);
 }
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }

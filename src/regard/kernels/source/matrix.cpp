@@ -1,14 +1,17 @@
 // Products of matrices of the size that layers of small networks have; float32.
 //
-// A panel of b, three vectors wide, is packed so that it stays in the nearest cache while all rows of a pass by, which are
-// read where they are. A number of the result is a sum over the depth in order, whatever the shapes: a row never depends
+// A panel of b, three vectors wide, is packed so that it stays in the nearest cache while rows of a pass by, which are
+// read where they are, or, where they lie side by side, gathered first. A number of the result is a sum over the depth in order, whatever the shapes: a row never depends
 // on the others.
 #include "some.h"
+
+#include <new>
 
 namespace regard {
 namespace ISA {
 
 constexpr int64_t PANEL_DEPTH = 192, PANEL = WIDE * UNITS;
+constexpr int64_t GROUP = 192, GROUP_TILE = ROWS * PANEL_DEPTH + 16;  // tiles don't begin at the same place of a cache
 
 // A matrix of which one number lies after the other from row to row, or from column to column.
 struct Part {
@@ -21,7 +24,10 @@ template <int NV, bool ACROSS>
 ONCE static void tile(Part a, Part b, int64_t depth, Part start, float* out, int64_t out_row) {
     Lane sums[ROWS][NV];
     UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(start.at + r * start.row + v * UNITS);
+        UNROLL for (int v = 0; v < NV; v++) {
+            sums[r][v] = load(start.at + r * start.row + v * UNITS);
+            __builtin_prefetch(out + (ROWS + r) * out_row + v * UNITS, 1);  // the next tile's, far away as it may be
+        }
     product<float, ROWS, NV, ACROSS>(sums, a.at, a.row, b.at, b.row, depth);
     UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int v = 0; v < NV; v++) store(out + r * out_row + v * UNITS, sums[r][v]);
@@ -41,32 +47,40 @@ class Multiply {
     int64_t k, depth, c, columns;  // where the panel begins, and what there is of it
     Part b;                        // the panel: packed, or where it is
     alignas(64) float packed[PANEL_DEPTH * PANEL], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
+    alignas(64) float group[GROUP / ROWS * GROUP_TILE];
 
    public:
     explicit Multiply(const Product& p) : p(p), across(p.a_column == 1) {}
 
     void run() {
-        for (c = 0; c < p.columns; c += PANEL)
-            for (k = 0; k < p.depth; k += PANEL_DEPTH) {
-                columns = std::min<int64_t>(PANEL, p.columns - c), depth = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
-                pass();
-            }
+        if (across) {
+            for (c = 0; c < p.columns; c += PANEL)
+                for (k = 0; k < p.depth; k += PANEL_DEPTH) pass(0, p.rows);
+        } else {
+            for (int64_t r = 0; r < p.rows; r += GROUP)
+                for (k = 0; k < p.depth; k += PANEL_DEPTH) {
+                    const int64_t rows = std::min<int64_t>(GROUP, p.rows - r);
+                    gather(r, rows);
+                    for (c = 0; c < p.columns; c += PANEL) pass(r, rows);
+                }
+        }
     }
 
    private:
     int64_t vectors() const { return (columns + UNITS - 1) / UNITS; }
     bool fresh() const { return k == 0 && !p.onto; }
 
-    // All rows of a by a panel.
-    void pass() {
+    // Some rows of a by a panel.
+    void pass(int64_t first, int64_t count) {
+        columns = std::min<int64_t>(PANEL, p.columns - c), depth = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
         b = {p.b + k * p.b_row + c * p.b_column, p.b_row};
-        if (p.b_column != 1 || columns < PANEL || p.rows > 8 * ROWS) pack();
+        if (p.b_column != 1 || columns < PANEL || count > 8 * ROWS) pack();
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
-        for (int64_t r = 0; r < p.rows; r += ROWS) {
-            const Part a = {p.a + r * p.a_row + k * p.a_column, across ? p.a_row : p.a_column};
-            float* out = p.out + r * p.out_row + c;
-            const int64_t rows = std::min<int64_t>(ROWS, p.rows - r);
+        for (int64_t r = 0; r < count; r += ROWS) {
+            const Part a = across ? Part{p.a + (first + r) * p.a_row + k, p.a_row} : Part{group + r / ROWS * GROUP_TILE, ROWS};
+            float* out = p.out + (first + r) * p.out_row + c;
+            const int64_t rows = std::min<int64_t>(ROWS, count - r);
             if (rows == ROWS && columns % UNITS == 0) one(a, fresh() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
             else at_edge(a, rows, out);
             if (p.squash && k + depth == p.depth)
@@ -83,13 +97,22 @@ class Multiply {
 
     // Where fewer rows or columns are left than a tile has: on copies.
     ONCE void at_edge(Part a, int64_t rows, float* out) {
-        if (rows < ROWS) {
-            if (across) copy(a.at, a.row, edge, PANEL_DEPTH, rows, depth), a = {edge, PANEL_DEPTH};
-            else copy(a.at, a.row, edge, ROWS, depth, rows), a = {edge, ROWS};
-        }
+        if (across && rows < ROWS) copy(a.at, a.row, edge, PANEL_DEPTH, rows, depth), a = {edge, PANEL_DEPTH};
         if (!fresh()) copy(out, p.out_row, sums, PANEL, rows, columns);
         one(a, fresh() ? Part{bias, 0} : Part{sums, PANEL}, sums, PANEL);
         copy(sums, PANEL, out, p.out_row, rows, columns);
+    }
+
+    // Lay out rows of a that lie side by side as tiles of [depth][row], with 0 beyond the last.
+    ONCE void gather(int64_t first, int64_t rows) {
+        const int64_t some = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
+        for (int64_t i = 0; i < some; i++) {
+            const float* from = p.a + (k + i) * p.a_column + first;
+            float* to = group + i * ROWS;
+            int64_t r = 0;
+            for (; r + ROWS <= rows; r += ROWS, to += GROUP_TILE) memcpy(to, from + r, ROWS * sizeof(float));
+            for (int64_t u = 0; r < rows && u < ROWS; u++) to[u] = r + u < rows ? from[r + u] : 0;
+        }
     }
 
     // Fill the panel [depth][vectors] with columns of b, and 0 beyond them.
@@ -113,7 +136,10 @@ class Multiply {
     }
 };
 
-void multiply(const Product& p) { Multiply(p).run(); }
+void multiply(const Product& p, char* scratch) {
+    static_assert(sizeof(Multiply) <= 256 << 10);
+    (new (scratch) Multiply(p))->run();
+}
 
 }  // namespace ISA
 }  // namespace regard

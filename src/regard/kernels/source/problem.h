@@ -85,6 +85,8 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
+constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
 struct Product {
     int64_t rows, depth, columns;
@@ -105,6 +107,15 @@ struct Softmax {
     float* found;                // (rows, 3): sum of exponentials, the target's logit, sum of logits, from the largest on
     float share, spread, taken;  // what probabilities are multiplied with, and what is taken off all and off the target
 };
+// The same of logits = readout @ weight transposed + bias, which are never held all at once.
+struct Prediction {
+    int64_t rows, words, size;               // N, V, E
+    const float *readout, *weight, *bias;    // (N, E), (V, E), (V,) or null
+    const int64_t* targets;                  // (N,)
+    float* found;                            // (N, 4): largest logit, sum of exponentials from it on, the target's, the sum
+    float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
+    float share, spread, taken;              // as above
+};
 // The largest logits of each row, in falling order; of equals the first. What is missing is -inf.
 struct Tops {
     int64_t rows, words, count, first;  // words before the first are not looked for
@@ -124,7 +135,8 @@ struct Adam {
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
-    void (*multiply)(const Product&);
+    void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
+    void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
     void (*tops)(const Tops&);

@@ -29,5 +29,13 @@ INLINE void store_first(float* at, Lane x, int64_t count) {
     else store_rest(at, x, count);
 }
 
+// -inf where a row has ended, 0 before.
+INLINE Lane absent(int64_t left) {
+    Lane x{};
+    if (left < UNITS)
+        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
+    return x;
+}
+
 }  // namespace ISA
 }  // namespace regard

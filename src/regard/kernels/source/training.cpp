@@ -32,14 +32,6 @@ INLINE bool exceeds(Lane x, float bar) {
 #endif
 }
 
-// -inf where a row has ended, 0 before.
-INLINE Lane absent(int64_t left) {
-    Lane x{};
-    if (left < UNITS)
-        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
-    return x;
-}
-
 INLINE float largest(Lane x) {
     float top = x[0];
     for (int u = 1; u < UNITS; u++) top = x[u] > top ? x[u] : top;
