@@ -2,8 +2,8 @@
 
     python benchmarks/translating.py [--threads 1 2] [--rounds 9] [--beams 1 5] [--epochs 2] [--batches 6]
 
-The model (embeddings of 96, states of 128, 2,500 words) is trained here for some seconds on data/help-en-fr. Both get the
-same numbers of it and the same numbered batches of 64 held-out sentences, each batch of like lengths: in regard
+The model (embeddings of 96, states of 128, 2,500 words) is trained here for some seconds on data/help-en-fr. Both get
+its numbers and the same numbered batches of 64 held-out sentences, each batch of like lengths: in regard
 `regard.seq2seq.search.beam`, which also says where it looked, in PyTorch a loop under `inference_mode` that is written
 here. What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
 translates two batches at a time; PyTorch's own threads share each product.

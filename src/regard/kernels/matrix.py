@@ -19,6 +19,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+_RECTIFIER = 2
 _FEW = 16  # rows; packing the other matrix costs more than it gives then
 
 
@@ -63,16 +64,17 @@ def multiply(
     out: Array | None = None,
     add: bool = False,
     squash: bool = False,
+    rectify: bool = False,
 ) -> Array:
-    """Return ``a @ b + bias``, of which tanh is taken with `squash`, in `out` if it is given.
+    """Return ``a @ b + bias``, of which tanh is taken with `squash`, max(x, 0) with `rectify`, in `out` if it is given.
 
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
     does = native_does(a, b, bias, out)
-    return (_native if does else _plain)(a, b, bias, out, add, squash)
+    return (_native if does else _plain)(a, b, bias, out, add, _RECTIFIER if rectify else int(squash))
 
 
-def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
+def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
     if out is None:
         out = a @ b
     elif add:
@@ -81,10 +83,12 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
         np.matmul(a, b, out=out)
     if bias is not None:
         out += bias
+    if squash == _RECTIFIER:
+        return np.maximum(out, 0, out=out)
     return np.tanh(out, out=out) if squash else out
 
 
-def _native(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
+def _native(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
     (rows, depth), columns = a.shape, b.shape[1]
     made = np.empty((rows, columns), np.float32) if out is None else out
     a_steps, b_steps, out_steps = map(_steps, (a, b, made))

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import rows as library
+from regard.kernels.matrix import multiply
+
 __all__ = ["perceptron"]
 
 Array = NDArray[Any]
@@ -54,22 +57,28 @@ def perceptron(
     (array([[7.]]), array([[16.]]))
     """
     rows = x.reshape(-1, x.shape[-1])
-    hidden = rows @ hidden_weight
-    hidden += hidden_bias
-    np.maximum(hidden, 0, out=hidden)
-    y = hidden @ output_weight
-    y += output_bias
+    hidden = multiply(rows, hidden_weight, hidden_bias, rectify=True)
+    y = multiply(hidden, output_weight, output_bias)
 
     def pullback(dy: Array) -> Five:
         drows = dy.reshape(y.shape)
-        dhidden = drows @ output_weight.T
-        dhidden *= hidden > 0
+        dhidden = multiply(drows, output_weight.T)
+        dbias = _unrectify(hidden, dhidden)
         return (
-            (dhidden @ hidden_weight.T).reshape(x.shape),
-            rows.T @ dhidden,
-            np.ones(len(rows), x.dtype) @ dhidden,
-            hidden.T @ drows,
-            np.ones(len(rows), x.dtype) @ drows,
+            multiply(dhidden, hidden_weight.T).reshape(x.shape),
+            multiply(rows.T, dhidden),
+            dbias,
+            multiply(hidden.T, drows),
+            drows.sum(axis=0),
         )
 
     return y.reshape(*x.shape[:-1], output_weight.shape[1]), pullback
+
+
+def _unrectify(hidden: Array, dhidden: Array) -> Array:
+    """Write 0 into the gradient (N, h) where nothing came through, and return the sum of its rows (h,)."""
+    if (sums := library.unrectify(hidden, dhidden)) is not None:
+        return sums
+    dhidden *= hidden > 0
+    found: Array = np.ones(len(dhidden), dhidden.dtype) @ dhidden
+    return found

@@ -272,6 +272,11 @@ EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->tra
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
 EXPORT void regard_tops(const regard::Tops* p) { regard::chosen->training.tops(*p); }
 
+EXPORT int64_t regard_rows_size() { return sizeof(regard::Norm) + sizeof(regard::Drop) + sizeof(regard::Rectified); }
+EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chosen->training.norm(*p, backward); }
+EXPORT void regard_drop(const regard::Drop* p) { regard::chosen->training.drop(*p); }
+EXPORT void regard_unrectify(const regard::Rectified* p) { regard::chosen->training.unrectify(*p); }
+
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);
 }

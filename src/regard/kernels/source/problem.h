@@ -87,6 +87,7 @@ struct Recurrence {
 
 constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
 
+enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
 struct Product {
     int64_t rows, depth, columns;
@@ -94,7 +95,7 @@ struct Product {
     int64_t out_row;
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
     float* out;                 // (rows, columns)
-    int64_t onto, squash;       // whether the product is added to what is there; whether tanh follows
+    int64_t onto, squash;       // whether the product is added to what is there; which of these follows, or 0
 };
 
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
@@ -131,6 +132,30 @@ struct Adam {
     float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
 };
 
+// What layers do to rows (kernels/rows.py has the same structures).
+struct Norm {
+    int64_t rows, size;
+    const float *x, *gain, *shift;  // (rows, size), (size,) twice
+    float *y, *moments;             // (rows, size); (rows, 2): the mean, and 1 over the root of the variance
+    // Backward. dgain and dshift are added to.
+    const float *dy, *onto;         // (rows, size); what is added to dx, or null
+    float *dx, *dgain, *dshift;
+    float epsilon;
+};
+struct Drop {
+    int64_t count;
+    const uint16_t* chances;
+    const float* x;
+    float* y;
+    int32_t bar;                    // from which chance on a number is kept
+    float scale;
+};
+struct Rectified {
+    int64_t rows, size;
+    const float* y;                 // (rows, size)
+    float *d, *sums;                // its gradient, written over; (size,), added to
+};
+
 // What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
@@ -140,6 +165,9 @@ struct Training {
     void (*cross_entropy)(const Softmax&);
     void (*adam)(const Adam&);
     void (*tops)(const Tops&);
+    void (*norm)(const Norm&, bool backward);
+    void (*drop)(const Drop&);
+    void (*unrectify)(const Rectified&);
 };
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
