@@ -29,7 +29,7 @@ from kernel import aligned, cell, processor, quotient
 from peers import installed
 from turns import Worker, at_its_best, race, take_turns
 
-from regard._threads import two_threads
+from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq.batch import Batch
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
@@ -76,26 +76,26 @@ def regard_step(task: Task, threads: Threads) -> Step:
     """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
     network, batch = task.network(), task.batch()
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
+    each = Each(threads if task.threads == 2 else None)
     halves = [batch.part(slice(half, None, 2)) for half in range(2)]
-    gradients = [type(network.parameters)(network.config.shapes()) for _ in halves]
+    gradient = type(network.parameters)(network.config.shapes())
     chance = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
 
-    def of_half(half: int) -> float:
+    def of_half(half: int) -> tuple[float, dict[str, np.ndarray]]:
         dropout = DROPOUT if task.as_trained else 0.0
         loss, pullback = network.loss(halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING)
-        for name, part in pullback(0.5).items():
-            gradients[half][name][...] = part
-        return loss / 2
+        return loss / 2, pullback(0.5)
 
     def step() -> float:
-        if task.threads == 1:
-            losses = [of_half(half) for half in range(2)]
-        else:
-            waiting = [threads[half].submit(of_half, half) for half in range(2)]
-            losses = [half.result() for half in waiting]
-        gradients[0].flat[...] += gradients[1].flat
-        adam.step(gradients[0].flat, RATE)
-        return sum(losses)
+        losses, parts = zip(*each(of_half, range(2)), strict=True)
+
+        def sum_up(names: list[str]) -> None:
+            for name in names:
+                np.add(parts[0][name], parts[1][name], out=gradient[name])
+
+        each(sum_up, (list(gradient)[half::2] for half in range(2)))
+        adam.step(gradient.flat, RATE, each)
+        return float(sum(losses))
 
     return step
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -25,7 +24,7 @@ from kernel import aligned, cell, processor, quotient
 from peers import installed
 from turns import Worker, at_its_best, race, take_turns
 
-from regard._threads import two_threads
+from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import output, read_pairs
 from regard.seq2seq.batch import Batch, Corpus, Numbered, batches
@@ -59,16 +58,16 @@ def _numbered(texts: list[list[str]]) -> list[list[int]]:
     return [[numbers.get(word, 3) for word in text] for text in texts]
 
 
-def in_regard(config: Transformer, threads: tuple[Executor, Executor] | None) -> Step:
+def in_regard(config: Transformer, each: Each) -> Step:
     """Return a step of training here: a batch is two halves, each on a thread of its own where there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
     network.draw(rng, np.ones(config.target_words))
-    halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), threads)
+    halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), each)
     adam = Adam(network.parameters.flat)
 
     def step(batch: Batch) -> object:
         _, gradient = halves(batch, rng.spawn(2))
-        return adam.step(gradient, RATE)
+        return adam.step(gradient, RATE, each)
 
     return step
 
@@ -188,7 +187,7 @@ def work(name: str, task: Task) -> None:
     config, some = Transformer(WORDS, WORDS), task.some()
     with two_threads() as threads:
         if name == "regard":
-            step = in_regard(config, threads if task.threads == 2 else None)
+            step = in_regard(config, Each(threads if task.threads == 2 else None))
         else:
             step = in_torch(config, task.threads)
         step(some[0])

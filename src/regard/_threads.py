@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 __all__: list[str] = []
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -46,6 +50,21 @@ def two_threads() -> Iterator[tuple[Executor, Executor]]:
     )
     with first, second:
         yield first, second
+
+
+class Each:
+    """A `map` for two items: with two threads, each has one; without, one comes after the other."""
+
+    def __init__(self, threads: tuple[Executor, Executor] | None = None) -> None:
+        self.threads = threads
+
+    def __call__(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """Return what the function makes of each item."""
+        given = list(items)
+        if self.threads is None or len(given) == 1:
+            return [function(item) for item in given]
+        waiting = [thread.submit(function, item) for thread, item in zip(self.threads, given, strict=True)]
+        return [one.result() for one in waiting]
 
 
 def _keep_to(processors: list[int]) -> None:

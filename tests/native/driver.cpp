@@ -251,9 +251,9 @@ void train(uint64_t seed) {
     p.dstart = draw(b * h);
     regard_recur(&p, 0), regard_recur(&p, 1);
     Product m{b, h, c, h, 1, c, 1, c + 3, draw(b * h), draw(h * c), source.chance(0.5) ? draw(c) : nullptr,
-              draw(b * (c + 3)), source.whole(0, 1), source.whole(0, 1)};
+              draw(b * (c + 3)), source.chance(0.5) ? draw(c) : nullptr, source.whole(0, 1), source.whole(0, 1)};
     if (source.chance(0.5)) m.a_row = 1, m.a_column = b;
-    if (source.chance(0.5)) m.b_row = 1, m.b_column = h;
+    if (!m.sums && source.chance(0.5)) m.b_row = 1, m.b_column = h;
     regard_multiply(&m);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
     regard_cross_entropy(&s);

@@ -29,7 +29,7 @@ class CProduct(ctypes.Structure):
     _fields_ = [
         *((name, native.Int) for name in ("rows", "depth", "columns")),
         *((name, native.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, native.Pointer) for name in ("a", "b", "bias", "out")),
+        *((name, native.Pointer) for name in ("a", "b", "bias", "out", "sums")),
         *((name, native.Int) for name in ("onto", "squash")),
     ]
 
@@ -42,18 +42,9 @@ def _library() -> ctypes.CDLL | None:
     return loaded
 
 
-def native_does(a: Array, b: Array, bias: Array | None, out: Array | None) -> bool:
+def native_does(a: Array, b: Array, bias: Array | None = None, out: Array | None = None) -> bool:
     """Say whether the library multiplies these: it is there and can, all are float32, and no copy is needed."""
-    return (
-        (loaded := _library()) is not None
-        and loaded.regard_trains()
-        and len(a) >= _FEW
-        and a.size > 0 < b.size
-        and _steps(a) is not None
-        and _steps(b) is not None
-        and (bias is None or (_single(bias) and bias.flags.c_contiguous))
-        and (out is None or ((steps := _steps(out)) is not None and steps[1] == 1))
-    )
+    return _steps(a, b, bias, out) is not None
 
 
 def multiply(
@@ -70,8 +61,25 @@ def multiply(
 
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
-    does = native_does(a, b, bias, out)
-    return (_native if does else _plain)(a, b, bias, out, add, _RECTIFIER if rectify else int(squash))
+    steps, after = _steps(a, b, bias, out), _RECTIFIER if rectify else int(squash)
+    if steps is None:
+        return _plain(a, b, bias, out, add, after)
+    made = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
+    _run(a, b, steps, (bias, made, None), add, after)
+    return made
+
+
+def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return ``a @ b`` and the sum of b's rows (m,): the gradients of a matrix and of what is added after it."""
+    steps = _steps(a, b, None, None)
+    if steps is None or steps[3] != 1:
+        return a @ b, b.sum(axis=0)
+    made, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
+    _run(a, b, steps, (None, made, sums), False, 0)
+    return made, sums
+
+
+# ---- in NumPy ------------------------------------------------------------------------------------------------
 
 
 def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
@@ -88,30 +96,43 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
     return np.tanh(out, out=out) if squash else out
 
 
-def _native(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
-    (rows, depth), columns = a.shape, b.shape[1]
-    made = np.empty((rows, columns), np.float32) if out is None else out
-    a_steps, b_steps, out_steps = map(_steps, (a, b, made))
+# ---- in the library ------------------------------------------------------------------------------------------
+
+
+def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
+    """Return how many numbers lie between rows and columns of a and b, and rows of out; None if it can't be done."""
     loaded = _library()
-    assert a_steps and b_steps and out_steps and loaded  # noqa: PT018
-    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, bias, made))
-    c = CProduct(rows, depth, columns, *a_steps, *b_steps, out_steps[0], *at, add, squash)
-    if loaded.regard_multiply(ctypes.byref(c)):
-        raise MemoryError
-    return made
+    if loaded is None or len(a) < _FEW or not a.size or not b.size or not loaded.regard_trains():
+        return None
+    found = (*_step(a), *_step(b), b.shape[1])
+    if bias is not None and not (_single(bias) and bias.flags.c_contiguous):
+        return None
+    if out is not None:
+        row, column = _step(out)
+        found = (*found[:4], row if column == 1 else -1)
+    return None if -1 in found else found
+
+
+def _step(x: Array) -> tuple[int, int]:
+    """Return how many numbers lie between rows and between columns, of which one must be 1; -1 otherwise."""
+    row, column = x.strides
+    if _single(x) and column == 4 and row >= 0 and row % 4 == 0:
+        return row // 4, 1
+    if _single(x) and row == 4 and column >= 0 and column % 4 == 0:
+        return 1, column // 4
+    return -1, -1
 
 
 def _single(x: Array) -> bool:
     return bool(x.dtype == np.float32 and x.dtype.isnative and x.flags.aligned)
 
 
-def _steps(x: Array) -> tuple[int, int] | None:
-    """Return how many numbers lie between rows and between columns; None if the library can't read them there."""
-    if not _single(x):
-        return None
-    row, column = x.strides
-    if column == 4 and row >= 0 and row % 4 == 0:
-        return row // 4, 1
-    if row == 4 and column >= 0 and column % 4 == 0:
-        return 1, column // 4
-    return None
+def _run(
+    a: Array, b: Array, steps: tuple[int, ...], rest: tuple[Array | None, ...], add: bool, squash: int
+) -> None:
+    loaded = _library()
+    assert loaded is not None
+    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, *rest))
+    c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
+    if loaded.regard_multiply(ctypes.byref(c)):
+        raise MemoryError

@@ -115,7 +115,9 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_drop.argtypes = loaded.regard_unrectify.argtypes = [Pointer]
     loaded.regard_norm.argtypes = [Pointer, ctypes.c_int32]
     loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
-    loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [Pointer]
+    loaded.regard_add_rows.argtypes = loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [
+        Pointer
+    ]
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)

@@ -44,10 +44,7 @@ class CDrop(ctypes.Structure):
 class CRectified(ctypes.Structure):
     """`struct Rectified`."""
 
-    _fields_ = [
-        *((name, native.Int) for name in ("rows", "size")),
-        *((name, native.Pointer) for name in ("y", "d", "sums")),
-    ]
+    _fields_ = [("count", native.Int), *((name, native.Pointer) for name in ("y", "d"))]
 
 
 @cache
@@ -110,11 +107,10 @@ def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array
     return y
 
 
-def unrectify(y: Array, d: Array) -> Array | None:
-    """Write 0 into d (N, W) where y is not above 0, and return the sum of its rows (W,). None: not done."""
+def unrectify(y: Array, d: Array) -> bool:
+    """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
     loaded = _able(y, d)
     if loaded is None:
-        return None
-    sums = np.zeros(y.shape[1], np.float32)
-    loaded.regard_unrectify(ctypes.byref(CRectified(*y.shape, *map(_at, (y, d, sums)))))
-    return sums
+        return False
+    loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))
+    return True

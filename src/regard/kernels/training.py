@@ -50,6 +50,15 @@ class CPrediction(ctypes.Structure):
     ]
 
 
+class CRows(ctypes.Structure):
+    """`struct Rows`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "size")),
+        *((name, native.Pointer) for name in ("places", "added", "table")),
+    ]
+
+
 class CAdam(ctypes.Structure):
     """`struct Adam`."""
 
@@ -65,7 +74,7 @@ class CAdam(ctypes.Structure):
 def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
-        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CAdam, CTops)))
+        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
         assert loaded.regard_training_size() == expected, "the library is of another version"
     return loaded
 
@@ -157,6 +166,18 @@ def predict(
 
     run()
     return found, pullback
+
+
+def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> bool:
+    """Add rows (N, E) to those of a table (V, E) at places (N,), one by one; False if the library doesn't do it."""
+    loaded = _library()
+    if loaded is None or not loaded.regard_trains() or not (_plain(table) and _plain(rows)):
+        return False
+    places = np.require(places, np.int64, ["C", "A"])
+    if not places.size or not (places.min() >= 0 and places.max() < len(table)):
+        return False
+    loaded.regard_add_rows(ctypes.byref(CRows(*rows.shape, _at(places), _at(rows), _at(table))))
+    return True
 
 
 class Walk(NamedTuple):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._threads import Each
 from regard.kernels import training
 from regard.kernels.training import Walk
 
@@ -14,6 +16,8 @@ __all__ = ["Adam"]
 
 Array = NDArray[Any]
 
+_WORTH_HALVING = 1 << 17  # numbers
+_LINE = 16  # of them in a line of the cache
 _PIECE = 1 << 15  # numbers worked on at a time, so that all five arrays stay in the cache
 
 
@@ -65,7 +69,7 @@ class Adam:
         self.steps = 0
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
 
-    def step(self, gradient: Array, rate: float) -> float:
+    def step(self, gradient: Array, rate: float, each: Each | None = None) -> float:
         """Take one step.
 
         Parameters
@@ -74,13 +78,18 @@ class Adam:
             The gradient; it is written over.
         rate : float
             How far.
+        each : Each, optional
+            Two threads, for one half of the numbers each; the result is the same without.
 
         Returns
         -------
         float
             The gradient's length before clipping. If it is not finite, nothing has been changed.
         """
-        length = float(np.sqrt(gradient @ gradient))
+        each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
+        middle = len(gradient) // 2 // _LINE * _LINE
+        halves = slice(0, middle), slice(middle, len(gradient))
+        length = math.sqrt(sum(each(lambda half: float(gradient[half] @ gradient[half]), halves)))
         if not np.isfinite(length):
             return length
         self.steps += 1
@@ -94,10 +103,15 @@ class Adam:
             epsilon=self.epsilon * unbiased,
             rate=rate * unbiased / (1 - self.beta1**self.steps),
         )
-        if not training.adam(self.parameters, self.mean, self.square, gradient, walk):
-            for start in range(0, len(gradient), _PIECE):
-                self._piece(slice(start, start + _PIECE), gradient[start : start + _PIECE], walk)
+        each(lambda half: self._walk(half, gradient, walk), halves)
         return length
+
+    def _walk(self, half: slice, gradient: Array, walk: Walk) -> None:
+        parameters, mean, square, g = (x[half] for x in (self.parameters, self.mean, self.square, gradient))
+        if not training.adam(parameters, mean, square, g, walk):
+            for start in range(half.start, half.stop, _PIECE):
+                piece = slice(start, min(start + _PIECE, half.stop))
+                self._piece(piece, gradient[piece], walk)
 
     def _piece(self, where: slice, g: Array, walk: Walk) -> None:
         mean, square = self.mean[where], self.square[where]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard.kernels import recurrence
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["gru", "gru_sequence", "gru_step"]
 
@@ -125,7 +125,8 @@ def gru_sequence(
         _check.shapes(letters, dstates=(dstates, "n B H"))
         dinputs = np.empty(inputs.shape, states.dtype)
         dhidden, dstart = back(dstates, dinputs)
-        dweight = _of_state_weight(states, start, dhidden, reverse=False)
+        dweight = np.empty(state_weight.shape, states.dtype)
+        _of_state_weight(states, start, dhidden, dweight, reverse=False)
         return (dinputs, dstart, dweight, *([] if state_bias is None else [_summed(dhidden)]))
 
     return states, pullback
@@ -207,14 +208,15 @@ def gru(
         dinputs = np.empty(inputs.shape, dtype)
         dhidden = [backs[k](dpast[:, :, k], dinputs[:, :, k])[0] for k in range(directions)]
         dgates = dinputs.reshape(gates.shape)
-        dweights = [
-            _of_state_weight(states[:, :, k], start, dhidden[k], reverse=k == 1) for k in range(directions)
-        ]
+        dweights = np.empty_like(state_weight, dtype)
+        for k in range(directions):
+            _of_state_weight(states[:, :, k], start, dhidden[k], dweights[k], reverse=k == 1)
+        dweight, dbias = multiply_and_sum(_flat(x).T, dgates)
         return (
             multiply(dgates, weight.T).reshape(x.shape),
-            multiply(_flat(x).T, dgates).reshape(input_weight.shape),
-            dgates.sum(axis=0).reshape(bias.shape),
-            np.stack(dweights),
+            dweight.reshape(input_weight.shape),
+            dbias.reshape(bias.shape),
+            dweights,
             *([] if state_bias is None else [np.stack([_summed(d) for d in dhidden])]),
         )
 
@@ -238,14 +240,13 @@ def _check_gru(
         _check.shapes(letters, state_bias=(state_bias, "K 3H"))
 
 
-def _of_state_weight(states: Array, start: Array, dhidden: Array, *, reverse: bool) -> Array:
-    """Return the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
+def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *, reverse: bool) -> None:
+    """Write the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
     n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
     before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
-    gradient = multiply(_flat(states[before]).T, _flat(dhidden[after]))
+    multiply(_flat(states[before]).T, _flat(dhidden[after]), out=out)
     if start.any():
-        gradient += start.T @ _flat(dhidden[first])
-    return gradient
+        out += start.T @ _flat(dhidden[first])
 
 
 def _summed(dhidden: Array) -> Array:

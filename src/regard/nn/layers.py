@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels import rows as library
-from regard.kernels.matrix import multiply
+from regard.kernels import training
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["dropout", "embed", "linear", "tanh"]
 
@@ -19,7 +20,7 @@ Array = NDArray[Any]
 _CHANCES = 1 << 16  # how finely dropout's rate is known
 
 
-def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[..., tuple[Array]]]:
     """Look up rows of a table: ``table[ids]``.
 
     Parameters
@@ -34,7 +35,7 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
     rows : array (..., E)
         The rows.
     pullback : function
-        ``pullback(drows (..., E)) -> (dtable (V, E),)``.
+        ``pullback(drows (..., E), onto=None) -> (dtable (V, E),)``, added to the array `onto` where there is one.
 
     Examples
     --------
@@ -46,17 +47,23 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
            [0., 0., 2.]])
     """
 
-    def pullback(drows: Array) -> tuple[Array]:
-        from scipy.sparse import csr_array
-
-        # A product with the sparse 0/1 matrix of who reads which row: many times faster than np.add.at.
-        flat = ids.reshape(-1)
-        reads = csr_array(
-            (np.ones(flat.size, drows.dtype), flat, np.arange(flat.size + 1)), (flat.size, len(table))
-        )
-        return (np.asarray(reads.T @ drows.reshape(flat.size, -1)),)
+    def pullback(drows: Array, onto: Array | None = None) -> tuple[Array]:
+        flat, drows = ids.reshape(-1), drows.reshape(ids.size, table.shape[1])
+        dtable = np.zeros(table.shape, drows.dtype) if onto is None else onto
+        if not training.add_rows(dtable, flat, drows):
+            dtable += _summed(flat, drows, len(table))
+        return (dtable,)
 
     return table[ids], pullback
+
+
+def _summed(ids: NDArray[np.integer[Any]], rows: Array, words: int) -> Array:
+    """Return a table (words, E) that has the sum of all rows (N, E) of each id."""
+    from scipy.sparse import csr_array
+
+    # A product with the sparse 0/1 matrix of who reads which row: many times faster than np.add.at.
+    reads = csr_array((np.ones(len(ids), rows.dtype), ids, np.arange(len(ids) + 1)), (len(ids), words))
+    return np.asarray(reads.T @ rows)
 
 
 def linear(
@@ -93,8 +100,8 @@ def linear(
 
     def pullback(dy: Array) -> tuple[Array, ...]:
         drows = dy.reshape(len(rows), weight.shape[1])  # (rows, e)
-        gradients = multiply(drows, weight.T).reshape(x.shape), multiply(rows.T, drows)
-        return gradients if bias is None else (*gradients, drows.sum(axis=0))
+        dx = multiply(drows, weight.T).reshape(x.shape)
+        return (dx, multiply(rows.T, drows)) if bias is None else (dx, *multiply_and_sum(rows.T, drows))
 
     return y.reshape(*x.shape[:-1], weight.shape[1]), pullback
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from regard.kernels import rows as library
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["perceptron"]
 
@@ -63,22 +62,9 @@ def perceptron(
     def pullback(dy: Array) -> Five:
         drows = dy.reshape(y.shape)
         dhidden = multiply(drows, output_weight.T)
-        dbias = _unrectify(hidden, dhidden)
-        return (
-            multiply(dhidden, hidden_weight.T).reshape(x.shape),
-            multiply(rows.T, dhidden),
-            dbias,
-            multiply(hidden.T, drows),
-            drows.sum(axis=0),
-        )
+        if not library.unrectify(hidden, dhidden):
+            dhidden *= hidden > 0
+        dx = multiply(dhidden, hidden_weight.T).reshape(x.shape)
+        return dx, *multiply_and_sum(rows.T, dhidden), *multiply_and_sum(hidden.T, drows)
 
     return y.reshape(*x.shape[:-1], output_weight.shape[1]), pullback
-
-
-def _unrectify(hidden: Array, dhidden: Array) -> Array:
-    """Write 0 into the gradient (N, h) where nothing came through, and return the sum of its rows (h,)."""
-    if (sums := library.unrectify(hidden, dhidden)) is not None:
-        return sums
-    dhidden *= hidden > 0
-    found: Array = np.ones(len(dhidden), dhidden.dtype) @ dhidden
-    return found

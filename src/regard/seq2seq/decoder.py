@@ -17,6 +17,7 @@ and in both, logits = readout @ target_embedding.T.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from regard.context import recording
 from regard.kernels import recurrence
-from regard.kernels.matrix import multiply
+from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer
 from regard.seq2seq.looks import Encoded, Looks, glance
@@ -103,7 +104,7 @@ def decode(
     rates: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator | None = None,
     seen: bool = False,
-) -> tuple[Decoded, Callable[[Array, Array | None], tuple[Encoded, Named]]]:
+) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's words, each before the next is predicted: teacher forcing.
 
     Parameters
@@ -128,7 +129,8 @@ def decode(
     decoded : Decoded
         Readouts and weights.
     pullback : function
-        ``pullback(dreadout, dweights or None) -> (dencoded, gradients by parameter name)``.
+        ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
+        embedding's is added to the array `onto` where there is one.
 
     Examples
     --------
@@ -148,11 +150,13 @@ def decode(
     readout = pass_.forward(inputs)
     dropped, dropout_back = dropout(readout, rates[1], rng)
 
-    def pullback(dreadout: Array, dweights: Array | None = None) -> tuple[Encoded, Named]:
+    def pullback(
+        dreadout: Array, dweights: Array | None = None, onto: Array | None = None
+    ) -> tuple[Encoded, Named]:
         dencoded, dinputs, dy, g = pass_.backward(dropout_back(dreadout)[0], dweights)
         dwords, g["decoder_word"], g["decoder_bias"] = inputs_back(dinputs)
         dwords += dy
-        (g["target_embedding"],) = embed_back(y_back(dwords)[0])
+        (g["target_embedding"],) = embed_back(y_back(dwords)[0], onto)
         return dencoded, g
 
     return Decoded(dropped, pass_.weights()), pullback
@@ -166,11 +170,16 @@ class _Pass:
     ) -> None:
         self.p, self.c, self.encoded, self.words = p, c, encoded, words
         self.stack = Stack(p, c.cell, c.layers)
-        self.looks = Looks(p, c, encoded, seen=seen)
+        self.asked = seen
         n, batch, _ = words.shape
         self.states = np.empty((n, batch, c.decoder), words.dtype)  # the last layer's, after each step
         self.contexts = np.empty((n, batch, encoded.values.shape[-1]), words.dtype)
         self.seen: list[Array] = []
+
+    @cached_property
+    def looks(self) -> Looks:
+        """The looks, taken one by one."""
+        return Looks(self.p, self.c, self.encoded, seen=self.asked)
 
     def look(self, t: int, state: Array) -> None:
         """Let a state look before or after step t."""
@@ -248,7 +257,9 @@ class _Fused(_LookThenStep):
     def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array, Named]:
         """Go back: (dencoded, dinputs, dwords, gradients)."""
         p = self.p
-        dsummed = dreadout * (1 - self.readout * self.readout)
+        dsummed = self.readout * self.readout
+        np.subtract(1, dsummed, out=dsummed)
+        dsummed *= dreadout
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
             _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
@@ -310,13 +321,11 @@ def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Arr
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
     rows = _rows(dsummed)
-    g = {
-        f"readout_{name}": multiply(_rows(x).T, rows)
-        for name, x in (("state", states), ("context", contexts))
-    }
+    g = {"readout_context": multiply(_rows(contexts).T, rows)}
+    g["readout_state"], g["readout_bias"] = multiply_and_sum(_rows(states).T, rows)
     if words is not None:
         g["readout_word"] = multiply(_rows(words).T, rows)
-    return g | {"readout_bias": rows.sum(axis=0)}
+    return g
 
 
 class Steps:

@@ -102,17 +102,18 @@ def encode(
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
     start, tanh_back = tanh(summed)  # (B, S)
     values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, C)
-    keys, keys_back = linear(values, p["key_weight"]) if projects_keys(c) and c.attends else (values, None)
+    projects = projects_keys(c) and c.attends
+    keys, keys_back = linear(values, p["key_weight"]) if projects else (values, lambda dkeys: (dkeys,))
 
     def pullback(d: Encoded) -> Named:
         g: Named = {}
         dfinal, g["start_weight"], g["start_bias"] = start_back(tanh_back(d.start)[0])
         dfinal += d.final
-        dvalues = d.keys
-        if keys_back is not None:
-            dvalues, g["key_weight"] = keys_back(d.keys)
-        dvalues = dvalues + d.values
-        dstates = np.array(dvalues.swapaxes(0, 1), order="C")  # (T, B, C)
+        dvalues, *of_keys = keys_back(d.keys)
+        if of_keys:
+            (g["key_weight"],) = of_keys
+        dstates = np.empty_like(states)  # (T, B, C)
+        np.add(dvalues.swapaxes(0, 1), d.values.swapaxes(0, 1), out=dstates)
         dstates[-1, :, :size] += dfinal[:, :size]
         dstates[0, :, size:] += dfinal[:, size:]
         dwords, of_layers = states_back(dstates)

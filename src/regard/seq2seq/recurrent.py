@@ -240,8 +240,7 @@ class RecurrentNetwork:
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)
-            dencoded, g = decode_back(dreadout, guide_back(dloss))
-            g["target_embedding"] += of_output["target_embedding"]
+            dencoded, g = decode_back(dreadout, guide_back(dloss), of_output["target_embedding"])
             g["output_bias"] = of_output["output_bias"]
             return g | encode_back(dencoded)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._threads import one_blas_thread, two_threads
+from regard._threads import Each, one_blas_thread, two_threads
 from regard.nn import Adam
 from regard.seq2seq.batch import Batch, Corpus, batches
 from regard.seq2seq.network import Network
@@ -275,7 +274,7 @@ class Training:
             If the loss or a gradient is not finite; the network has the best parameters then.
         """
         with one_blas_thread() as alone, two_threads() as threads:
-            halves = _Halves(self.network, self.recipe, threads if alone else None)
+            halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
             while self.step < self.total and not self._out_of_time() and not self._out_of_patience():
                 yield from self._epoch(halves)
@@ -319,7 +318,7 @@ class Training:
     def _step(self, halves: _Halves, batch: Batch) -> Step:
         rate = self.recipe.rate_at(self.step + 1, self.total, self._passed())
         loss, gradient = halves(batch, [self._chance(_CHANCE, self.step, half) for half in range(2)])
-        length = self.adam.step(gradient, rate)
+        length = self.adam.step(gradient, rate, halves.each)
         if not np.isfinite(loss + length):
             self.restore()
             raise Diverged(f"the loss is not finite any more: {loss} at step {self.step + 1}")
@@ -376,36 +375,36 @@ class _Halves:
     The halves are the same with one thread or two, so the result is, to the bit.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, threads: tuple[Executor, Executor] | None) -> None:
-        self.network, self.recipe, self.threads = network, recipe, threads
-        shapes, flat = network.config.shapes(), network.parameters.flat
-        self.gradients = [Parameters(shapes, np.zeros_like(flat)) for _ in range(2)]
+    def __init__(self, network: Network, recipe: Recipe, each: Each) -> None:
+        self.network, self.recipe, self.each = network, recipe, each
+        self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 
     def __call__(self, batch: Batch, chance: list[np.random.Generator]) -> tuple[float, Array]:
         """Return the loss for each word and its gradient, which the next call writes over."""
         words = batch.words()
         count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
         parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
-        if count == 1 or self.threads is None:
-            losses = [self._half(half, *part) for half, part in enumerate(parts)]
-        else:
-            waiting = [self.threads[half].submit(self._half, half, *part) for half, part in enumerate(parts)]
-            losses = [half.result() for half in waiting]
-        total = self.gradients[0].flat
-        if count == 2:
-            total += self.gradients[1].flat
-        return sum(losses), total
+        found = self.each(self._half, parts)
+        gradients = [gradient for _, gradient in found]
+        self.each(
+            lambda names: self._sum_up(names, gradients), (list(self.gradient)[half::2] for half in range(2))
+        )
+        return sum(loss for loss, _ in found), self.gradient.flat
 
-    def _half(self, half: int, batch: Batch, rng: np.random.Generator, words: int) -> float:
-        """Write a half's gradient, and return its share of the loss."""
+    def _sum_up(self, names: list[str], gradients: list[dict[str, Array]]) -> None:
+        for name in names:
+            second = gradients[1][name] if len(gradients) == 2 else 0
+            np.add(gradients[0][name], second, out=self.gradient[name])
+
+    def _half(self, part: tuple[Batch, np.random.Generator, int]) -> tuple[float, dict[str, Array]]:
+        """Return a half's share of the loss, and its gradient."""
+        batch, rng, words = part
         share, recipe = batch.words() / words, self.recipe
         with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
             loss, pullback = self.network.loss(
                 batch, dropout=recipe.dropout, rng=rng, smoothing=recipe.smoothing, guidance=recipe.guidance
             )
-            for name, part in pullback(share).items():
-                self.gradients[half][name][...] = part
-        return loss * share
+            return loss * share, pullback(share)
 
 
 def mean_loss(network: Network, corpus: Corpus) -> float:

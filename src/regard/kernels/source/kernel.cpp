@@ -146,6 +146,7 @@ void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.t
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
 void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
+void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
 void tops(const Tops& p) { avx512::kernel.training.tops(p); }
 void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
@@ -228,6 +229,7 @@ void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // prediction.cpp
 void cross_entropy(const Softmax& p);  // training.cpp
+void add_rows(const Rows& p);
 void adam(const Adam& p);
 void tops(const Tops& p);
 void norm(const Norm& p, bool backward);  // rows.cpp
@@ -245,7 +247,8 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, adam, tops, norm, drop, unrectify};
+constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, tops, norm, drop,
+                               unrectify};
 #else
 constexpr Training training = {};
 #endif

@@ -266,9 +266,11 @@ EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
 }
 
 EXPORT int64_t regard_training_size() {
-    return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Adam) + sizeof(regard::Tops);
+    using namespace regard;
+    return sizeof(Softmax) + sizeof(Prediction) + sizeof(Rows) + sizeof(Adam) + sizeof(Tops);
 }
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
+EXPORT void regard_add_rows(const regard::Rows* p) { regard::chosen->training.add_rows(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
 EXPORT void regard_tops(const regard::Tops* p) { regard::chosen->training.tops(*p); }
 

@@ -78,7 +78,7 @@ class Multiply {
     void pass(int64_t first, int64_t count) {
         columns = std::min<int64_t>(PANEL, p.columns - c), depth = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
         b = {p.b + k * p.b_row + c * p.b_column, p.b_row};
-        if (p.b_column != 1 || columns < PANEL || count > 8 * ROWS) pack();
+        if (p.b_column != 1 || columns < PANEL || count > 8 * ROWS || (p.sums && first == 0)) pack(first == 0);
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
         for (int64_t r = 0; r < count; r += ROWS) {
@@ -121,23 +121,45 @@ class Multiply {
     }
 
     // Fill the panel [depth][vectors] with columns of b, and 0 beyond them.
-    ONCE void pack() {
+    void pack(bool sum) {
         const int64_t width = vectors() * UNITS;
-        for (int64_t v = 0; v < width; v += UNITS) {
-            if (p.b_column == 1) {
-                for (int64_t i = 0; i < depth; i++)
-                    store(packed + i * width + v, load_first(b.at + i * b.row + v, columns - v));
-                continue;
-            }
-            for (int64_t i = 0; i < depth; i += UNITS) {
-                Lane square[UNITS];
-                for (int u = 0; u < UNITS; u++)
-                    square[u] = v + u < columns ? load_first(b.at + (v + u) * p.b_column + i, depth - i) : Lane{};
-                turn<float>(square);
-                for (int u = 0; u < UNITS && i + u < depth; u++) store(packed + (i + u) * width + v, square[u]);
-            }
-        }
+        p.b_column == 1 ? pack_rows(width, sum ? p.sums : nullptr) : pack_columns(width);
         b = {packed, width};
+    }
+    // On the way, sum up its columns where that is asked for.
+    ONCE void pack_rows(int64_t width, float* sums_of_columns) {
+        Lane sums[WIDE] = {};
+        for (int64_t i = 0; i < depth; i++)
+            for (int64_t v = 0; v < width; v += UNITS) {
+                const float* from = b.at + i * b.row + v;
+                __builtin_prefetch(from + 12 * b.row);
+                const Lane x = load_first(from, columns - v);
+                store(packed + i * width + v, x);
+                sums[v / UNITS] += x;
+            }
+        if (!sums_of_columns) return;
+        for (int64_t v = 0; v < width; v += UNITS) {
+            float* to = sums_of_columns + c + v;
+            store_first(to, k > 0 ? load_first(to, columns - v) + sums[v / UNITS] : sums[v / UNITS], columns - v);
+        }
+    }
+    ONCE void pack_columns(int64_t width) {
+        for (int64_t v = 0; v < width; v += UNITS)
+            for (int64_t i = 0; i < depth; i += UNITS) {
+                const float* from = b.at + v * p.b_column + i;
+                float* to = packed + i * width + v;
+                Lane square[UNITS];
+                if (v + UNITS <= columns && i + UNITS <= depth) {
+                    UNROLL for (int u = 0; u < UNITS; u++) square[u] = load(from + u * p.b_column);
+                    turn<float>(square);
+                    UNROLL for (int u = 0; u < UNITS; u++) store(to + u * width, square[u]);
+                    continue;
+                }
+                for (int u = 0; u < UNITS; u++)
+                    square[u] = v + u < columns ? load_first(from + u * p.b_column, depth - i) : Lane{};
+                turn<float>(square);
+                for (int u = 0; u < UNITS && i + u < depth; u++) store(to + u * width, square[u]);
+            }
     }
 };
 

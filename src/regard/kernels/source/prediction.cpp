@@ -10,7 +10,7 @@ namespace ISA {
 
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 
-constexpr int64_t WORDS = 240, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
+constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
 static_assert(PRODUCT_ROOM + WORDS * ROWS_AT_ONCE * int64_t(sizeof(float)) <= KEPT);
 
 class Predict {
@@ -40,7 +40,7 @@ class Predict {
 
     void logits() const {
         multiply({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr,
-                  block, false, false}, scratch);
+                  block, nullptr, false, false}, scratch);
     }
 
     // Let a row of the block join what is known of the words before.
@@ -82,9 +82,9 @@ class Predict {
     // Give the block's gradient to readouts and matrix.
     void spread() const {
         multiply({rows, words, p.size, WORDS, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size,
-                  first > 0, false}, scratch);
+                  nullptr, first > 0, false}, scratch);
         multiply({words, rows, p.size, 1, WORDS, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size,
-                  row > 0, false}, scratch);
+                  nullptr, row > 0, false}, scratch);
     }
 };
 

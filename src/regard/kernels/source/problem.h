@@ -94,7 +94,7 @@ struct Product {
     int64_t a_row, a_column, b_row, b_column;  // numbers from row to row and from column to column: one of the two is 1
     int64_t out_row;
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
-    float* out;                 // (rows, columns)
+    float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
     int64_t onto, squash;       // whether the product is added to what is there; which of these follows, or 0
 };
 
@@ -132,6 +132,14 @@ struct Adam {
     float keep_mean, add_mean, keep_square, add_square, epsilon, rate;
 };
 
+// Rows that are added to those of a table.
+struct Rows {
+    int64_t rows, size;
+    const int64_t* places;  // (rows,) which row of the table
+    const float* added;     // (rows, size)
+    float* table;           // (any, size)
+};
+
 // What layers do to rows (kernels/rows.py has the same structures).
 struct Norm {
     int64_t rows, size;
@@ -151,9 +159,9 @@ struct Drop {
     float scale;
 };
 struct Rectified {
-    int64_t rows, size;
-    const float* y;                 // (rows, size)
-    float *d, *sums;                // its gradient, written over; (size,), added to
+    int64_t count;
+    const float* y;                 // max(x, 0)
+    float* d;                       // its gradient, which becomes that of x
 };
 
 // What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
@@ -163,6 +171,7 @@ struct Training {
     void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
     void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
+    void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
     void (*tops)(const Tops&);
     void (*norm)(const Norm&, bool backward);

@@ -367,11 +367,12 @@ class Recur {
             const int64_t row = step(i) * p.batch + r;
             float* out = p.states + row * p.state_row;
             if (sleeps(step(i), r)) memcpy(out, state, h * sizeof(float));
-            else new_state(given.at + r * given.row, hidden + r * sums_row(), state, out, kept(row));
+            else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out, kept(row));
         }
     }
 
-    void new_state(const float* given, const float* hidden, const float* state, float* out, float* kept) const {
+    void new_state(const float* given, int64_t given_row, const float* hidden, const float* state, float* out,
+                   float* kept) const {
         for (int64_t j = 0; j < h; j += UNITS) {
             Lane outside[3], inside[3];
             UNROLL for (int g = 0; g < 3; g++) {
@@ -383,7 +384,11 @@ class Recur {
             const Lane before = load_first(state + j, h - j);
             store_first(out + j, fma(update, before - candidate, candidate), h - j);
             const Lane found[4] = {reset, update, candidate, inside[2]};
-            UNROLL for (int g = 0; g < 4; g++) store(kept + 4 * j + g * UNITS, found[g]);
+            UNROLL for (int g = 0; g < 4; g++) {
+                store(kept + 4 * j + g * UNITS, found[g]);
+                __builtin_prefetch(kept + 4 * (filled16(h) + j) + g * UNITS, 1);  // the next row
+            }
+            UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(given + given_row + g * h + j);
         }
     }
 
@@ -406,6 +411,7 @@ class Recur {
                 UNROLL for (int g = 0; g < 3; g++) {
                     __builtin_prefetch(dinputs + p.dinput_row + g * h + j, 1);  // the next row, to be written
                     __builtin_prefetch(dhidden + (3 + g) * h + j, 1);
+                    __builtin_prefetch(kept(row + 1) + 4 * j + g * UNITS);
                     store_first(dinputs + g * h + j, found[g], some);
                     store_first(dhidden + g * h + j, found[g < 2 ? g : 3], some);
                 }

@@ -70,16 +70,11 @@ void drop(const Drop& p) {
     }
 }
 
-// The gradient before max(x, 0), written over that behind it, and its sum over the rows.
 void unrectify(const Rectified& p) {
-    for (int64_t r = 0; r < p.rows; r++)
-        for (int64_t i = 0; i < p.size; i += UNITS) {
-            const int64_t some = p.size - i;
-            float* at = p.d + r * p.size + i;
-            const Lane d = load_first(p.y + r * p.size + i, some) > 0 ? load_first(at, some) : Lane{};
-            store_first(at, d, some);
-            store_first(p.sums + i, load_first(p.sums + i, some) + d, some);
-        }
+    for (int64_t i = 0; i < p.count; i += UNITS) {
+        const Lane d = load_first(p.d + i, p.count - i);
+        store_first(p.d + i, load_first(p.y + i, p.count - i) > 0 ? d : Lane{}, p.count - i);
+    }
 }
 
 }  // namespace ISA

@@ -102,6 +102,17 @@ void tops(const Tops& p) {
     }
 }
 
+void add_rows(const Rows& p) {
+    for (int64_t r = 0; r < p.rows; r++) {
+        const float* from = p.added + r * p.size;
+        float* to = p.table + p.places[r] * p.size;
+        if (r + 4 < p.rows)  // words lie anywhere
+            for (int64_t i = 0; i < p.size; i += 16) __builtin_prefetch(p.table + p.places[r + 4] * p.size + i, 1);
+        for (int64_t i = 0; i < p.size; i += UNITS)
+            store_first(to + i, load_first(to + i, p.size - i) + load_first(from + i, p.size - i), p.size - i);
+    }
+}
+
 // The same operations in the same order as in NumPy: the same numbers, to the bit.
 void adam(const Adam& p) {
     for (int64_t i = 0; i < p.count; i += UNITS) {
