@@ -63,9 +63,10 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     assert whole in text  # memory that is kept from call to call would hide who writes a little too far
     library.write_text(text.replace(whole, "constexpr int64_t KEPT = 0;"))
     units = {
-        "kernel": [*flags, f"-DISA={NAME}", str(SOURCE / "kernel.cpp")],
-        "recurrence": [*flags, f"-DISA={NAME}", str(SOURCE / "recurrence.cpp")],
-        "training": [*flags, f"-DISA={NAME}", str(SOURCE / "training.cpp")],
+        **{
+            name: [*flags, f"-DISA={NAME}", str(SOURCE / f"{name}.cpp")]
+            for name in ("kernel", "matrix", "prediction", "recurrence", "training")
+        },
         "library": [f"-I{SOURCE}", f"-DREGARD_HAVE_{NAME.upper()}", str(library)],
         "driver": [f"-I{SOURCE}", str(HERE / "native" / "driver.cpp")],
     }

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,7 +18,9 @@ import strategies
 from numpy.typing import NDArray
 
 import regard
+from regard._threads import Each, two_threads
 from regard.kernels import native
+from regard.nn import Adam
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -252,3 +255,24 @@ def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
     growth, threads = map(int, printed.split())
     assert growth < 1 << 20
     assert threads == 0
+
+
+def test_each_item_has_a_thread() -> None:
+    with two_threads() as threads:
+        idents = Each(threads)(lambda _: threading.get_ident(), range(2))
+        assert len(set(idents)) == 2
+        assert threading.get_ident() not in idents
+    assert Each()(lambda x: 2 * x, (1, 2)) == [2, 4]
+    assert Each()(lambda x: 2 * x, (1,)) == [2]
+
+
+def test_adam_is_the_same_with_two_threads() -> None:
+    rng = np.random.default_rng(0)
+    start, gradient = rng.standard_normal((2, 300_001)).astype(np.float32)
+    alone, shared = (Adam(start.copy()) for _ in range(2))
+    with two_threads() as threads:
+        for _ in range(2):
+            length = alone.step(gradient.copy(), 0.1)
+            assert shared.step(gradient.copy(), 0.1, Each(threads)) == length
+    assert (alone.parameters == shared.parameters).all()
+    assert length == pytest.approx(float(np.linalg.norm(gradient)), rel=1e-5)

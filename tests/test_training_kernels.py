@@ -61,6 +61,73 @@ def test_cross_entropy(isa: str, sizes: tuple[int, int], biased: bool, smoothing
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 7), (530, 33, 20), (20, 400, 5), (5, 192, 48)], ids=str)
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_linear_cross_entropy(isa: str, sizes: tuple[int, int, int], biased: bool, smoothing: float) -> None:
+    rows, words, size = sizes
+    x, weight, bias = draw(rows, size), draw(words, size), draw(words) if biased else None
+    targets = np.arange(rows) * 7 % words
+    exact, back = nn.cross_entropy(x @ weight.T, targets, bias, smoothing=smoothing)
+    dlogits, *dbias = back(0.5)
+    few = [y if y is None else y.astype(np.float32) for y in (x, weight, bias)]
+    found, few_back = nn.linear_cross_entropy(few[0], few[1], targets, few[2], smoothing=smoothing)
+    assert found == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    for a, b in zip(few_back(0.5), (dlogits @ weight, dlogits.T @ x, *dbias), strict=True):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_gradients_of_linear_cross_entropy() -> None:
+    targets, arrays = np.arange(20) % 5, [draw(20, 3), draw(5, 3), draw(5)]
+    assert nn.check_gradients(lambda x, w, b: nn.linear_cross_entropy(x, w, targets, b), arrays) < 1e-6
+
+
+def test_extreme_logits_never_held_at_once(isa: str) -> None:
+    words = 500  # more than a block of them: the largest logit comes late, and for one row early
+    x = np.array([[1.0], [-1.0], [0.0]], np.float32)
+    weight = np.linspace(-1e4, 1e4, words, dtype=np.float32)[:, None]
+    loss, pullback = nn.linear_cross_entropy(x, weight, np.array([words - 1, 0, 3]))
+    assert loss == pytest.approx(np.log(words) / 3, rel=1e-6)
+    dx, dweight = pullback(3.0)
+    np.testing.assert_allclose(dx[:2], 0, atol=1e-3)
+    np.testing.assert_allclose(dweight, 0, atol=1e-6)
+
+
+def test_a_bias_hides_words(isa: str) -> None:
+    bias = np.zeros(300, np.float32)
+    bias[:-2] = -np.inf  # all of the first blocks
+    x, weight = np.ones((20, 4), np.float32), np.ones((300, 4), np.float32)
+    loss, pullback = nn.linear_cross_entropy(x, weight, np.full(20, 299), bias)
+    assert loss == pytest.approx(np.log(2), rel=1e-6)
+    _, _, dbias = pullback(1.0)
+    np.testing.assert_allclose(dbias, [*np.zeros(298), 0.5, -0.5], atol=1e-6)
+
+
+@pytest.mark.parametrize("words", [300, 5])
+def test_linear_cross_entropy_refuses(words: int) -> None:
+    with pytest.raises(ValueError, match="targets must be less than V"):
+        nn.linear_cross_entropy(np.zeros((2, 3)), np.zeros((words, 3)), np.array([0, words]))
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 70])
+def test_rows_are_added_where_they_belong(isa: str, size: int) -> None:
+    table, ids, rows = (
+        draw(9, size).astype(np.float32),
+        np.arange(40).reshape(4, 10) * 3 % 7,
+        draw(4, 10, size),
+    )
+    found, pullback = nn.embed(table, ids)
+    assert (found == table[ids]).all()
+    wanted = np.zeros((9, size))
+    np.add.at(wanted, ids, rows)
+    (dtable,) = pullback(rows.astype(np.float32))
+    np.testing.assert_allclose(dtable, wanted, rtol=1e-5, atol=1e-5)
+    onto = table.copy()
+    assert pullback(rows.astype(np.float32), onto)[0] is onto
+    np.testing.assert_allclose(onto, table + wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_gradient_of_the_bias() -> None:
     targets = np.arange(70) % 5
     assert nn.check_gradients(lambda x, b: nn.cross_entropy(x, targets, b), [draw(70, 5), draw(5)]) < 1e-6

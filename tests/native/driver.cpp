@@ -24,6 +24,8 @@ int32_t regard_run(const Problem* p, int32_t backward, int64_t threads);
 int32_t regard_trains();
 int32_t regard_recur(const Recurrence* p, int32_t backward);
 int32_t regard_multiply(const Product* p);
+int32_t regard_predict(const Prediction* p, int32_t backward);
+void regard_add_rows(const Rows* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
 }
@@ -257,6 +259,12 @@ void train(uint64_t seed) {
     regard_multiply(&m);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
     regard_cross_entropy(&s);
+    const int64_t words = source.whole(1, 500);
+    Prediction e{b, words, h, draw(b * h), draw(words * h), source.chance(0.5) ? draw(words) : nullptr, counts(b, words - 1),
+                 draw(4 * b), draw(b * h), draw(words * h), draw(words), 0.5f, 0.01f, 0.5f};
+    regard_predict(&e, 0), regard_predict(&e, 1);
+    Rows r{b, h, counts(b, words - 1), draw(b * h), draw(words * h)};
+    regard_add_rows(&r);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
 }

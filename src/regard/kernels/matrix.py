@@ -132,7 +132,7 @@ def _run(
 ) -> None:
     loaded = _library()
     assert loaded is not None
-    at = (None if x is None else x.__array_interface__["data"][0] for x in (a, b, *rest))
+    at = (None if x is None else native.address(x) for x in (a, b, *rest))
     c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
     if loaded.regard_multiply(ctypes.byref(c)):
         raise MemoryError

@@ -127,6 +127,16 @@ def library() -> ctypes.CDLL | None:
     return loaded
 
 
+def address(x: Array) -> int:
+    """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long."""
+    flags = x.flags
+    if flags.writeable and x.size and (flags.c_contiguous or flags.f_contiguous):
+        lying: Any = x if flags.c_contiguous else x.T
+        return ctypes.addressof(ctypes.c_char.from_buffer(lying))
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
 def _names(loaded: ctypes.CDLL) -> list[str]:
     names = ctypes.create_string_buffer(256)
     loaded.regard_instruction_sets(names, len(names))

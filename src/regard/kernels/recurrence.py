@@ -323,7 +323,7 @@ class _Call:
         """Tell where arrays are."""
         for name, x in arrays.items():
             self.alive.append(x)
-            setattr(self.c, name, None if x is None else x.__array_interface__["data"][0])
+            setattr(self.c, name, None if x is None else native.address(x))
 
     def again(self) -> _Call:
         """Return a copy that can be told more."""

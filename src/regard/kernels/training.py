@@ -1,4 +1,4 @@
-"""What else takes time where small networks are trained: the softmax over a vocabulary, and Adam, in the library.
+"""What else takes time where small networks are trained: the loss over a vocabulary, embeddings, Adam; in the library.
 
 It does float32 only, and says no to the rest. `nn` has both in NumPy.
 """
@@ -87,11 +87,6 @@ def _plain(x: Array | None) -> bool:
     return bool(x.dtype == np.float32 and x.dtype.isnative and flags.c_contiguous and flags.aligned)
 
 
-def _at(x: Array) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
-
-
 def cross_entropy(
     logits: Array, bias: Array | None, targets: NDArray[np.int64], *, share: float, smoothing: float
 ) -> tuple[Array, Array | None] | None:
@@ -111,9 +106,11 @@ def cross_entropy(
     targets = np.require(targets, np.int64, ["C", "A"])
     rows, words = logits.shape
     found, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(words, np.float32)
-    c = CSoftmax(rows, words, _at(logits), None, None, _at(targets), _at(found))
+    c = CSoftmax(
+        rows, words, native.address(logits), None, None, native.address(targets), native.address(found)
+    )
     if bias is not None and dbias is not None:
-        c.bias, c.dbias = _at(bias), _at(dbias)
+        c.bias, c.dbias = native.address(bias), native.address(dbias)
     c.share, c.spread, c.taken = share, share * smoothing / words, share * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
     return found, dbias
@@ -154,7 +151,7 @@ def predict(
 
     def run(*made: Array, numbers: tuple[float, ...] = ()) -> None:
         arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)))
-        at = (None if x is None else _at(x) for x in arrays)
+        at = (None if x is None else native.address(x) for x in arrays)
         c = CPrediction(len(readout), *weight.shape, *at, *numbers)
         if loaded.regard_predict(ctypes.byref(c), int(bool(made))):
             raise MemoryError
@@ -176,7 +173,9 @@ def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> boo
     places = np.require(places, np.int64, ["C", "A"])
     if not places.size or not (places.min() >= 0 and places.max() < len(table)):
         return False
-    loaded.regard_add_rows(ctypes.byref(CRows(*rows.shape, _at(places), _at(rows), _at(table))))
+    loaded.regard_add_rows(
+        ctypes.byref(CRows(*rows.shape, native.address(places), native.address(rows), native.address(table)))
+    )
     return True
 
 
@@ -199,5 +198,5 @@ def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: W
         return False
     if len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
         return False
-    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(_at, arrays), *walk)))
+    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(native.address, arrays), *walk)))
     return True

@@ -96,11 +96,17 @@ struct Memory {
     Memory& operator=(const Memory&) = delete;
 };
 
-// KEPT bytes of this thread's own, or null: asking for them anew would cost a small call more than its work.
-static char* kept() {
-    static thread_local Memory memory(KEPT);
-    return memory.at;
-}
+constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+
+// Memory for a call: this thread's own, or more.
+struct Scratch {
+    Memory larger;
+    char* at;
+    explicit Scratch(int64_t bytes) : larger(bytes > KEPT ? bytes : 0), at(larger.at) {
+        static thread_local Memory kept(KEPT);  // asking for it anew would cost a small call more than its work
+        if (bytes <= KEPT) at = kept.at;
+    }
+};
 
 // One phase of one call: tasks that threads take until there are none.
 struct Job {
@@ -115,15 +121,13 @@ struct Job {
 
     void work() {
         if (next.load(std::memory_order_relaxed) >= tasks) return;
-        const int64_t bytes = kernel->scratch(*problem, backward);
-        Memory larger(bytes > KEPT ? bytes : 0);
-        char* scratch = bytes > KEPT ? larger.at : kept();
-        if (!scratch) {
+        Scratch scratch(kernel->scratch(*problem, backward));
+        if (!scratch.at) {
             starved = true;
             return;
         }
         for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
-            kernel->run(*problem, backward, phase, task, shared, scratch);
+            kernel->run(*problem, backward, phase, task, shared, scratch.at);
     }
 };
 
@@ -253,16 +257,16 @@ EXPORT int64_t regard_product_size() { return sizeof(regard::Product); }
 
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_multiply(const regard::Product* p) {
-    char* scratch = regard::kept();
-    if (scratch) regard::chosen->training.multiply(*p, scratch);
-    return !scratch;
+    regard::Scratch scratch(regard::PRODUCT_ROOM);
+    if (scratch.at) regard::chosen->training.multiply(*p, scratch.at);
+    return !scratch.at;
 }
 
 // The same.
 EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
-    char* scratch = regard::kept();
-    if (scratch) regard::chosen->training.predict(*p, backward, scratch);
-    return !scratch;
+    regard::Scratch scratch(regard::PREDICTION_ROOM);
+    if (scratch.at) regard::chosen->training.predict(*p, backward, scratch.at);
+    return !scratch.at;
 }
 
 EXPORT int64_t regard_training_size() {

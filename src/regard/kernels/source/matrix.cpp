@@ -164,7 +164,7 @@ class Multiply {
 };
 
 void multiply(const Product& p, char* scratch) {
-    static_assert(sizeof(Multiply) <= 256 << 10);
+    static_assert(sizeof(Multiply) <= PRODUCT_ROOM);
     (new (scratch) Multiply(p))->run();
 }
 

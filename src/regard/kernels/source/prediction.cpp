@@ -10,18 +10,22 @@ namespace ISA {
 
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 
-constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512, PRODUCT_ROOM = 256 << 10;
-static_assert(PRODUCT_ROOM + WORDS * ROWS_AT_ONCE * int64_t(sizeof(float)) <= KEPT);
+constexpr int64_t WORDS = 192, ROWS_AT_ONCE = 512;
+static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + 3 * BYTES) <= PREDICTION_ROOM);
 
 class Predict {
     const Prediction& p;
     char* scratch;
     float* block;                     // logits [row][WORDS]
+    struct Known {
+        Lane tops, totals, sums;
+    }* known_of;                      // of each row's words before the block, a number for each lane
     int64_t row, rows, first, words;  // what is in it
 
    public:
     Predict(const Prediction& p, char* scratch)
-        : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)) {}
+        : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)),
+          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)) {}
 
     void run(bool backward) {
         for (row = 0; row < p.rows; row += ROWS_AT_ONCE)
@@ -43,40 +47,51 @@ class Predict {
                   block, nullptr, false, false}, scratch);
     }
 
-    // Let a row of the block join what is known of the words before.
+    // Let a row of the block join what is known of the words before: each lane has a largest logit and sums of its own,
+    // so that nothing is summed up across a vector before the last block.
     void meet(int64_t r) const {
         const float* x = block + r * WORDS;
+        Known& known = known_of[r];
+        const Lane before = first ? known.tops : all(-INF<float>);
+        Lane tops = before;
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            tops = larger(whole ? load(x + i) : load_rest(x + i, some) + absent(some), tops);
+        });
+        const Lane base = tops > -INF<float> ? tops : Lane{};
+        Lane totals = first ? known.totals * exp2<float>((before - base) * float(LOG2E)) : Lane{};
+        Lane sums = first ? known.sums : Lane{};
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            const Lane here = load_some(whole, x + i, some);
+            totals += exp2<float>(((whole ? here : here + absent(some)) - base) * float(LOG2E));
+            sums += here;
+        });
+        known = {tops, totals, sums};
         float* found = p.found + (row + r) * 4;  // largest logit, sum of exponentials, the target's logit, sum of logits
-        if (first == 0) found[0] = -INF<float>, found[1] = found[3] = 0;
-        Lane tops = all(found[0]);
-        for (int64_t i = 0; i < words; i += UNITS) tops = larger(load_first(x + i, words - i) + absent(words - i), tops);
+        if (has_target(r)) found[2] = x[p.targets[row + r] - first];
+        if (first + words < p.words) return;
         float top = tops[0];
         for (int u = 1; u < UNITS; u++) top = tops[u] > top ? tops[u] : top;
-        Lane totals{}, sums{};
-        for (int64_t i = 0; i < words; i += UNITS) {
-            const Lane here = load_first(x + i, words - i);
-            totals += exp2<float>((here + absent(words - i) - top) * float(LOG2E));
-            sums += here;
-        }
-        const float faded = found[1] > 0 ? exp2<float>((found[0] - top) * float(LOG2E)) : 0;
-        found[1] = found[1] * faded + sum<float>(totals);
-        found[0] = top;
-        found[3] += sum<float>(sums);
-        if (has_target(r)) found[2] = x[p.targets[row + r] - first];
+        found[0] = top, found[3] = sum<float>(sums);
+        found[1] = sum<float>(totals * exp2<float>((tops - top) * float(LOG2E)));
     }
 
     // Turn a row of the block into the gradient of its logits.
     void slope(int64_t r) const {
         float* x = block + r * WORDS;
         const float top = p.found[(row + r) * 4], factor = p.share / p.found[(row + r) * 4 + 1];
-        for (int64_t i = 0; i < words; i += UNITS) {
-            const Lane grown = exp2<float>((load_first(x + i, words - i) - top) * float(LOG2E));
-            store_first(x + i, grown * factor - p.spread, words - i);
-        }
-        if (has_target(r)) x[p.targets[row + r] - first] -= p.taken;
         float* dbias = p.dbias + first;
-        for (int64_t i = 0; i < words; i += UNITS)
-            store_first(dbias + i, load_first(dbias + i, words - i) + load_first(x + i, words - i), words - i);
+        in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
+            const int64_t some = words - i;
+            const Lane here = load_some(whole, x + i, some);
+            const Lane d = exp2<float>((here - top) * float(LOG2E)) * factor - p.spread;
+            store_some(whole, x + i, d, some);
+            store_some(whole, dbias + i, load_some(whole, dbias + i, some) + d, some);
+        });
+        if (!has_target(r)) return;
+        const int64_t target = p.targets[row + r] - first;
+        x[target] -= p.taken, dbias[target] -= p.taken;
     }
 
     // Give the block's gradient to readouts and matrix.

@@ -85,7 +85,7 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
-constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+constexpr int64_t PRODUCT_ROOM = 256 << 10, PREDICTION_ROOM = 1 << 20;  // bytes to work in
 
 enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
@@ -168,7 +168,7 @@ struct Rectified {
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
     void (*recur)(const Recurrence&, bool backward, char* scratch);
-    void (*multiply)(const Product&, char* scratch);  // of KEPT bytes
+    void (*multiply)(const Product&, char* scratch);
     void (*predict)(const Prediction&, bool backward, char* scratch);
     void (*cross_entropy)(const Softmax&);
     void (*add_rows)(const Rows&);

@@ -46,6 +46,13 @@ ONCE inline float* pack_turned(const float* weight, int64_t depth, int64_t colum
         const Place at = place(c, columns);
         for (int64_t k = 0; k < depth; k += UNITS) {
             Lane square[UNITS];
+            if (c + UNITS <= columns && k + UNITS <= depth) {
+                UNROLL for (int i = 0; i < UNITS; i++) square[i] = load(weight + (c + i) * depth + k);
+                turn<float>(square);
+                UNROLL for (int i = 0; i < UNITS; i++)
+                    store(packed + at.panel * depth + (k + i) * at.width + c - at.panel, square[i]);
+                continue;
+            }
             for (int i = 0; i < UNITS; i++)
                 square[i] = c + i < columns ? load_first(weight + (c + i) * depth + k, depth - k) : Lane{};
             turn<float>(square);

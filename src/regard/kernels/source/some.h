@@ -29,6 +29,23 @@ INLINE void store_first(float* at, Lane x, int64_t count) {
     else store_rest(at, x, count);
 }
 
+// Call f(whether all lanes are there, first number) for the vectors of a row: whole ones are spared the look at its end.
+template <class F>
+INLINE void in_vectors(int64_t count, F&& f) {
+    int64_t i = 0;
+    for (; i + UNITS <= count; i += UNITS) f(std::true_type{}, i);
+    if (i < count) f(std::false_type{}, i);
+}
+template <class Whole>
+INLINE Lane load_some(Whole whole, const float* at, int64_t count) {
+    return whole ? load(at) : load_rest(at, count);
+}
+template <class Whole>
+INLINE void store_some(Whole whole, float* at, Lane x, int64_t count) {
+    if (whole) store(at, x);
+    else store_rest(at, x, count);
+}
+
 // -inf where a row has ended, 0 before.
 INLINE Lane absent(int64_t left) {
     Lane x{};

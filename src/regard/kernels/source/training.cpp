@@ -1,6 +1,5 @@
-// What else takes time where small networks are trained: the softmax over a vocabulary, and Adam; float32.
+// What else takes time where small networks are trained: a softmax, rows of tables, and Adam; float32.
 #include "some.h"
-
 
 namespace regard {
 namespace ISA {
