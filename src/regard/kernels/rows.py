@@ -69,7 +69,7 @@ def _plain(x: Array) -> bool:
 
 
 def _at(x: Array | None) -> int | None:
-    return None if x is None else x.__array_interface__["data"][0]
+    return None if x is None else native.address(x)
 
 
 def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:

@@ -128,7 +128,7 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     rows, words = logits.shape
     found, best = np.empty((rows, 2), np.float32), np.empty((rows, count), np.float32)
     places = np.empty((rows, count), np.int64)
-    c = CTops(rows, words, count, first, _at(logits), _at(best), _at(found), _at(places))
+    c = CTops(rows, words, count, first, *map(native.address, (logits, best, found, places)))
     loaded.regard_tops(ctypes.byref(c))
     return found, best, places
 
