@@ -16,24 +16,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import platform
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from kernel import aligned, cell, environment, processor, quotient
+from kernel import aligned, cell, processor, quotient
 from peers import installed
-from probe import compile_into
+from turns import Worker, at_its_best, race, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -43,7 +37,6 @@ from regard.seq2seq.text import START
 
 SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
-TURN = 1.0  # seconds
 AGREE = 1e-4  # by how much losses may differ
 Step = Callable[[], float]
 Threads = tuple[Executor, Executor]
@@ -111,7 +104,7 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
     """Return a step as it is written for PyTorch: nn.GRU, the decoder's steps by hand, a fused Adam."""
     torch = importlib.import_module("torch")
     torch.set_num_threads(task.threads)
-    model = torch_model(torch, task)
+    model = torch_model(torch, task.network().parameters, DROPOUT if task.as_trained else 0.0)
     batch = task.batch()
     source, target = torch.from_numpy(batch.source), torch.from_numpy(batch.target)
     adam = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, fused=True)
@@ -128,11 +121,10 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
     return step
 
 
-def torch_model(torch: Any, task: Task) -> Any:
+def torch_model(torch: Any, parameters: Mapping[str, Any], rate: float = 0.0) -> Any:
     """Return the same model with the same parameters."""
     nn = torch.nn
-    p = {name: torch.from_numpy(array.copy()) for name, array in task.network().parameters.items()}
-    rate = DROPOUT if task.as_trained else 0.0
+    p = {name: torch.from_numpy(array.copy()) for name, array in parameters.items()}
 
     class Model(nn.Module):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
@@ -197,96 +189,46 @@ CONTESTANTS: dict[str, Callable[[Task, Threads], Step]] = {
 # --- one process for a contestant
 
 
-def peak() -> float:
-    """Return the most memory that this process has held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 def work(name: str, task: Task) -> None:
     """Answer each line that comes with target words a second, and the end with the peak memory."""
     with two_threads() as threads:
-        take_turns(CONTESTANTS[name](task, threads))
-    print(json.dumps(peak()), flush=True)
-
-
-def take_turns(step: Step) -> None:
-    """Tell the first loss, and then how many words a second whenever asked."""
-    loss = step()
-    for _ in range(4):
-        step()
-    print(json.dumps(loss), flush=True)
-    for _ in sys.stdin:
-        count, start = 0, time.perf_counter()
-        while (passed := time.perf_counter() - start) < TURN:
+        step = CONTESTANTS[name](task, threads)
+        loss = step()
+        for _ in range(4):
             step()
-            count += 1
-        print(json.dumps(count * SENTENCES * WORDS / passed), flush=True)
+
+        def words() -> float:
+            step()
+            return SENTENCES * WORDS
+
+        take_turns(loss, words)
 
 
-class Worker:
-    """A process that takes turns."""
-
-    def __init__(self, name: str, task: Task, preload: Path | None) -> None:
-        command = [sys.executable, __file__, "--worker", name, "--threads", str(task.threads)]
-        command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
-        # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
-        blas = 1 if name == "regard" else task.threads
-        told = environment(blas, preload, as_installed=preload is None)
-
-        def keep() -> None:
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-task.threads :])
-
-        able = keep if hasattr(os, "sched_setaffinity") else None
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, env=told, stdin=pipe, stdout=pipe, text=True, preexec_fn=able
-        )
-        self.loss = self._read()
-
-    def _read(self) -> float | None:
-        output: IO[str] | None = self.process.stdout
-        line = output.readline() if output else ""
-        return float(json.loads(line)) if line else None  # nothing: it has failed, and has said why
-
-    def turn(self) -> float:
-        """Return target words a second."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self._read() or 0.0
-
-    def close(self) -> float:
-        """Return the peak memory in MiB."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        found = self._read()
-        self.process.wait()
-        return found or 0.0
+def begin(name: str, task: Task, preload: Path | None) -> Worker:
+    """Start a contestant."""
+    command = [__file__, "--worker", name, "--threads", str(task.threads)]
+    command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
+    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
+    return Worker(command, task.threads, 1 if name == "regard" else task.threads, preload)
 
 
 def measure(names: list[str], task: Task, rounds: int, preload: Path | None) -> None:
     """Let all take turns, and print the table."""
-    workers = {name: Worker(name, task, preload) for name in names}
-    able = {name: worker for name, worker in workers.items() if worker.loss is not None}
-    rates: dict[str, list[float]] = {name: [] for name in able}
-    order = list(able)
-    for _ in range(rounds):
-        for name in order:
-            rates[name].append(able[name].turn())
-        order.append(order.pop(0))
+    workers = {name: begin(name, task, preload) for name in names}
+    able = {name: worker for name, worker in workers.items() if worker.first is not None}
+    rates = race(able, rounds)
     plural = "" if task.threads == 1 else "s"
     print(f"\nTarget words a second, {task.threads} thread{plural}")
     lines = [["", "words a second", "peak MiB", "loss", "regard is so many times as fast"]]
     for name, worker in able.items():
         ratio = quotient(rates["regard"], rates[name])
         beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
-        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", f"{worker.loss:.4f}", beside])
+        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", f"{worker.first:.4f}", beside])
     aligned(lines)
     for name in set(workers) - set(able):
         print(f"  {name} does not work here")
     for name, worker in able.items():
-        apart = abs((worker.loss or 0) - (able["regard"].loss or 0))
+        apart = abs(worker.first - able["regard"].first)
         if not task.as_trained and not apart <= AGREE:
             print(f"  {name}: the loss of the first step differs by {apart:.1g} ({AGREE:g} is allowed)")
 
@@ -321,13 +263,7 @@ def main() -> None:
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
     if args.no_compile:
         names = names[:2]
-    with tempfile.TemporaryDirectory() as folder:
-        foreign = "Intel" not in processor()
-        preload = compile_into(Path(folder)) if foreign and len(names) > 1 else None
-        if preload:
-            print(
-                "PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors"
-            )
+    with at_its_best(len(names) > 1) as preload:
         for threads in args.threads:
             measure(names, Task(args.words, threads, args.as_trained), args.rounds, preload)
 

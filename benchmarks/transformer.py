@@ -1,26 +1,30 @@
 """Print how fast a transformer is trained, beside the same model in PyTorch.
 
-    python benchmarks/transformer.py [--tokens 1600] [--rounds 5]
+    python benchmarks/transformer.py [--threads 1 2] [--tokens 1600] [--rounds 9]
 
 Target words a second in steps of training: loss, gradient, clipping and Adam, with dropout and label smoothing. Both
-train on the same batches of data/help-en-fr in turns, once with one thread and once with two; the ratio is the median
-over the rounds. All target words compete in both (`regard train` compares some of a large vocabulary, which is faster
-still). PyTorch has fused queries, keys and values, `scaled_dot_product_attention`, and its fused Adam.
+train on the same batches of data/help-en-fr, each in a process of its own; they take turns. Printed are medians over
+the rounds with minimum and maximum; ratios are medians of what they were within a round. All target words compete in
+both (`regard train` compares some of a large vocabulary, which is faster still). PyTorch has fused queries, keys and
+values, `scaled_dot_product_attention`, and its fused Adam.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernel import aligned, cell, processor, quotient
+from peers import installed
+from turns import Worker, at_its_best, race, take_turns
 
+from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import output, read_pairs
 from regard.seq2seq.batch import Batch, Corpus, Numbered, batches
@@ -54,17 +58,16 @@ def _numbered(texts: list[list[str]]) -> list[list[int]]:
     return [[numbers.get(word, 3) for word in text] for text in texts]
 
 
-def in_regard(config: Transformer, threads: int) -> Step:
+def in_regard(config: Transformer, each: Each) -> Step:
     """Return a step of training here: a batch is two halves, each on a thread of its own where there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
     network.draw(rng, np.ones(config.target_words))
-    other = ThreadPoolExecutor(1) if threads == 2 else None
-    halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), other)
+    halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), each)
     adam = Adam(network.parameters.flat)
 
     def step(batch: Batch) -> object:
         _, gradient = halves(batch, rng.spawn(2))
-        return adam.step(gradient, RATE)
+        return adam.step(gradient, RATE, each)
 
     return step
 
@@ -160,47 +163,102 @@ def _model(c: Transformer) -> Any:
     return Model()
 
 
-def seconds(step: Step, some: list[Batch]) -> float:
-    """Return how long it takes to train on some batches."""
-    start = time.perf_counter()
-    for batch in some:
-        step(batch)
-    return time.perf_counter() - start
+# --- one process for a contestant
 
 
-def compare(config: Transformer, some: list[Batch], threads: int, rounds: int) -> None:
-    """Print a line for one number of threads."""
-    ours, theirs = in_regard(config, threads), in_torch(config, threads)
-    for step in (ours, theirs):
+@dataclass(frozen=True)
+class Task:
+    """What is trained on: so many batches, and how many tokens each has on a side."""
+
+    tokens: int
+    batches: int
+    threads: int
+
+    def some(self) -> list[Batch]:
+        """Return the batches."""
+        pairs = corpus()
+        drawn = batches(pairs, self.tokens, np.random.default_rng(0))
+        return [pairs.batch(numbers) for numbers in drawn[: self.batches]]
+
+
+def work(name: str, task: Task) -> None:
+    """Answer each line that comes with target words a second, and the end with the peak memory."""
+    output._FREQUENT = WORDS  # all words compete
+    config, some = Transformer(WORDS, WORDS), task.some()
+    with two_threads() as threads:
+        if name == "regard":
+            step = in_regard(config, Each(threads if task.threads == 2 else None))
+        else:
+            step = in_torch(config, task.threads)
         step(some[0])
-    times = [(seconds(ours, some), seconds(theirs, some)) for _ in range(rounds)]
-    words = sum(batch.words() for batch in some)
-    here, there = (words / statistics.median(column) for column in zip(*times, strict=True))
-    ratio = statistics.median(b / a for a, b in times)
-    print(f"{threads:>7}{here:>12,.0f}{there:>12,.0f}{ratio:>8.2f}", flush=True)
+        turns = cycle(some)
+
+        def words() -> float:
+            batch = next(turns)
+            step(batch)
+            return float(batch.words())
+
+        take_turns(True, words)
+
+
+def compare(task: Task, names: list[str], rounds: int, preload: Path | None) -> None:
+    """Let all take turns, and print the table."""
+    command = [
+        __file__,
+        "--threads",
+        str(task.threads),
+        "--tokens",
+        str(task.tokens),
+        "--batches",
+        str(task.batches),
+    ]
+    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
+    blas = {"regard": 1, "PyTorch": task.threads}
+    workers = {
+        name: Worker([*command, "--worker", name], task.threads, blas[name], preload) for name in names
+    }
+    able = {name: worker for name, worker in workers.items() if worker.first}
+    rates = race(able, rounds)
+    print(f"\nTarget words a second, {task.threads} thread" + "s" * (task.threads > 1))
+    lines = [["", "words a second", "peak MiB", "regard is so many times as fast"]]
+    for name, worker in able.items():
+        ratio = quotient(rates["regard"], rates[name])
+        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
+        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", beside])
+    aligned(lines)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    both = sorted({1, min(os.cpu_count() or 1, 2)})
+    parser.add_argument("--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and 2")
+    parser.add_argument("--tokens", type=int, default=1600, help="of a side of a batch, padding with it")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
+    parser.add_argument("--batches", type=int, default=6, help="that are trained on in turn (default 6)")
+    parser.add_argument("--worker", choices=("regard", "PyTorch"), help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main() -> None:
     """Compare, with one thread and with two."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tokens", type=int, default=1600, help="of a side of a batch, padding with it")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=6, help="in a round")
-    args = parser.parse_args()
-    output._FREQUENT = WORDS  # all words compete
-    pairs, config = corpus(), Transformer(WORDS, WORDS)
-    some = [
-        pairs.batch(numbers)
-        for numbers in batches(pairs, args.tokens, np.random.default_rng(0))[: args.batches]
-    ]
+    args = arguments()
+    tasks = [Task(args.tokens, args.batches, threads) for threads in args.threads]
+    if args.worker:
+        work(args.worker, tasks[0])
+        return
+    some = tasks[0].some()
     padded = sum(batch.source.size + batch.target[1:].size for batch in some)
     real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)
-    print(f"{config}\n{len(some)} batches, {real} words, {padded / real - 1:.0%} padding\n")
-    print("threads      regard     PyTorch   ratio")
-    for threads in range(1, min(os.cpu_count() or 1, 2) + 1):
-        compare(config, some, threads, args.rounds)
+    print(f"{processor()}, {os.cpu_count()} processors, load before the start: {os.getloadavg()[0]:.1f}")
+    print(f"NumPy {np.__version__}, PyTorch {installed('torch')}; {Transformer(WORDS, WORDS)}")
+    print(f"{len(some)} batches, {real} words, {padded / real - 1:.0%} padding")
+    names = ["regard", "PyTorch"] if installed("torch") else ["regard"]
+    with at_its_best(len(names) > 1) as preload:
+        for task in tasks:
+            compare(task, names, args.rounds, preload)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from regard import nn, scores
-from regard.context import attend
+from regard.context import attend, record
 from regard.seq2seq import looks, output, posterior
-from regard.seq2seq.batch import Batch, Numbered, collate
-from regard.seq2seq.decoder import decode
+from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
+from regard.seq2seq.decoder import Steps, decode, steps
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.network import build, describe, read_config
 from regard.seq2seq.output import guide, predict, short_list
@@ -371,3 +371,31 @@ def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     together = steps.posterior(batch.target[1:2].T)
     monkeypatch.setattr(posterior, "_NEAR", 25)
     np.testing.assert_allclose(steps.posterior(batch.target[1:2].T), together, rtol=1e-12)
+
+
+@pytest.mark.parametrize("places", [3, 40])
+def test_the_steps_of_the_library_are_those_of_numpy(places: int) -> None:
+    network = made({}, np.float32, places)
+    encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
+    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: what stands behind the end has no influence
+    both = [kind(network.parameters, network.config, encoded) for kind in (Steps, steps)]
+    rng = np.random.default_rng(0)
+    words, k = np.ones((3, 1), np.int64), 1
+    for kept in ([0, 1, 2], [0, 2], [1]):
+        given = [of(words) for of in both]
+        for a, b in zip(*given, strict=True):
+            assert a.dtype == b.dtype == np.float32
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        parents = rng.integers(0, k, (len(kept), 4))
+        words, k = rng.integers(2, 11, (len(kept), 4)), 4
+        for of in both:
+            if len(kept) < len(given[0][0]):
+                of.keep(np.array(kept))
+            of.select(parents)
+
+
+def test_a_record_block_sees_the_looks_of_a_search() -> None:
+    network = made({}, np.float32)
+    with record() as seen:
+        _, weights = network.steps(*source_batch([[5, 6, 2]]))(np.array([[1]]))
+    np.testing.assert_array_equal(seen[0].weights, weights)

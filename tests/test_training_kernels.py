@@ -189,3 +189,37 @@ def test_adam_of_what_the_library_does_not_read(isa: str) -> None:
     adam = nn.Adam(every[::2], epsilon=0.0)
     adam.step(np.ones(3, np.float32), 0.5)
     np.testing.assert_allclose(every, [0.5, 1, 0.5, 1, 0.5, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 2), (70, 33, 4), (2, 16, 20), (5, 200, 10)], ids=str)
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("few", [False, True])
+def test_tops_are_those_of_a_sort(isa: str, sizes: tuple[int, int, int], first: int, few: bool) -> None:
+    rows, words, count = sizes
+    logits = np.round(draw(rows, words)) if few else draw(rows, words, scale=5)
+    logits[draw(rows, words) > 1] = -np.inf
+    logits[:, 0] = 2
+    logits = logits.astype(np.float32)
+    tops = training.tops(logits, count, first)
+    if tops is None:
+        pytest.skip("this instruction set has none")
+    found, best, places = tops
+    np.testing.assert_array_equal(found[:, 0], logits.max(axis=1))
+    np.testing.assert_allclose(
+        found[:, 1], np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1), rtol=2e-6
+    )
+    for row in range(rows):
+        order = first + np.argsort(-logits[row, first:], kind="stable")[:count]
+        order = order[logits[row, order] > -np.inf]
+        np.testing.assert_array_equal(places[row, : len(order)], order)
+        np.testing.assert_array_equal(best[row, : len(order)], logits[row, order])
+        assert (best[row, len(order) :] == -np.inf).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_tops_of_no_numbers_are_seen_in_the_sum(isa: str, wrong: float) -> None:
+    logits = np.zeros((2, 40), np.float32)
+    logits[1, :] = wrong
+    if (tops := training.tops(logits, 3)) is None:
+        pytest.skip("this instruction set has none")
+    assert np.isfinite(tops[0]).all(axis=1).tolist() == [True, False]

@@ -19,6 +19,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+_RECTIFIER = 2
 _FEW = 16  # rows; packing the other matrix costs more than it gives then
 
 
@@ -54,16 +55,17 @@ def multiply(
     out: Array | None = None,
     add: bool = False,
     squash: bool = False,
+    rectify: bool = False,
 ) -> Array:
-    """Return ``a @ b + bias``, of which tanh is taken with `squash`, in `out` if it is given.
+    """Return ``a @ b + bias``, of which tanh is taken with `squash`, max(x, 0) with `rectify`, in `out` if it is given.
 
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
-    steps = _steps(a, b, bias, out)
+    steps, after = _steps(a, b, bias, out), _RECTIFIER if rectify else int(squash)
     if steps is None:
-        return _plain(a, b, bias, out, add, squash)
+        return _plain(a, b, bias, out, add, after)
     made = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
-    _run(a, b, steps, (bias, made, None), add, squash)
+    _run(a, b, steps, (bias, made, None), add, after)
     return made
 
 
@@ -73,14 +75,14 @@ def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
     if steps is None or steps[3] != 1:
         return a @ b, b.sum(axis=0)
     made, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
-    _run(a, b, steps, (None, made, sums), False, False)
+    _run(a, b, steps, (None, made, sums), False, 0)
     return made, sums
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
 
 
-def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: bool) -> Array:
+def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool, squash: int) -> Array:
     if out is None:
         out = a @ b
     elif add:
@@ -89,6 +91,8 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
         np.matmul(a, b, out=out)
     if bias is not None:
         out += bias
+    if squash == _RECTIFIER:
+        return np.maximum(out, 0, out=out)
     return np.tanh(out, out=out) if squash else out
 
 
@@ -124,7 +128,7 @@ def _single(x: Array) -> bool:
 
 
 def _run(
-    a: Array, b: Array, steps: tuple[int, ...], rest: tuple[Array | None, ...], add: bool, squash: bool
+    a: Array, b: Array, steps: tuple[int, ...], rest: tuple[Array | None, ...], add: bool, squash: int
 ) -> None:
     loaded = _library()
     assert loaded is not None

@@ -26,6 +26,8 @@ Array = NDArray[Any]
 Counts = NDArray[np.int64]
 Pull = Callable[..., Any]
 
+_LINE = 64  # bytes; where rooms begin
+
 
 def native_does(*arrays: Array | None) -> bool:
     """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
@@ -301,6 +303,9 @@ class CRecurrence(ctypes.Structure):
         *((name, native.Int) for name in ("positions", "hidden", "context")),
         *((name, native.Pointer) for name in ("seen", "keys", "values", "query_weight", "vector")),
         *((name, native.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
+        ("sentences", native.Int),
+        *((name, native.Pointer) for name in ("sentence", "kept")),
+        ("warm", native.Int),
         *((name, native.Pointer) for name in ("dstates", "dcontexts", "dweights")),
         *((name, native.Pointer) for name in ("dinputs", "dhidden", "dstart")),
         *((name, native.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector")),
@@ -408,3 +413,50 @@ def _native_attended(
         return d
 
     return made, pullback
+
+
+class Search:
+    """The steps of a decoder whose rows are hypotheses of sentences; in the library only, see `native_does`.
+
+    What is looked at is given once, and kept in the form that the library computes with: `keys` (S, T, A), `values`
+    (S, T, C) and `lengths` (S,) of S sentences, `query_weight` (H, A), `vector` (A,) and the state's `weight` (H, 3 H).
+    Values begin with what they give to the gates, 3 H numbers.
+    """
+
+    def __init__(
+        self, keys: Array, values: Array, lengths: Counts, query_weight: Array, vector: Array, weight: Array
+    ) -> None:
+        sentences, positions, width = values.shape
+        self.sizes = len(weight), len(vector), width, positions
+        self.call = _Call(CRecurrence(1, 0, len(weight)), [])
+        c = self.call.c
+        c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
+        self.call.point(seen=_counts(lengths), keys=_whole(keys), values=_whole(values))
+        self.call.point(query_weight=_whole(query_weight), vector=_whole(vector), state_weight=_whole(weight))
+        self.kept = np.empty(0, np.uint8)
+
+    def step(self, inputs: Array, start: Array, sentence: Counts) -> Unrolled:
+        """Let each of R hypotheses look at its sentence (R,), and take a step from inputs (R, 3 H) and start (R, H)."""
+        rows, (size, hidden, width, positions) = len(start), self.sizes
+        states, contexts, weights, queries, gates = (
+            np.empty((1, rows, count), np.float32)
+            for count in (size, width, positions, hidden, 4 * -(-size // native.FILLED) * native.FILLED)
+        )
+        inputs = _rows(inputs[None])
+        call = _Call(self.call.c, [])
+        call.c.batch, call.c.input_row, call.c.state_row = rows, _row(inputs), size
+        call.point(inputs=inputs, start=_whole(start), states=states, contexts=contexts, weights=weights)
+        call.point(queries=queries, gates=gates, sentence=_counts(sentence))
+        self._make_room(call)
+        call.run(False)
+        call.c.warm = 1
+        return Unrolled(states[0], contexts[0], weights[0])
+
+    def _make_room(self, call: _Call) -> None:
+        loaded = _library()
+        assert loaded is not None
+        needed = loaded.regard_recurrence_room(ctypes.byref(call.c)) + _LINE
+        if needed > len(self.kept):
+            self.kept, call.c.warm = np.empty(needed, np.uint8), 0
+            start = self.kept.__array_interface__["data"][0]
+            call.c.kept = -(-start // _LINE) * _LINE

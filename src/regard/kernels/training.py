@@ -30,6 +30,15 @@ class CSoftmax(ctypes.Structure):
     ]
 
 
+class CTops(ctypes.Structure):
+    """`struct Tops`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "words", "count", "first")),
+        *((name, native.Pointer) for name in ("logits", "best", "found", "places")),
+    ]
+
+
 class CPrediction(ctypes.Structure):
     """`struct Prediction`."""
 
@@ -65,7 +74,7 @@ class CAdam(ctypes.Structure):
 def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
-        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam)))
+        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
         assert loaded.regard_training_size() == expected, "the library is of another version"
     return loaded
 
@@ -105,6 +114,23 @@ def cross_entropy(
     c.share, c.spread, c.taken = share, share * smoothing / words, share * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
     return found, dbias
+
+
+def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array] | None:
+    """Find the largest of each row of logits (N, V), from the word `first` on; None if the library doesn't do it.
+
+    Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the largest (N, count) in
+    falling order, of equals the first word first, -inf where there are no more; their places.
+    """
+    loaded = _library()
+    if loaded is None or not loaded.regard_trains() or not _plain(logits) or not logits.size:
+        return None
+    rows, words = logits.shape
+    found, best = np.empty((rows, 2), np.float32), np.empty((rows, count), np.float32)
+    places = np.empty((rows, count), np.int64)
+    c = CTops(rows, words, count, first, *map(native.address, (logits, best, found, places)))
+    loaded.regard_tops(ctypes.byref(c))
+    return found, best, places
 
 
 def predict(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import rows as library
 from regard.kernels import training
 from regard.kernels.matrix import multiply, multiply_and_sum
 
@@ -168,9 +169,18 @@ def dropout(
     if rate == 0 or rng is None:
         return x, lambda dy: (dy,)
     dropped = min(round(rate * _CHANCES), _CHANCES - 1)
-    kept = (_chances(x.shape, rng) >= dropped).astype(x.dtype)
-    kept *= x.dtype.type(_CHANCES / (_CHANCES - dropped))
-    return x * kept, lambda dy: (dy * kept,)
+    chances, scale = _chances(x.shape, rng), _CHANCES / (_CHANCES - dropped)
+    return _dropped(x, chances, dropped, scale), lambda dy: (_dropped(dy, chances, dropped, scale),)
+
+
+def _dropped(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array:
+    """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere."""
+    if (found := library.drop(x, chances, bar, scale)) is not None:
+        return found
+    kept = (chances >= bar).astype(x.dtype)
+    kept *= x.dtype.type(scale)
+    y: Array = x * kept
+    return y
 
 
 def _chances(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint16]:

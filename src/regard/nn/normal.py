@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels import rows as library
+
 __all__ = ["layer_norm"]
 
 Array = NDArray[Any]
+Back = Callable[..., tuple[Array, Array, Array]]
 
 _NUMBERS = 1 << 16  # worked on at a time, so that all arrays stay in the cache
 
 
-def layer_norm(
-    x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5
-) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array]]]:
+def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) -> tuple[Array, Back]:
     """Give every vector mean 0 and variance 1, and then a learned gain and shift. ::
 
         y = (x - mean) / sqrt(variance + epsilon) * gain + shift
@@ -36,7 +37,7 @@ def layer_norm(
     y : array (..., d)
         The vectors, brought to one length.
     pullback : function
-        ``pullback(dy (..., d)) -> (dx (..., d), dgain (d,), dshift (d,))``.
+        ``pullback(dy (..., d), onto=None) -> (dx (..., d), dgain (d,), dshift (d,))``; `onto` (..., d) is added to dx.
 
     References
     ----------
@@ -49,6 +50,8 @@ def layer_norm(
     array([-1., 11.])
     """
     rows = x.reshape(-1, x.shape[-1])
+    if (found := library.norm(rows, gain, shift, epsilon)) is not None:
+        return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)
     normal, y = np.empty_like(rows), np.empty_like(rows)
     inverse = np.empty((len(rows), 1), x.dtype)
     for block in _blocks(rows):
@@ -56,14 +59,27 @@ def layer_norm(
         np.multiply(normal[block], gain, out=y[block])
         y[block] += shift
 
-    def pullback(dy: Array) -> tuple[Array, Array, Array]:
+    def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
         drows, dx = dy.reshape(rows.shape), np.empty_like(rows)
         dgain = np.zeros_like(gain)
         for block in _blocks(rows):
             dgain += _destandardize(drows[block], normal[block], inverse[block], gain, dx[block])
+        if onto is not None:
+            dx += onto.reshape(rows.shape)
         return dx.reshape(x.shape), dgain, np.ones(len(rows), x.dtype) @ drows
 
     return y.reshape(x.shape), pullback
+
+
+def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
+    def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
+        drows = np.require(dy, np.float32, ["C", "A"])
+        more = None if onto is None else np.require(onto, np.float32, ["C", "A"])
+        found = library.norm_back(rows, gain, moments, drows, more)
+        assert found is not None
+        return found[0].reshape(shape), *found[1:]
+
+    return pullback
 
 
 def _blocks(rows: Array) -> list[slice]:

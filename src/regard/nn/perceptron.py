@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
+
+from regard.kernels import rows as library
+from regard.kernels.matrix import multiply, multiply_and_sum
 
 __all__ = ["perceptron"]
 
@@ -54,22 +56,15 @@ def perceptron(
     (array([[7.]]), array([[16.]]))
     """
     rows = x.reshape(-1, x.shape[-1])
-    hidden = rows @ hidden_weight
-    hidden += hidden_bias
-    np.maximum(hidden, 0, out=hidden)
-    y = hidden @ output_weight
-    y += output_bias
+    hidden = multiply(rows, hidden_weight, hidden_bias, rectify=True)
+    y = multiply(hidden, output_weight, output_bias)
 
     def pullback(dy: Array) -> Five:
         drows = dy.reshape(y.shape)
-        dhidden = drows @ output_weight.T
-        dhidden *= hidden > 0
-        return (
-            (dhidden @ hidden_weight.T).reshape(x.shape),
-            rows.T @ dhidden,
-            np.ones(len(rows), x.dtype) @ dhidden,
-            hidden.T @ drows,
-            np.ones(len(rows), x.dtype) @ drows,
-        )
+        dhidden = multiply(drows, output_weight.T)
+        if not library.unrectify(hidden, dhidden):
+            dhidden *= hidden > 0
+        dx = multiply(dhidden, hidden_weight.T).reshape(x.shape)
+        return dx, *multiply_and_sum(rows.T, dhidden), *multiply_and_sum(hidden.T, drows)
 
     return y.reshape(*x.shape[:-1], output_weight.shape[1]), pullback

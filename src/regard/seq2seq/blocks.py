@@ -231,8 +231,7 @@ def look_block(p: Mapping[str, Array], name: str, x: Array, look: Look, drop: Dr
     def pullback(dy: Array, g: Named) -> Array:
         dcontext, g[name + "out"] = out_back(drop_back(dy)[0])
         dnormal, g[name + "in"] = in_back(look_back(dcontext))
-        dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal)
-        dx += dy
+        dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal, dy)
         return dx
 
     return found, pullback
@@ -279,8 +278,7 @@ def hidden_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tup
     def pullback(dy: Array, g: Named) -> Array:
         dnormal, *gradients = perceptron_back(drop_back(dy)[0])
         g.update(zip(weights, gradients, strict=True))
-        dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal)
-        dx += dy
+        dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal, dy)
         return dx
 
     return found, pullback

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._threads import one_blas_thread, two_threads
+from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
 from regard.seq2seq.kinds import KINDS, Text, learn
@@ -29,6 +31,8 @@ Array = NDArray[Any]
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
 Given = TypeVar("Given")
+Found = TypeVar("Found")
+_Search = Callable[[Ids, Ids, Sequence[int]], list[list[Hypothesis]]]  # of sentences at these places
 
 LONGEST_SENTENCE = 1000  # tokens
 CHECKPOINT_EVERY = 60.0  # seconds
@@ -451,7 +455,7 @@ class Seq2Seq:
         width = _check.whole("beam", beam, least=1)
         wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
 
-        def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
+        def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             return _beam(self.model.network, source, lengths, width, wanted, scoring or Scoring())
 
         return self._each(sources, search)
@@ -489,11 +493,9 @@ class Seq2Seq:
             `count` for each sentence, in the order in which they were drawn.
         """
         seeds = _seeds(seed, len(sources))
-        _check_sentences("sources", sources)
-        order = iter(self._order(sources))
 
-        def search(source: Ids, lengths: Ids) -> list[list[Hypothesis]]:
-            rngs = [np.random.default_rng(seeds[next(order)]) for _ in lengths]
+        def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
+            rngs = [np.random.default_rng(seeds[place]) for place in places]
             return sample(
                 self.model.network,
                 source,
@@ -546,26 +548,23 @@ class Seq2Seq:
                 found[i] = self._spell(cut[i][0], hypothesis, tuple(cut[i][1]))
         return found
 
-    def _each(
-        self, sources: Sequence[Side], search: Callable[[Ids, Ids], list[list[Hypothesis]]]
-    ) -> list[list[Translation]]:
-        """Search for all sources, those of like lengths together."""
+    def _each(self, sources: Sequence[Side], search: _Search) -> list[list[Translation]]:
+        """Search for all sources, those of like lengths together, and on two threads if there are."""
         text = self.model.source
         _check_sentences("sources", sources)
         tokens = [text.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
             _check_length(words, number)
+        groups = list(_alike(tokens))
         found = [[_nothing()] for _ in tokens]
-        for group in _alike(tokens):
-            source, lengths = source_batch([[*text.encode(tokens[i]), END] for i in group])
-            for i, hypotheses in zip(group, search(source, lengths), strict=True):
+
+        def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
+            return search(*source_batch([[*text.encode(tokens[i]), END] for i in group]), group)
+
+        for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
+            for i, hypotheses in zip(group, of_group, strict=True):
                 found[i] = [self._spell(tokens[i], hypothesis) for hypothesis in hypotheses]
         return found
-
-    def _order(self, sources: Sequence[Side]) -> list[int]:
-        """Return the order in which `_each` comes to the sources."""
-        tokens = [self.model.source.cut(source) for source in sources]
-        return [i for group in _alike(tokens) for i in group]
 
     def _spell(
         self, source: Sequence[str], best: Hypothesis, tokens: tuple[str, ...] | None = None
@@ -646,6 +645,19 @@ def _beam(
     network: Any, source: Ids, lengths: Ids, width: int, n_best: int, scoring: Scoring
 ) -> list[list[Hypothesis]]:
     return beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
+
+
+def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
+    """Do a piece of work for each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
+    with one_blas_thread() as alone, two_threads() as threads:
+        if not alone or len(parts) < 2 or recording():
+            return [work(part) for part in parts]
+        waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
+        try:
+            return [done.result() for done in waiting]
+        finally:  # after an error or an interrupt, nothing new is begun
+            for done in waiting:
+                done.cancel()
 
 
 def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence]:

@@ -265,7 +265,7 @@ class RecurrentNetwork:
             Before the first word.
         """
         encoded, _ = encoder.encode(self.parameters, self.config, source, lengths)
-        return decoder.Steps(self.parameters, self.config, encoded, width)
+        return decoder.steps(self.parameters, self.config, encoded, width)
 
 
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

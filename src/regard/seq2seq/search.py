@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.kernels import training
 from regard.seq2seq.network import Knowing, Network, Steps
 from regard.seq2seq.text import END, PAD, START
 
@@ -388,7 +389,8 @@ def _knowing(steps: Steps) -> Knowing:
 
 def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
     words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
-    found = _hypothesis(words, [step.log for step in said], [step.look for step in said], length, scoring)
+    logs, looks = np.array([step.log for step in said], float), np.array([step.look for step in said])
+    found = _hypothesis(words, logs, looks.reshape(len(said), -1)[:, :length], length, scoring)
     taken = np.array([step.taken for step in said]).reshape(len(said), -1)
     return replace(found, alignment=taken[: len(words), :length])
 
@@ -427,7 +429,9 @@ def _keep(steps: Steps, going: Mask) -> None:
 def _normaliser(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
     rows = logits.reshape(-1, logits.shape[-1])
-    sums = np.empty(len(rows), logits.dtype)
+    if (found := training.tops(rows, 1)) is not None:
+        return _total(found[0]).reshape(logits.shape[:-1])
+    sums = np.empty((len(rows), 2), logits.dtype)
     few = max(1, _NEAR // rows.shape[1])
     with np.errstate(invalid="ignore"):  # the check comes after
         for start in range(0, len(rows), few):
@@ -435,26 +439,31 @@ def _normaliser(logits: Array) -> Array:
             most = part.max(axis=1, keepdims=True)
             shifted = part - most
             np.exp(shifted, out=shifted)
-            sums[start : start + few] = np.log(shifted.sum(axis=1)) + most[:, 0]
-    if not np.isfinite(sums).all():
-        most = rows.max(axis=1)
-        _check.fail(f"what the network predicts must be finite. Got {most[~np.isfinite(most)][0]!s} instead.")
-    return sums.reshape(logits.shape[:-1])
+            sums[start : start + few, 0], sums[start : start + few, 1] = most[:, 0], shifted.sum(axis=1)
+    return _total(sums).reshape(logits.shape[:-1])
+
+
+def _total(sums: Array) -> Array:
+    """Return the logarithms of sums of exponentials: the largest logits and the sums counted from there, (N, 2)."""
+    totals: Array = np.log(sums[:, 1]) + sums[:, 0]
+    wrong = ~np.isfinite(totals)
+    if wrong.any():
+        _check.fail(f"what the network predicts must be finite. Got {sums[wrong][0, 0]!s} instead.")
+    return totals
 
 
 def _hypothesis(
     words: tuple[int, ...],
-    logs: Sequence[float],
-    looks: Sequence[Array],
+    logs: Array,
+    weights: Array,
     length: int,
     scoring: Scoring,
     score: float | None = None,
 ) -> Hypothesis:
-    """Put together what was said; logs and looks are those of the words and of END."""
-    logs_, weights = np.array(logs, float), np.array(looks).reshape(len(looks), -1)[:, :length]
+    """Put together what was said; log-probabilities (n,) and weights (n, T) are those of the words and of END."""
     if score is None:
-        score = scoring(float(logs_.sum()), max(len(logs), 1), _coverage(weights, length))
-    return Hypothesis(words, score, logs_, weights[: len(words)])
+        score = scoring(float(logs.sum()), max(len(logs), 1), _coverage(weights, length))
+    return Hypothesis(words, score, logs, weights[: len(words)])
 
 
 def _coverage(weights: Array, length: int) -> Array | None:
@@ -483,6 +492,11 @@ class _Ending(NamedTuple):
     end: float | None
 
 
+_Found = tuple[
+    int, _Ending, float | None
+]  # a sentence, one of its hypotheses, and that one's score if it is known
+
+
 class _Trail:
     """What was said and where it came from, so that every hypothesis can be walked back to its beginning."""
 
@@ -490,24 +504,55 @@ class _Trail:
         self.lengths, self.scoring = lengths, scoring
         self.steps: list[_Said] = []
 
-    def hypothesis(self, sentence: int, ending: _Ending, score: float | None = None) -> Hypothesis:
-        """Return what ended; its score is computed unless it is known."""
-        words, logs, looks = self._walk(sentence, ending.step, ending.slot)
-        if ending.end is not None:
-            step = self.steps[ending.step]
-            logs.append(ending.end)
-            looks.append(step.looks[step.rows[sentence], ending.slot])
-        return _hypothesis(tuple(words), logs, looks, int(self.lengths[sentence]), self.scoring, score)
+    def hypotheses(self, found: Sequence[_Found]) -> list[list[Hypothesis]]:
+        """Return what was found for each sentence; scores are computed unless they are known."""
+        if not found:
+            return [[] for _ in self.lengths]
+        walked = self._walk(found)
+        made: list[list[Hypothesis]] = [[] for _ in self.lengths]
+        for i, (sentence, ending, score) in enumerate(found):
+            count, length = ending.step + (ending.end is not None), int(self.lengths[sentence])
+            words = tuple(walked.words[i, : ending.step].tolist())
+            logs, looks = walked.logs[i, :count].copy(), walked.looks[i, :count, :length].copy()
+            made[sentence].append(_hypothesis(words, logs, looks, length, self.scoring, score))
+        return made
 
-    def _walk(self, sentence: int, step: int, slot: int) -> tuple[list[int], list[float], list[Array]]:
-        words, logs, looks = [], [], []
-        for said in reversed(self.steps[:step]):
-            row = said.rows[sentence]
-            words.append(int(said.words[row, slot]))
-            logs.append(float(said.logs[row, slot]))
-            slot = int(said.parents[row, slot])
-            looks.append(said.looks[row, slot])
-        return words[::-1], logs[::-1], looks[::-1]
+    def _walk(self, found: Sequence[_Found]) -> _Walked:
+        """Go back from all endings together."""
+        sentences, ends, slots = (
+            np.array(numbers)
+            for numbers in zip(
+                *((sentence, ending.step, ending.slot) for sentence, ending, _ in found), strict=True
+            )
+        )
+        last, looks = int(ends.max()) + 1, self.steps[0].looks
+        walked = _Walked.room(len(found), last, looks.shape[-1], looks.dtype)
+        looked = ends.copy()  # END comes after a look, too
+        for i, (_, ending, _) in enumerate(found):
+            if ending.end is not None:
+                walked.logs[i, ending.step], looked[i] = ending.end, ending.step + 1
+        for t in reversed(range(min(last, len(self.steps)))):
+            said, going = self.steps[t], np.flatnonzero(ends > t)
+            at = said.rows[sentences[going]], slots[going]
+            walked.words[going, t], walked.logs[going, t] = said.words[at], said.logs[at]
+            slots[going] = said.parents[at]
+            going = np.flatnonzero(looked > t)
+            walked.looks[going, t] = said.looks[said.rows[sentences[going]], slots[going]]
+        return walked
+
+
+class _Walked(NamedTuple):
+    """Words, their log-probabilities (H, n) and where was looked before them (H, n, T), of H hypotheses."""
+
+    words: Ids
+    logs: Array
+    looks: Array
+
+    @classmethod
+    def room(cls, count: int, steps: int, positions: int, dtype: Any) -> _Walked:
+        """Return arrays to be filled."""
+        shape = count, steps
+        return cls(np.zeros(shape, np.int64), np.zeros(shape), np.zeros((*shape, positions), dtype))
 
 
 def _forbid(logits: Array, *, end: bool) -> None:
@@ -545,22 +590,25 @@ class _Beam:
             if going.any():
                 _keep(steps, going)
                 steps.select(parents)
-        return [self.found(sentence) for sentence in range(len(self.done))]
+        found = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
+        return self.trail.hypotheses(found)
 
-    def found(self, sentence: int) -> list[Hypothesis]:
+    def _found(self, sentence: int) -> list[_Found]:
         """Return what ended, the best first; or the best beginning, if nothing did."""
-        done = self.done[sentence]
-        found = [self.trail.hypothesis(sentence, ending, ending.score) for ending in done]
-        return found or [self.trail.hypothesis(sentence, self.broken[sentence])]
+        if done := self.done[sentence]:
+            return [(sentence, ending, ending.score) for ending in done]
+        return [(sentence, self.broken[sentence], None)]
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
         step = len(self.trail.steps)
-        offsets = self.sums - _normaliser(logits)
-        _forbid(logits, end=step < self.limits.least)
-        totals, parents, words = _largest(logits, offsets, 2 * self.width)  # half of them may be ENDs
+        early = step < self.limits.least
+        totals, parents, words = _likeliest(
+            logits, self.sums, 2 * self.width, early
+        )  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
-        logs = totals - np.take_along_axis(self.sums, parents, axis=1)
+        rows = np.arange(len(parents))[:, None]
+        logs = totals - self.sums[rows, parents]
         if self.scoring.coverage_penalty:
             self.coverage = self.coverage + weights
         ends = (words == END) & np.isfinite(totals)
@@ -569,10 +617,8 @@ class _Beam:
         grown: Mask = np.asarray(live.any(axis=1))
         going = grown & (step + 1 < self.limits.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
-        words, parents, logs, totals = (
-            np.take_along_axis(x, order, axis=1)
-            for x in (words, parents, logs, np.where(live, totals, -np.inf))
-        )
+        words, parents, logs = words[rows, order], parents[rows, order], logs[rows, order]
+        totals = np.where(live, totals, -np.inf)[rows, order]
         self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
         self._break_off(~going, step, grown)
         self._narrow(going, totals, parents)
@@ -622,6 +668,23 @@ class _Beam:
         if not going.all():
             self.sentences, self.rows = self.sentences[going], self.rows.copy()
             self.rows[self.sentences] = np.arange(len(self.sentences))
+
+
+def _likeliest(logits: Array, sums: Array, count: int, early: bool) -> tuple[Array, Ids, Ids]:
+    """Return the best beginnings that are a word longer: log-probabilities (B, count), falling; slots and words."""
+    batch, width, size = logits.shape
+    first = (END if early else START) + 1
+    found = training.tops(logits.reshape(-1, size), count, first)
+    if found is None:
+        offsets = sums - _normaliser(logits)
+        _forbid(logits, end=early)
+        return _largest(logits, offsets, count)
+    (tops, best, places), shape = found, (batch, width * count)
+    offsets = sums - _total(tops).reshape(batch, width)
+    totals = (best.reshape(batch, width, count) + offsets[:, :, None]).reshape(shape)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :count]  # of equals, the smaller slot comes first
+    rows = np.arange(batch)[:, None]
+    return totals[rows, order], order // count, places.reshape(shape)[rows, order]
 
 
 def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
@@ -731,10 +794,12 @@ class _Draws:
             if going.any():
                 _keep(steps, going)
                 steps.select(parents)
-        return [
-            [self.trail.hypothesis(sentence, done[sample]) for sample in sorted(done)]
+        found = [
+            (sentence, done[sample], None)
             for sentence, done in enumerate(self.done)
+            for sample in sorted(done)
         ]
+        return self.trail.hypotheses(found)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""

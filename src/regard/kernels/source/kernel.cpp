@@ -148,6 +148,10 @@ void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
+void tops(const Tops& p) { avx512::kernel.training.tops(p); }
+void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
+void drop(const Drop& p) { avx512::kernel.training.drop(p); }
+void unrectify(const Rectified& p) { avx512::kernel.training.unrectify(p); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
@@ -227,6 +231,10 @@ void predict(const Prediction& p, bool backward, char* scratch);  // prediction.
 void cross_entropy(const Softmax& p);  // training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
+void tops(const Tops& p);
+void norm(const Norm& p, bool backward);  // rows.cpp
+void drop(const Drop& p);
+void unrectify(const Rectified& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -239,7 +247,8 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam};
+constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, tops, norm, drop,
+                               unrectify};
 #else
 constexpr Training training = {};
 #endif

@@ -241,8 +241,12 @@ EXPORT int32_t regard_trains() { return regard::chosen->training.recur != nullpt
 
 EXPORT int64_t regard_recurrence_size() { return sizeof(regard::Recurrence); }
 
+// Bytes of `kept`.
+EXPORT int64_t regard_recurrence_room(const regard::Recurrence* p) { return regard::chosen->training.scratch(*p); }
+
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
+    if (p->kept) return regard::chosen->training.recur(*p, backward, p->kept), 0;
     regard::Memory scratch(regard::chosen->training.scratch(*p));
     if (!scratch.at) return 1;
     regard::chosen->training.recur(*p, backward, scratch.at);
@@ -265,10 +269,19 @@ EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
     return !scratch.at;
 }
 
-EXPORT int64_t regard_training_size() { return sizeof(regard::Softmax) + sizeof(regard::Prediction) + sizeof(regard::Rows) + sizeof(regard::Adam); }
+EXPORT int64_t regard_training_size() {
+    using namespace regard;
+    return sizeof(Softmax) + sizeof(Prediction) + sizeof(Rows) + sizeof(Adam) + sizeof(Tops);
+}
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_add_rows(const regard::Rows* p) { regard::chosen->training.add_rows(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
+EXPORT void regard_tops(const regard::Tops* p) { regard::chosen->training.tops(*p); }
+
+EXPORT int64_t regard_rows_size() { return sizeof(regard::Norm) + sizeof(regard::Drop) + sizeof(regard::Rectified); }
+EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chosen->training.norm(*p, backward); }
+EXPORT void regard_drop(const regard::Drop* p) { regard::chosen->training.drop(*p); }
+EXPORT void regard_unrectify(const regard::Rectified* p) { regard::chosen->training.unrectify(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);

@@ -37,6 +37,10 @@ ONCE static void squash(float* x, int64_t count) {
     for (int64_t i = 0; i < count; i += UNITS) store_first(x + i, tanh<float>(load_first(x + i, count - i)), count - i);
 }
 
+ONCE static void rectify(float* x, int64_t count) {
+    for (int64_t i = 0; i < count; i += UNITS) store_first(x + i, larger(Lane{}, load_first(x + i, count - i)), count - i);
+}
+
 ONCE static void copy(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns) {
     for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, columns * sizeof(float));
 }
@@ -84,7 +88,8 @@ class Multiply {
             if (rows == ROWS && columns % UNITS == 0) one(a, fresh() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
             else at_edge(a, rows, out);
             if (p.squash && k + depth == p.depth)
-                for (int64_t i = 0; i < rows; i++) squash(out + i * p.out_row, columns);
+                for (int64_t i = 0; i < rows; i++)
+                    (p.squash == TANH ? squash : rectify)(out + i * p.out_row, columns);
         }
     }
 

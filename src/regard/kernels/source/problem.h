@@ -72,8 +72,13 @@ struct Recurrence {
     int64_t positions, hidden, context;                          // T, A, C
     const int64_t* seen;                                         // (B,) positions of each sequence
     const float *keys, *values;                                  // (B, T, A), (B, T, C)
-    const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H)
+    const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H); null: values begin with what they give the gates
     float *queries, *weights, *contexts;                         // (n, B, A), (n, B, T), (n, B, C)
+    // In a search rows are hypotheses. What is looked at has `sentences` rows then, and there is room that is kept.
+    int64_t sentences;
+    const int64_t* sentence;                                     // (B,) which one a row looks at; null: its own
+    char* kept;                                                  // regard_recurrence_room bytes, or null
+    int64_t warm;                                                // whether a call with the same weights filled it
     // Backward.
     const float *dstates, *dcontexts, *dweights;                 // of states, contexts and weights (or null)
     float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
@@ -82,6 +87,7 @@ struct Recurrence {
 
 constexpr int64_t PRODUCT_ROOM = 256 << 10, PREDICTION_ROOM = 1 << 20;  // bytes to work in
 
+enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
 struct Product {
     int64_t rows, depth, columns;
@@ -89,7 +95,7 @@ struct Product {
     int64_t out_row;
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
     float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
-    int64_t onto, squash;       // whether the product is added to what is there; whether tanh follows
+    int64_t onto, squash;       // whether the product is added to what is there; which of these follows, or 0
 };
 
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
@@ -111,6 +117,13 @@ struct Prediction {
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
     float share, spread, taken;              // as above
 };
+// The largest logits of each row, in falling order; of equals the first. What is missing is -inf.
+struct Tops {
+    int64_t rows, words, count, first;  // words before the first are not looked for
+    const float* logits;         // (rows, words)
+    float *best, *found;         // (rows, count); (rows, 2): the largest of all, and the sum of exponentials from there
+    int64_t* places;             // (rows, count)
+};
 // A step of Adam (nn/adam.py says how).
 struct Adam {
     int64_t count;
@@ -127,6 +140,30 @@ struct Rows {
     float* table;           // (any, size)
 };
 
+// What layers do to rows (kernels/rows.py has the same structures).
+struct Norm {
+    int64_t rows, size;
+    const float *x, *gain, *shift;  // (rows, size), (size,) twice
+    float *y, *moments;             // (rows, size); (rows, 2): the mean, and 1 over the root of the variance
+    // Backward. dgain and dshift are added to.
+    const float *dy, *onto;         // (rows, size); what is added to dx, or null
+    float *dx, *dgain, *dshift;
+    float epsilon;
+};
+struct Drop {
+    int64_t count;
+    const uint16_t* chances;
+    const float* x;
+    float* y;
+    int32_t bar;                    // from which chance on a number is kept
+    float scale;
+};
+struct Rectified {
+    int64_t count;
+    const float* y;                 // max(x, 0)
+    float* d;                       // its gradient, which becomes that of x
+};
+
 // What an instruction set offers beside attention. Null for the oldest machines: NumPy does it there.
 struct Training {
     int64_t (*scratch)(const Recurrence&);  // bytes
@@ -136,6 +173,10 @@ struct Training {
     void (*cross_entropy)(const Softmax&);
     void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
+    void (*tops)(const Tops&);
+    void (*norm)(const Norm&, bool backward);
+    void (*drop)(const Drop&);
+    void (*unrectify)(const Rectified&);
 };
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.

@@ -28,8 +28,9 @@ inline Place place(int64_t column, int64_t columns) {
     const int64_t panel = column / TILE * TILE;
     return panel + TILE <= width_of<float>(columns) ? Place{panel, TILE} : Place{column, UNITS};
 }
-inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& room) {
+inline float* pack(const float* weight, int64_t depth, int64_t columns, Room& room, bool warm = false) {
     float* packed = room.take<float>(depth * width_of<float>(columns));
+    if (warm) return packed;
     for (int64_t c = 0; c < columns; c += UNITS) {
         const Place at = place(c, columns);
         for (int64_t k = 0; k < depth; k++)
@@ -107,13 +108,14 @@ class Look {
     float total = 0;
 
    public:
+    static int64_t sentences(const Recurrence& p) { return p.sentence ? p.sentences : p.batch; }
     static int64_t numbers(const Recurrence& p) {
-        int64_t width = width_of<float>(p.hidden), keys = p.batch * p.positions;
+        int64_t width = width_of<float>(p.hidden), keys = sentences(p) * p.positions;
         return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
     }
     ONCE Look(const Recurrence& p, Room& room) : p(p), width(width_of<float>(p.hidden)) {
-        key_exps = room.take<float>(p.batch * p.positions * width);
-        wild = room.take<bool>(p.batch * p.positions);
+        key_exps = room.take<float>(sentences(p) * p.positions * width);
+        wild = room.take<bool>(sentences(p) * p.positions);
         query_exps = room.take<float>(width), vector = room.take<float>(width), dvector = room.take<float>(width);
         logits = room.take<float>(2 * width_of<float>(p.positions));
         memset(dvector, 0, width * sizeof(float));
@@ -121,7 +123,7 @@ class Look {
         Lane sums{};
         for (int64_t c = 0; c < width; c += UNITS) sums += load(vector + c);
         total = sum<float>(sums);
-        for (int64_t b = 0; b < p.batch; b++)
+        for (int64_t b = 0; !p.warm && b < sentences(p); b++)
             for (int64_t i = b * p.positions; i < b * p.positions + p.seen[b]; i++)
                 wild[i] = grow(p.keys + i * p.hidden, key_exps + i * width);
     }
@@ -267,7 +269,7 @@ class Recur {
     const int64_t h, width;
     Room room;
 
-    static bool attends(const Recurrence& p) { return p.context_weight; }
+    static bool attends(const Recurrence& p) { return p.keys; }
     int64_t step(int64_t i) const { return p.reversed ? p.steps - 1 - i : i; }
     bool sleeps(int64_t t, int64_t r) const { return p.lengths && t >= p.lengths[r]; }
     struct Rows {
@@ -290,9 +292,9 @@ class Recur {
     Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), room{scratch} {}
 
     void forward() {
-        const float* state_weight = pack(p.state_weight, h, 3 * h, room);
+        const float* state_weight = pack(p.state_weight, h, 3 * h, room, p.warm);
+        if (attends(p)) return unroll(state_weight);
         float* hidden = room.take<float>(p.batch * sums_row());
-        if (attends(p)) return unroll(state_weight, hidden);
         for (int64_t i = 0; i < p.steps; i++)
             take_step(i, state_weight, hidden, {p.inputs + step(i) * p.batch * p.input_row, p.input_row});
     }
@@ -330,12 +332,13 @@ class Recur {
 
     int64_t sums_row() const { return width_of<float>(3 * h); }
 
-    void unroll(const float* state_weight, float* hidden) {
-        const float *context_weight = pack(p.context_weight, p.context, 3 * h, room),
-                    *query_weight = pack(p.query_weight, h, p.hidden, room);
+    void unroll(const float* state_weight) {
+        const float *query_weight = pack(p.query_weight, h, p.hidden, room, p.warm), *context_weight = nullptr;
+        if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, room, p.warm);
+        Look look(p, room);  // what is kept lies first, at places that don't depend on the number of rows
         const int64_t query_row = width_of<float>(p.hidden);
-        float *given = room.take<float>(p.batch * sums_row()), *queries = room.take<float>(p.batch * query_row);
-        Look look(p, room);
+        float *hidden = room.take<float>(p.batch * sums_row()), *given = room.take<float>(p.batch * sums_row()),
+              *queries = room.take<float>(p.batch * query_row);
         for (int64_t t = 0; t < p.steps; t++) {
             const Rows past = before(t);
             multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
@@ -343,13 +346,21 @@ class Recur {
                 const int64_t row = t * p.batch + b;
                 float* query = p.queries + row * p.hidden;
                 memcpy(query, queries + b * query_row, p.hidden * sizeof(float));
-                look.forward(b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+                look.forward(p.sentence ? p.sentence[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
                 memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
             }
-            multiply(p.contexts + t * p.batch * p.context, p.context, p.batch, context_weight, p.context, 3 * h,
-                     WHAT_IS_THERE, given);
+            const float* contexts = p.contexts + t * p.batch * p.context;
+            if (context_weight)
+                multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, WHAT_IS_THERE, given);
+            else add(contexts, given);
             take_step(t, state_weight, hidden, {given, sums_row()});
         }
+    }
+
+    void add(const float* contexts, float* given) const {
+        for (int64_t b = 0; b < p.batch; b++, contexts += p.context, given += sums_row())
+            for (int64_t c = 0; c < 3 * h; c += UNITS)
+                store(given + c, load(given + c) + load_first(contexts + c, 3 * h - c));
     }
 
     void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {

@@ -1,0 +1,116 @@
+"""What layers do to rows of numbers beside products, in the library: `source/rows.cpp`.
+
+It does float32 only, and says no to the rest. `nn` has all of it in NumPy. Letters: N rows, W numbers in each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import native
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+
+class CNorm(ctypes.Structure):
+    """`struct Norm`."""
+
+    _fields_ = [
+        *((name, native.Int) for name in ("rows", "size")),
+        *((name, native.Pointer) for name in ("x", "gain", "shift", "y", "moments")),
+        *((name, native.Pointer) for name in ("dy", "onto", "dx", "dgain", "dshift")),
+        ("epsilon", ctypes.c_float),
+    ]
+
+
+class CDrop(ctypes.Structure):
+    """`struct Drop`."""
+
+    _fields_ = [
+        ("count", native.Int),
+        *((name, native.Pointer) for name in ("chances", "x", "y")),
+        ("bar", ctypes.c_int32),
+        ("scale", ctypes.c_float),
+    ]
+
+
+class CRectified(ctypes.Structure):
+    """`struct Rectified`."""
+
+    _fields_ = [("count", native.Int), *((name, native.Pointer) for name in ("y", "d"))]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    loaded = native.library()
+    if loaded is not None:
+        expected = sum(map(ctypes.sizeof, (CNorm, CDrop, CRectified)))
+        assert loaded.regard_rows_size() == expected, "the library is of another version"
+    return loaded
+
+
+def _able(*arrays: Array | None) -> ctypes.CDLL | None:
+    """Return the library if it can read all arrays where they lie."""
+    loaded = _library()
+    able = loaded is not None and loaded.regard_trains() and all(x is None or _plain(x) for x in arrays)
+    return loaded if able else None
+
+
+def _plain(x: Array) -> bool:
+    flags = x.flags
+    return bool(x.dtype == np.float32 and x.dtype.isnative and flags.c_contiguous and flags.aligned)
+
+
+def _at(x: Array | None) -> int | None:
+    return None if x is None else native.address(x)
+
+
+def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:
+    """Normalise rows (N, W); return them, and each one's mean and what it was multiplied by (N, 2). None: not done."""
+    loaded = _able(x, gain, shift)
+    if loaded is None or not x.size:
+        return None
+    y, moments = np.empty_like(x), np.empty((len(x), 2), np.float32)
+    c = CNorm(*x.shape, *map(_at, (x, gain, shift, y, moments)))
+    c.epsilon = epsilon
+    loaded.regard_norm(ctypes.byref(c), 0)
+    return y, moments
+
+
+def norm_back(
+    x: Array, gain: Array, moments: Array, dy: Array, onto: Array | None
+) -> tuple[Array, Array, Array] | None:
+    """Return the gradients of rows (N, W), to which `onto` is added, of the gain and of the shift. None: not done."""
+    loaded = _able(x, gain, dy, onto)
+    if loaded is None:
+        return None
+    dx, dgain, dshift = np.empty_like(x), np.zeros_like(gain), np.zeros_like(gain)
+    c = CNorm(*x.shape, *map(_at, (x, gain, None, None, moments, dy, onto, dx, dgain, dshift)))
+    loaded.regard_norm(ctypes.byref(c), 1)
+    return dx, dgain, dshift
+
+
+def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
+    """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
+    loaded = _able(x)
+    if loaded is None or not chances.flags.c_contiguous:
+        return None
+    y = np.empty_like(x)
+    loaded.regard_drop(ctypes.byref(CDrop(x.size, *map(_at, (chances, x, y)), bar, scale)))
+    return y
+
+
+def unrectify(y: Array, d: Array) -> bool:
+    """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
+    loaded = _able(y, d)
+    if loaded is None:
+        return False
+    loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))
+    return True
