@@ -19,31 +19,36 @@ struct Partial {
 
 template <class T>
 class Few {
-    static constexpr int64_t AHEAD = 4 * L<T>;  // keys that are turned over at a time
     static constexpr int64_t K = KEYS_AT_ONCE;
+    static constexpr int64_t BITE = 32;                       // values that are widened at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
     const Scale<T> scale;
     Room room;
-    T *queries, *strip, *bias, *turned, *keys_room, *values_room, *after;
+    T *queries, *strip, *bias, *keys_room, *values_room, *after, *nobodys;
+    char* spare;
     Learned<T> of_pairs;
     Features<T> left, right;
     Partial<T>* out;
     bool clean = false;
+    Soon soon;
 
    public:
     Few(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
         Room given)
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
           scale(scale_of<T>(p)), room(given) {
-        strip = room.take<T>(rows * K);
+        strip = room.take<T>((rows + 3) * K);  // up to three more, since sums are taken for four at a time
+        memset(strip + rows * K, 0, 3 * K * sizeof(T));
+        nobodys = room.take<T>(width_of<T>(p.e));
+        memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
         bias = room.take<T>(K);
         queries = room.take<T>(rows * p.d);
         after = room.take<T>(rows);
-        turned = room.take<T>(AHEAD * p.d);
-        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
-        values_room = room.take<T>(K * width_of<T>(p.e));
+        spare = room.take<char>(BYTES * p.d);
+        keys_room = room.take<T>(p.score == PRODUCTS || p.keys_type == p.compute ? 0 : K * p.d);
+        values_room = room.take<T>(BITE * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
         take_queries();
@@ -95,28 +100,86 @@ class Few {
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
         if (PAIRS) pair_weights();
-        collect(values_of(j, keys), keys, faded);
+        soon = rows_soon(p.keys, std::min(j + K, last_key - 1), p.d, p.keys_type);
+        soon = rows_soon(p.keys, std::min(j + K, last_key - 1), p.d, p.keys_type);
+        add_values(j, keys, faded);
     }
 
-    void scores(int64_t j, int64_t keys_here) {
-        Block<T> keys = rows_of<T>(p.keys, p.keys_type, first_item, j, keys_here, p.d, keys_room);
+    const char* row_of(const Matrices& x, int64_t j) const {
+        return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
+    }
+    // Rows of j to the end of its block.
+    Soon rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
+        const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2);
+        return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes};
+    }
+
+    void scores(int64_t j, int64_t keys) {
         if (p.score != PRODUCTS) {
-            prepare<T>(p, right, keys, 0, keys_here);
-            return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys_here, strip, 1, K);
+            Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
+            prepare<T>(p, right, block, 0, keys);
+            return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys, strip, 1, K);
         }
-        for (int64_t c = 0; c < keys_here; c += AHEAD) {
-            for (int64_t u = 0; u < AHEAD; u += L<T>) {
-                int64_t left = std::clamp<int64_t>(keys_here - c - u, 0, L<T>);
-                turn_rows<T, 16>(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d), turned + u, AHEAD, L<T>, nullptr);
+        soon = rows_soon(p.values, j, p.e, p.values_type);
+        if (PAIRS || p.keys_type == p.compute) return products<Plain<T>>(j, keys);
+        if constexpr (sizeof(T) == 4)
+            p.keys_type == FLOAT16 ? products<Half<FLOAT16>>(j, keys) : products<Half<BFLOAT16>>(j, keys);
+    }
+
+    template <class S>
+    void products(int64_t j, int64_t keys) {
+        constexpr int64_t COUNT = Pieces<typename S::Number>::COUNT, size = sizeof(typename S::Number);
+        const int64_t columns = numbers(p.d);
+        for (int64_t c = 0; c < keys; c += COUNT) {
+            const char* from = row_of(p.keys, j + c);
+            int64_t row = p.keys.row;
+            if (c + COUNT > keys) {  // fewer are left than a vector holds; nobody looks at the other lanes
+                for (int64_t r = 0; r < keys - c; r++) memcpy(spare + r * columns * size, from + r * row, columns * size);
+                from = spare, row = columns * size;
             }
-            in_steps<4>(0, rows, [&](auto size, int64_t r) {
-            constexpr int R = decltype(size)::value;
-                V<T> sums[R][4] = {};
-                product<T, R, 4, true>(sums, queries + r * p.d, p.d, turned, AHEAD, numbers(p.d));
-                UNROLL for (int u = 0; u < R; u++)
-                    UNROLL for (int v = 0; v < 4; v++) store(strip + (r + u) * K + c + v * L<T>, sums[u][v]);
-            });
+            if (rows == 1) multiply<S, 1>(from, row, 0, c);
+            else
+                for (int64_t r = 0; r < rows; r += 4) multiply<S, 4>(from, row, r, c);
         }
+    }
+
+    // Scores of R queries with a vector of keys, which are turned over on the way.
+    template <class S, int R>
+    void multiply(const char* from, int64_t row, int64_t first, int64_t c) {
+        using P = Pieces<typename S::Number>;
+        constexpr int H = P::COUNT / L<T>;
+        const int64_t columns = numbers(p.d);
+        typename P::Rows at;
+        for (int l = 0; l < P::ROWS; l++) at[l] = from + l * P::PIECE * row;
+        const T* q[R];
+        for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
+        V<T> sums[R][H] = {};
+        Soon soon = this->soon;
+        auto add = [&](typename P::V x, int64_t f) INLINE_LAMBDA {
+            V<T> wide[H];
+            S::widen(x, wide);
+            UNROLL for (int r = 0; r < R; r++) {
+                V<T> one = spread(q[r] + f);
+                UNROLL for (int h = 0; h < H; h++) sums[r][h] = add_products<T>(one, wide[h], sums[r][h]);
+            }
+        };
+        int64_t f = 0;
+        for (; f + P::PIECE <= columns; f += P::PIECE) {
+            typename P::V x[P::PIECE];
+            UNROLL for (int i = 0; i < P::PIECE; i++) x[i] = P::read(at, i * row);
+            UNROLL for (int l = 0; l < P::ROWS; l++) at[l] += 16;
+            soon.template ask<16 * P::COUNT>();
+            P::turn(x);
+            UNROLL for (int i = 0; i < P::PIECE; i++) add(x[i], f + i);
+        }
+        for (; f < columns; f++) {
+            typename P::V x;
+            for (int r = 0; r < P::COUNT; r++) memcpy(reinterpret_cast<char*>(&x) + r * sizeof(x[0]), from + r * row + f * sizeof(x[0]), sizeof(x[0]));
+            add(x, f);
+        }
+        UNROLL for (int r = 0; r < R; r++)
+            UNROLL for (int h = 0; h < H; h++) store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, sums[r][h]);
+        this->soon = soon;
     }
 
     static int64_t whole(int64_t keys) {  // with the lanes that are filled up
@@ -181,21 +244,41 @@ class Few {
 
     // Count the values of seen keys that are not finite.
     void note(int64_t r, int64_t j, int64_t keys) {
+        for (int64_t b = 0; b < keys; b += BITE) {
+            const int64_t count = std::min(BITE, keys - b);
+            const T* logits = strip + r * K + b;
+            auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
+                T& noted = out[r].taints(p.e)[f];
+                if (!(logits[c] == -INF<T>)) noted = T(uint8_t(noted) | taint);
+            };
 #if defined(__AVX512BF16__)
-        const int64_t width = width_of<T>(p.e);
-        pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
-        return clean_pairs(values_room, width, p.e, keys, [&](int64_t c, int64_t f, uint8_t taint) {
-            T& noted = out[r].taints(p.e)[f];
-            if (!(strip[r * K + c] == -INF<T>)) noted = T(uint8_t(noted) | taint);
-        });
+            const int64_t width = width_of<T>(p.e);
+            pair_rows(p.values, first_item, j + b, count, p.e, values_room, width);
+            clean_pairs(values_room, width, p.e, count, tell);
+#else
+            Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j + b, count, p.e, values_room);
+            for (int64_t c = 0; c < count; c++)
+                for (int64_t f = 0; f < p.e; f++) tell(c, f, taint_of(values.at[c * values.stride + f]));
 #endif
-        Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
-        for (int64_t c = 0; c < keys; c++)
-            for (int64_t f = 0; f < p.e && !(strip[r * K + c] == -INF<T>); f++)
-                out[r].taints(p.e)[f] =
-                    T(uint8_t(out[r].taints(p.e)[f]) | taint_of(values.at[c * values.stride + f]));
+        }
     }
 
+    // Add the values by their weights, as they are stored where that can be done.
+    void add_values(int64_t j, int64_t keys, T* faded) {
+        if (!clean && !PAIRS) {
+            if (p.values_type == p.compute) return collect<Plain<T>>(row_of(p.values, j), p.values.row, 0, keys, faded);
+            if constexpr (sizeof(T) == 4)
+                return p.values_type == FLOAT16 ? collect<Half<FLOAT16>>(row_of(p.values, j), p.values.row, 0, keys, faded)
+                                           : collect<Half<BFLOAT16>>(row_of(p.values, j), p.values.row, 0, keys, faded);
+        }
+        for (int64_t c = 0; c < keys; c += BITE) {
+            Block<T> values = values_of(j + c, std::min(BITE, keys - c));
+            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * sizeof(T), c, std::min(BITE, keys - c), faded);
+            std::fill_n(faded, rows, T(1));
+        }
+    }
+
+    // Values of which nothing can reach whom it should not.
     Block<T> values_of(int64_t j, int64_t keys) {
 #if defined(__AVX512BF16__)
         const int64_t width = width_of<T>(p.e);
@@ -204,7 +287,6 @@ class Few {
         return {values_room, width};
 #endif
         Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
-        if (!clean) return values;
         for (int64_t c = 0; c < keys; c++)
             for (int64_t f = 0; f < p.e; f++) {
                 T x = values.at[c * values.stride + f];
@@ -213,36 +295,61 @@ class Few {
         return {values_room, p.e};
     }
 
-    // Add the values by their weights.
-    void collect(Block<T> values, int64_t keys, const T* faded) {
+    template <class S>
+    void collect(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded) {
+        using Number = typename S::Number;
+        constexpr bool many = BYTES == 64;  // registers
+        const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
         int64_t c = 0;
-        auto vectors = [&](auto count, auto most) {
-            constexpr int NV = decltype(count)::value;
-            for (; c + NV * L<T> <= (PAIRS ? width_of<T>(p.e) : p.e); c += NV * L<T>)
-                in_steps<decltype(most)::value>(0, rows, [&](auto size, int64_t r) {
-                    constexpr int R = decltype(size)::value;
-                    V<T> sums[R][NV];
-                    UNROLL for (int u = 0; u < R; u++)
-                        UNROLL for (int v = 0; v < NV; v++) {
-                            sums[u][v] = load(out[r + u].context() + c + v * L<T>);
-                            sums[u][v] *= faded[r + u];
-                        }
-                    const T *weights = strip + r * K, *at = values.at + c;
-                    if (NV == 8 && r == 0) product<T, R, NV, true, 16>(sums, weights, K, at, values.stride, numbers(keys));
-                    else product<T, R, NV, true>(sums, weights, K, at, values.stride, numbers(keys));
-                    UNROLL for (int u = 0; u < R; u++)
-                        UNROLL for (int v = 0; v < NV; v++) store(out[r + u].context() + c + v * L<T>, sums[u][v]);
-                });
+        auto vectors = [&](auto one, auto four) {
+            if (rows == 1) c = add<S, 1, decltype(one)::value>(values, row, first, keys, faded, c);
+            else c = add<S, 4, decltype(four)::value>(values, row, first, keys, faded, c);
         };
-        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, 2>{});  // a long row in one stream
-        vectors(std::integral_constant<int, 4>{}, std::integral_constant<int, 4>{});
-        vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
-        for (; c < p.e; c++)
+        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, many ? 4 : 2>{});
+        vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 1>{});
+        if constexpr (!PAIRS)
+        for (; c < columns; c++)
             for (int64_t r = 0; r < rows; r++) {
                 T sum = out[r].context()[c] * faded[r];
-                for (int64_t k = 0; k < keys; k++) sum = fma1(values.at[k * values.stride + c], strip[r * K + k], sum);
+                for (int64_t k = 0; k < keys; k++) {
+                    T value = number<S>(values + k * row + c * sizeof(Number));
+                    sum = fma1(value, strip[r * K + first + k], sum);
+                }
                 out[r].context()[c] = sum;
             }
+    }
+    template <class S>
+    static T number(const char* at) {
+        typename S::Number x;
+        memcpy(&x, at, sizeof x);
+        if constexpr (sizeof(T) == sizeof x) return x;
+        else return S::one(x);
+    }
+    // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
+    template <class S, int R, int NV>
+    int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+        using Number = typename S::Number;
+        const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
+        for (; c + NV * L<T> <= columns; c += NV * L<T>)
+            for (int64_t r = 0; r < rows; r += R) {
+                V<T> sums[R][NV];
+                T* at[R];
+                for (int u = 0; u < R; u++) at[u] = (r + u < rows ? out[r + u].context() : nobodys) + c;
+                UNROLL for (int u = 0; u < R; u++)
+                    UNROLL for (int v = 0; v < NV; v++) {
+                        sums[u][v] = load(at[u] + v * L<T>);
+                        sums[u][v] *= faded[std::min(r + u, rows - 1)];
+                    }
+                const char* from = values + c * sizeof(Number);
+                product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
+                                  [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+                    if (r == 0) soon.template ask<NV * L<T> * sizeof(Number)>();
+                    UNROLL for (int v = 0; v < NV; v++) bk[v] = S::read(reinterpret_cast<const Number*>(from + k * row) + v * L<T>);
+                });
+                UNROLL for (int u = 0; u < R; u++)
+                    UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
+            }
+        return c;
     }
 };
 

@@ -95,8 +95,8 @@ int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d), numbers;
     if (few_queries(p))
-        numbers = PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) + K * (1 + p.d + width_of<T>(p.e) + width) +
-                  4 * L<T> * p.d + width;
+        numbers = 3 * K + width_of<T>(p.e) + PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) +
+                  K * (1 + p.d + width_of<T>(p.e) + width) + L<T> * p.d + width;
     else
         numbers = 2 * K * W + W * (2 * p.d + 3 * p.e + width) + K * (p.d + width_of<T>(p.e) + width) + width;
     return numbers * int64_t(sizeof(T)) + 4096;

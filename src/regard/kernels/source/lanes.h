@@ -213,9 +213,8 @@ INLINE void turn(V<T> (&rows)[L<T>]) {
     }
 }
 
-// With AHEAD, rows that far below are asked for meanwhile: the machine's own look-ahead doesn't see squares coming.
 // out[c * step + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
-template <class T, int AHEAD = 0>
+template <class T>
 void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
                const T* by) {
     for (int64_t r = 0; r < width; r += L<T>) {
@@ -224,7 +223,6 @@ void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* ou
             for (; c + L<T> <= columns; c += L<T>) {
                 V<T> square[L<T>];
                 UNROLL for (int i = 0; i < L<T>; i++) {
-                    if (AHEAD) __builtin_prefetch(in + (r + i + AHEAD) * stride + c, 0, 2);
                     square[i] = load(in + (r + i) * stride + c);
                     if (by) square[i] *= by[r + i];
                 }
@@ -252,6 +250,65 @@ void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out
     for (; c < columns; c++)
         for (int64_t r = 0; r < rows; r++) out[r * stride + c] = in[c * width + r];
 }
+
+// ---- the same by pieces of 16 bytes, for what is read once ---------------------------------------------------
+
+// Rows that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+struct Soon {
+    const char* at;
+    int64_t row, bytes;  // from row to row, and of each that are needed
+    int64_t byte = 0;
+    template <int BYTES_READ>
+    INLINE void ask() {  // for as much as is read meanwhile
+        UNROLL for (int line = 0; line < BYTES_READ; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
+        byte += BYTES_READ;
+        if (byte >= bytes) byte = 0, at += row;
+    }
+};
+
+// A vector of numbers as they are stored, S; lanes of 16 bytes hold pieces of different rows.
+template <class S>
+struct Pieces {
+    static constexpr int COUNT = BYTES / sizeof(S), PIECE = 16 / sizeof(S), ROWS = BYTES / 16;
+    typedef S V __attribute__((vector_size(BYTES)));
+    using Rows = const char* [ROWS];
+
+    static INLINE V read(const Rows& at, int64_t byte) {
+#if defined(__AVX512F__)
+        __m512i x = _mm512_castsi128_si512(one(at[0] + byte));
+        x = _mm512_inserti32x4(x, one(at[1] + byte), 1);
+        x = _mm512_inserti32x4(x, one(at[2] + byte), 2);
+        return (V)_mm512_inserti32x4(x, one(at[3] + byte), 3);
+#elif defined(__AVX2__)
+        return (V)_mm256_inserti128_si256(_mm256_castsi128_si256(one(at[0] + byte)), one(at[1] + byte), 1);
+#else
+        V x;
+        memcpy(&x, at[0] + byte, 16);
+        return x;
+#endif
+    }
+    // The first, or the second, halves of all pieces of two vectors, number by number.
+    template <int HALF, int... C>
+    static INLINE V zip(V a, V b, std::integer_sequence<int, C...>) {
+        return __builtin_shufflevector(a, b, (C / PIECE * PIECE + (C % PIECE + HALF * PIECE) / 2 + C % 2 * COUNT)...);
+    }
+    static INLINE void turn(V (&x)[PIECE]) {
+        constexpr auto numbers = std::make_integer_sequence<int, COUNT>();
+        UNROLL for (int step = 1; step < PIECE; step *= 2) {
+            V y[PIECE];
+            UNROLL for (int i = 0; i < PIECE; i += 2) {
+                y[i] = zip<0>(x[i / 2], x[(i + PIECE) / 2], numbers);
+                y[i + 1] = zip<1>(x[i / 2], x[(i + PIECE) / 2], numbers);
+            }
+            UNROLL for (int i = 0; i < PIECE; i++) x[i] = y[i];
+        }
+    }
+
+   private:
+#if defined(__AVX2__)
+    static INLINE __m128i one(const char* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
+#endif
+};
 
 }  // namespace ISA
 }  // namespace regard

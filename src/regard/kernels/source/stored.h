@@ -30,7 +30,6 @@ inline void widen(const uint16_t* in, int64_t count, int32_t type, float* out) {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16) {
-        __builtin_prefetch(in + i + 2048, 0, 3);  // the next rows: narrow ones are read faster than they come
         __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
         __m512 full = type == FLOAT16 ? _mm512_cvtph_ps(half)
                                       : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
@@ -70,6 +69,56 @@ INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t r
             widen(reinterpret_cast<const uint16_t*>(start + r * x.row), columns, type, room + r * columns);
     return {room, columns};
 }
+
+// Types of stored numbers, and vectors of T made of what lies there.
+template <class T>
+struct Plain {
+    using Number = T;
+    static INLINE void widen(typename Pieces<T>::V x, V<T> (&out)[1]) { out[0] = (V<T>)x; }
+    static INLINE V<T> read(const T* at) { return load(at); }
+};
+template <int32_t TYPE>
+struct Half {
+    using Number = uint16_t;
+    static float one(uint16_t x) { return TYPE == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+    static INLINE V<float> read(const uint16_t* at) {
+#if defined(__AVX512F__)
+        return wide(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+#elif defined(__AVX2__)
+        return wide(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+#else
+        V<float> x;
+        for (int c = 0; c < L<float>; c++) x[c] = one(at[c]);
+        return x;
+#endif
+    }
+    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
+#if defined(__AVX512F__)
+        out[0] = wide(_mm512_castsi512_si256((__m512i)x));
+        out[1] = wide(_mm512_extracti64x4_epi64((__m512i)x, 1));
+#elif defined(__AVX2__)
+        out[0] = wide(_mm256_castsi256_si128((__m256i)x));
+        out[1] = wide(_mm256_extracti128_si256((__m256i)x, 1));
+#else
+        uint16_t numbers[2 * L<float>];
+        memcpy(numbers, &x, BYTES);
+        out[0] = read(numbers), out[1] = read(numbers + L<float>);
+#endif
+    }
+
+   private:
+#if defined(__AVX512F__)
+    static INLINE V<float> wide(__m256i x) {
+        if (TYPE == FLOAT16) return (V<float>)_mm512_cvtph_ps(x);
+        return (V<float>)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16);
+    }
+#elif defined(__AVX2__)
+    static INLINE V<float> wide(__m128i x) {
+        if (TYPE == FLOAT16) return (V<float>)_mm256_cvtph_ps(x);
+        return (V<float>)_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16);
+    }
+#endif
+};
 
 // ---- pairs of bfloat16 ---------------------------------------------------------------------------------------
 
