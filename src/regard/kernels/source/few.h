@@ -6,15 +6,21 @@
 namespace regard {
 namespace ISA {
 
-// What one chunk of the keys gives to one query: top, total, context (e), taints (e).
+// What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
     T* at;
-    T& top() const { return at[0]; }
-    T& total() const { return at[1]; }
-    T* context() const { return at + 2; }
-    T* taints(int64_t e) const { return at + 2 + width_of<T>(e); }
-    static int64_t size(int64_t e) { return 2 + width_of<T>(e) + e; }
+    int64_t width;  // of context and of taints
+    T* context() const { return at; }
+    T* taints() const { return at + width; }
+    T& top() const { return at[2 * width]; }
+    T& total() const { return at[2 * width + 1]; }
+    T& tainted() const { return at[2 * width + 2]; }  // whether any
+    static int64_t size(int64_t e) { return 2 * width_of<T>(e) + std::max(L<T>, 4); }
+    void clear(int64_t e) const {
+        memset(at, 0, size(e) * sizeof(T));
+        top() = -INF<T>;
+    }
 };
 
 template <class T>
@@ -47,7 +53,7 @@ class Few {
         queries = room.take<T>(rows * p.d);
         after = room.take<T>(rows);
         spare = room.take<char>(BYTES * p.d);
-        keys_room = room.take<T>(p.score == PRODUCTS || p.keys_type == p.compute ? 0 : K * p.d);
+        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
         values_room = room.take<T>(BITE * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
@@ -58,9 +64,11 @@ class Few {
     void run(Partial<T>* found) {
         out = found;
         attend();
-        bool finite = true;
+        V<T> witness{};
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < p.e; c++) finite &= bool(std::isfinite(out[r].context()[c]));
+            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(out[r].context() + c) * T(0);
+        bool finite = true;
+        for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
         if (finite) return;
         clean = true;
         attend();
@@ -70,7 +78,7 @@ class Few {
     int64_t item(int64_t r) const { return first_item + (row + r) / p.n; }
     int64_t query(int64_t r) const { return (row + r) % p.n; }
 
-    void take_queries() {
+    COLD void take_queries() {
         for (int64_t r = 0; r < rows; r++) {
             T *own = queries + r * p.d, before;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
@@ -83,10 +91,7 @@ class Few {
     }
 
     void attend() {
-        for (int64_t r = 0; r < rows; r++) {
-            memset(out[r].at, 0, Partial<T>::size(p.e) * sizeof(T));
-            out[r].top() = -INF<T>;
-        }
+        for (int64_t r = 0; r < rows; r++) out[r].clear(p.e);
         for (int64_t j = first_key; j < last_key; j += K) block(j, std::min(K, last_key - j));
     }
 
@@ -96,12 +101,11 @@ class Few {
         for (int64_t r = 0; r < rows; r++)
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
+        soon = {rows_soon(p.keys, j + K, p.d, p.keys_type), rows_soon(p.values, j + K, p.e, p.values_type)};
         scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
         if (PAIRS) pair_weights();
-        soon = rows_soon(p.keys, std::min(j + K, last_key - 1), p.d, p.keys_type);
-        soon = rows_soon(p.keys, std::min(j + K, last_key - 1), p.d, p.keys_type);
         add_values(j, keys, faded);
     }
 
@@ -109,9 +113,9 @@ class Few {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
     // Rows of j to the end of its block.
-    Soon rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
+    Soon::Rows rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
         const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2);
-        return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes};
+        return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes, 0};
     }
 
     void scores(int64_t j, int64_t keys) {
@@ -120,27 +124,29 @@ class Few {
             prepare<T>(p, right, block, 0, keys);
             return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys, strip, 1, K);
         }
-        soon = rows_soon(p.values, j, p.e, p.values_type);
-        if (PAIRS || p.keys_type == p.compute) return products<Plain<T>>(j, keys);
-        if constexpr (sizeof(T) == 4)
-            p.keys_type == FLOAT16 ? products<Half<FLOAT16>>(j, keys) : products<Half<BFLOAT16>>(j, keys);
+        const char* at = row_of(p.keys, j);
+        if constexpr (WIDENS && sizeof(T) == 4) {
+            if (p.keys_type == FLOAT16) return products<Half<FLOAT16>>(at, p.keys.row, keys);
+            if (p.keys_type == BFLOAT16) return products<Half<BFLOAT16>>(at, p.keys.row, keys);
+        }
+        Block<T> plain = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
+        products<Plain<T>>(reinterpret_cast<const char*>(plain.at), plain.stride * int64_t(sizeof(T)), keys);
     }
 
     template <class S>
-    void products(int64_t j, int64_t keys) {
-        constexpr int64_t COUNT = Pieces<typename S::Number>::COUNT, size = sizeof(typename S::Number);
-        const int64_t columns = numbers(p.d);
-        for (int64_t c = 0; c < keys; c += COUNT) {
-            const char* from = row_of(p.keys, j + c);
-            int64_t row = p.keys.row;
-            if (c + COUNT > keys) {  // fewer are left than a vector holds; nobody looks at the other lanes
-                for (int64_t r = 0; r < keys - c; r++) memcpy(spare + r * columns * size, from + r * row, columns * size);
-                from = spare, row = columns * size;
-            }
-            if (rows == 1) multiply<S, 1>(from, row, 0, c);
-            else
-                for (int64_t r = 0; r < rows; r += 4) multiply<S, 4>(from, row, r, c);
-        }
+    void products(const char* at, int64_t row, int64_t keys) {
+        using P = Pieces<typename S::Number>;
+        int64_t c = 0;
+        for (; c + P::COUNT <= keys; c += P::COUNT) multiply<S>(at + c * row, row, c);
+        if (c == keys) return;
+        const int64_t bytes = numbers(p.d) * sizeof(typename S::Number);  // fewer than a vector holds: nobody looks
+        for (int64_t r = c; r < keys; r++) memcpy(spare + (r - c) * bytes, at + r * row, bytes);  // at other lanes
+        multiply<S>(spare, bytes, c);
+    }
+    template <class S>
+    void multiply(const char* from, int64_t row, int64_t c) {
+        if (rows == 1) return multiply<S, 1>(from, row, 0, c);
+        for (int64_t r = 0; r < rows; r += 4) multiply<S, 4>(from, row, r, c);
     }
 
     // Scores of R queries with a vector of keys, which are turned over on the way.
@@ -173,9 +179,9 @@ class Few {
             UNROLL for (int i = 0; i < P::PIECE; i++) add(x[i], f + i);
         }
         for (; f < columns; f++) {
-            typename P::V x;
-            for (int r = 0; r < P::COUNT; r++) memcpy(reinterpret_cast<char*>(&x) + r * sizeof(x[0]), from + r * row + f * sizeof(x[0]), sizeof(x[0]));
-            add(x, f);
+            typename S::Number x[P::COUNT];
+            for (int r = 0; r < P::COUNT; r++) memcpy(x + r, from + r * row + f * sizeof *x, sizeof *x);
+            add(P::load(x), f);
         }
         UNROLL for (int r = 0; r < R; r++)
             UNROLL for (int h = 0; h < H; h++) store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, sums[r][h]);
@@ -206,7 +212,7 @@ class Few {
         return faded;
     }
 
-    void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
+    COLD void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
         T* at = strip + r * K;
         const int64_t stop = whole(keys);
         Sight sight;
@@ -243,13 +249,14 @@ class Few {
     }
 
     // Count the values of seen keys that are not finite.
-    void note(int64_t r, int64_t j, int64_t keys) {
+    COLD void note(int64_t r, int64_t j, int64_t keys) {
         for (int64_t b = 0; b < keys; b += BITE) {
             const int64_t count = std::min(BITE, keys - b);
             const T* logits = strip + r * K + b;
             auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
-                T& noted = out[r].taints(p.e)[f];
-                if (!(logits[c] == -INF<T>)) noted = T(uint8_t(noted) | taint);
+                if (!taint || logits[c] == -INF<T>) return;
+                T& noted = out[r].taints()[f];
+                noted = T(uint8_t(noted) | taint), out[r].tainted() = 1;
             };
 #if defined(__AVX512BF16__)
             const int64_t width = width_of<T>(p.e);
@@ -263,23 +270,33 @@ class Few {
         }
     }
 
-    // Add the values by their weights, as they are stored where that can be done.
+    // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
     void add_values(int64_t j, int64_t keys, T* faded) {
-        if (!clean && !PAIRS) {
-            if (p.values_type == p.compute) return collect<Plain<T>>(row_of(p.values, j), p.values.row, 0, keys, faded);
-            if constexpr (sizeof(T) == 4)
-                return p.values_type == FLOAT16 ? collect<Half<FLOAT16>>(row_of(p.values, j), p.values.row, 0, keys, faded)
-                                           : collect<Half<BFLOAT16>>(row_of(p.values, j), p.values.row, 0, keys, faded);
+        int64_t c = 0;
+        auto done = [&](auto stored, int64_t count) {
+            collect<decltype(stored)>(row_of(p.values, j), p.values.row, c, count, faded);
+            std::fill_n(faded, rows, T(1));
+            c = count;
+        };
+        if (!clean) {
+#if defined(__AVX512BF16__)
+            if (p.e % (2 * L<T>) == 0) done(Paired(), keys / 2 * 2);
+#else
+            if (p.values_type == p.compute) return done(Plain<T>(), keys);
+#endif
+            if constexpr (WIDENS && sizeof(T) == 4)
+                return p.values_type == FLOAT16 ? done(Half<FLOAT16>(), keys) : done(Half<BFLOAT16>(), keys);
         }
-        for (int64_t c = 0; c < keys; c += BITE) {
-            Block<T> values = values_of(j + c, std::min(BITE, keys - c));
-            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * sizeof(T), c, std::min(BITE, keys - c), faded);
+        for (; c < keys; c += BITE) {
+            const int64_t count = std::min(BITE, keys - c);
+            Block<T> values = values_of(j + c, count);
+            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count, faded);
             std::fill_n(faded, rows, T(1));
         }
     }
 
     // Values of which nothing can reach whom it should not.
-    Block<T> values_of(int64_t j, int64_t keys) {
+    COLD Block<T> values_of(int64_t j, int64_t keys) {
 #if defined(__AVX512BF16__)
         const int64_t width = width_of<T>(p.e);
         pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
@@ -287,6 +304,7 @@ class Few {
         return {values_room, width};
 #endif
         Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
+        if (!clean) return values;
         for (int64_t c = 0; c < keys; c++)
             for (int64_t f = 0; f < p.e; f++) {
                 T x = values.at[c * values.stride + f];
@@ -306,25 +324,27 @@ class Few {
             else c = add<S, 4, decltype(four)::value>(values, row, first, keys, faded, c);
         };
         vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, many ? 4 : 2>{});
-        vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 1>{});
-        if constexpr (!PAIRS)
-        for (; c < columns; c++)
+        using Least = std::integral_constant<int, PAIRS && sizeof(Number) == 2 ? 2 : 1>;
+        vectors(Least{}, Least{});
+        if (c < columns) rest<S>(values, row, first, keys, faded, c);
+    }
+    // The last columns, from c on, which fill no vector.
+    template <class S>
+    COLD void rest(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+        typename S::Number x;
+        for (; c < p.e; c++)
             for (int64_t r = 0; r < rows; r++) {
                 T sum = out[r].context()[c] * faded[r];
                 for (int64_t k = 0; k < keys; k++) {
-                    T value = number<S>(values + k * row + c * sizeof(Number));
-                    sum = fma1(value, strip[r * K + first + k], sum);
+                    memcpy(&x, values + k * row + c * sizeof x, sizeof x);
+                    sum = fma1(number(x, p.values_type), strip[r * K + first + k], sum);
                 }
                 out[r].context()[c] = sum;
             }
     }
-    template <class S>
-    static T number(const char* at) {
-        typename S::Number x;
-        memcpy(&x, at, sizeof x);
-        if constexpr (sizeof(T) == sizeof x) return x;
-        else return S::one(x);
-    }
+    static T number(T x, int32_t) { return x; }
+    static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+
     // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
     template <class S, int R, int NV>
     int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
@@ -343,8 +363,8 @@ class Few {
                 const char* from = values + c * sizeof(Number);
                 product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
                                   [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-                    if (r == 0) soon.template ask<NV * L<T> * sizeof(Number)>();
-                    UNROLL for (int v = 0; v < NV; v++) bk[v] = S::read(reinterpret_cast<const Number*>(from + k * row) + v * L<T>);
+                    if (r == 0) soon.template ask<NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1)>();
+                    S::read(from, row, k, bk);
                 });
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
@@ -355,26 +375,26 @@ class Few {
 
 // Take in another chunk.
 template <class T>
-void absorb(const Partial<T>& x, const Partial<T>& y, int64_t e) {
+void absorb(const Partial<T>& x, const Partial<T>& y) {
     T top = larger(all(x.top()), all(y.top()))[0], from = countable<T>(all(top))[0];
     T a = exp2<T>(x.top() - from), b = exp2<T>(y.top() - from);
     x.total() = fma1(x.total(), a, y.total() * b);
     x.top() = top;
-    for (int64_t c = 0; c < e; c++) {
-        x.context()[c] = fma1(x.context()[c], a, y.context()[c] * b);
-        x.taints(e)[c] = T(uint8_t(x.taints(e)[c]) | uint8_t(y.taints(e)[c]));
-    }
+    for (int64_t c = 0; c < x.width; c += L<T>)
+        store(x.context() + c, fma(load(x.context() + c), all(a), load(y.context() + c) * b));
+    if (y.tainted() == 0) return;
+    x.tainted() = 1;
+    for (int64_t c = 0; c < x.width; c++) x.taints()[c] = T(uint8_t(x.taints()[c]) | uint8_t(y.taints()[c]));
 }
 
 template <class T>
 void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
-    for (int64_t c = 0; c < p.e; c++) {
-        T context = x.context()[c] / divisor;
-        uint8_t taint = uint8_t(x.taints(p.e)[c]);
-        out[c] = taint ? tainted(context, taint) : context;
-    }
+    for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, load(x.context() + c) / divisor);
+    if (x.tainted() != 0)
+        for (int64_t c = 0; c < p.e; c++) x.context()[c] = tainted(x.context()[c], uint8_t(x.taints()[c]));
+    memcpy(out, x.context(), p.e * sizeof(T));
     if (!statistic) return;
     statistic[item * 2 * p.n + i] = x.top() == -INF<T> ? T(0) : x.top();
     statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(x.total())));

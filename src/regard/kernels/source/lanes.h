@@ -57,6 +57,7 @@ template <class T>
 constexpr T INF = std::numeric_limits<T>::infinity();
 
 #define INLINE inline __attribute__((always_inline))
+#define COLD __attribute__((noinline, cold))  // small rather than fast
 #define INLINE_LAMBDA __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -253,16 +254,22 @@ void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out
 
 // ---- the same by pieces of 16 bytes, for what is read once ---------------------------------------------------
 
-// Rows that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+// Rows of two matrices that are needed soon: who asks for them early, in their order, doesn't wait for memory.
 struct Soon {
-    const char* at;
-    int64_t row, bytes;  // from row to row, and of each that are needed
-    int64_t byte = 0;
-    template <int BYTES_READ>
-    INLINE void ask() {  // for as much as is read meanwhile
-        UNROLL for (int line = 0; line < BYTES_READ; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
-        byte += BYTES_READ;
-        if (byte >= bytes) byte = 0, at += row;
+    struct Rows {
+        const char* at;
+        int64_t row, bytes;  // from row to row, and of each that are needed
+        int64_t byte;
+        template <int COUNT>
+        INLINE void ask() {
+            UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
+            byte += COUNT;
+            if (byte >= bytes) byte = 0, at += row;
+        }
+    } keys, values;
+    template <int COUNT>
+    INLINE void ask() {  // for as many bytes as are read meanwhile
+        keys.template ask<COUNT / 2>(), values.template ask<COUNT / 2>();
     }
 };
 
@@ -273,6 +280,11 @@ struct Pieces {
     typedef S V __attribute__((vector_size(BYTES)));
     using Rows = const char* [ROWS];
 
+    static INLINE V load(const S* at) {
+        V x;
+        memcpy(&x, at, BYTES);
+        return x;
+    }
     static INLINE V read(const Rows& at, int64_t byte) {
 #if defined(__AVX512F__)
         __m512i x = _mm512_castsi128_si512(one(at[0] + byte));
