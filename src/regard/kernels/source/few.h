@@ -6,6 +6,25 @@
 namespace regard {
 namespace ISA {
 
+// Rows of two matrices that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+struct Soon {
+    struct Rows {
+        const char* at;
+        int64_t row, bytes;  // from row to row, and of each that are needed
+        int64_t byte;
+        template <int COUNT>
+        INLINE void ask() {
+            UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
+            byte += COUNT;
+            if (byte >= bytes) byte = 0, at += row;
+        }
+    } keys, values;
+    template <int COUNT>
+    INLINE void ask() {  // for as many bytes as are read meanwhile
+        keys.template ask<COUNT / 2>(), values.template ask<COUNT / 2>();
+    }
+};
+
 // What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
@@ -119,7 +138,7 @@ class Few {
     }
 
     void scores(int64_t j, int64_t keys) {
-        if (p.score != PRODUCTS) {
+        if (score_of(p) != PRODUCTS) {
             Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
             prepare<T>(p, right, block, 0, keys);
             return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys, strip, 1, K);
@@ -156,7 +175,7 @@ class Few {
         constexpr int H = P::COUNT / L<T>;
         const int64_t columns = numbers(p.d);
         typename P::Rows at;
-        for (int l = 0; l < P::ROWS; l++) at[l] = from + l * P::PIECE * row;
+        P::begin(at, from, row);
         const T* q[R];
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
         V<T> sums[R][H] = {};
@@ -172,10 +191,8 @@ class Few {
         int64_t f = 0;
         for (; f + P::PIECE <= columns; f += P::PIECE) {
             typename P::V x[P::PIECE];
-            UNROLL for (int i = 0; i < P::PIECE; i++) x[i] = P::read(at, i * row);
-            UNROLL for (int l = 0; l < P::ROWS; l++) at[l] += 16;
             soon.template ask<16 * P::COUNT>();
-            P::turn(x);
+            P::next(at, row, x);
             UNROLL for (int i = 0; i < P::PIECE; i++) add(x[i], f + i);
         }
         for (; f < columns; f++) {
