@@ -180,9 +180,7 @@ class Few {
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
         V<T> sums[R][H] = {};
         Soon soon = this->soon;
-        auto add = [&](typename P::V x, int64_t f) INLINE_LAMBDA {
-            V<T> wide[H];
-            S::widen(x, wide);
+        auto add = [&](const V<T> (&wide)[H], int64_t f) INLINE_LAMBDA {
             UNROLL for (int r = 0; r < R; r++) {
                 V<T> one = spread(q[r] + f);
                 UNROLL for (int h = 0; h < H; h++) sums[r][h] = add_products<T>(one, wide[h], sums[r][h]);
@@ -193,12 +191,17 @@ class Few {
             typename P::V x[P::PIECE];
             soon.template ask<16 * P::COUNT>();
             P::next(at, row, x);
-            UNROLL for (int i = 0; i < P::PIECE; i++) add(x[i], f + i);
+            V<T> wide[H];
+            if constexpr (H == 1 || R == 1)
+                UNROLL for (int i = 0; i < P::PIECE; i++) S::widen(x[i], wide), add(wide, f + i);
+            else  // from the nearest cache, which leaves the multipliers' neighbour alone
+                _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x + i, wide), add(wide, f + i);
         }
         for (; f < columns; f++) {
             typename S::Number x[P::COUNT];
             for (int r = 0; r < P::COUNT; r++) memcpy(x + r, from + r * row + f * sizeof *x, sizeof *x);
-            add(P::load(x), f);
+            V<T> wide[H];
+            S::widen(P::load(x), wide), add(wide, f);
         }
         UNROLL for (int r = 0; r < R; r++)
             UNROLL for (int h = 0; h < H; h++) store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, sums[r][h]);
@@ -218,8 +221,7 @@ class Few {
         if (clean) note(r, j, keys);
         V<T> most = all(out[r].top());
         for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
-        T top = out[r].top();
-        for (int c = 0; c < L<T>; c++) top = most[c] > top || most[c] != most[c] ? most[c] : top;
+        const T top = largest<T>(most);
         T from = top == -INF<T> ? T(0) : top, faded = exp2<T>(out[r].top() - from);
         Four sums = {};
         for (int64_t c = 0; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - from));

@@ -90,6 +90,8 @@ struct Memory {
 
 constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
 
+constexpr int64_t LIGHT = 1000;  // tasks of a second phase that are done before another thread has woken up
+
 // One phase of one call: tasks that threads take until there are none.
 struct Job {
     const Kernel* kernel;
@@ -216,7 +218,8 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t th
     if (chosen->shared(*p, backward) > 0 && !shared.at) return 1;
     for (int number = 0; number < PHASES; number++) {
         Job job{chosen, p, bool(backward), number, chosen->tasks(*p, backward, number), shared.at};
-        if (job.tasks && !phase(job, threads)) return 1;
+        const bool light = number && job.tasks < LIGHT;
+        if (job.tasks && !phase(job, light ? 1 : threads)) return 1;
     }
     return 0;
 }

@@ -22,6 +22,13 @@ INLINE T sum(V<T> x) {
     else return sum<T, S / 2>(x + swapped<T, S>(x, std::make_index_sequence<L<T>>()));
 }
 
+// The largest of all lanes; any number where one is NaN.
+template <class T, int S = L<T> / 2>
+INLINE T largest(V<T> x) {
+    if constexpr (S == 0) return x[0];
+    else return largest<T, S / 2>(larger(x, swapped<T, S>(x, std::make_index_sequence<L<T>>())));
+}
+
 INLINE V<float> reciprocal(V<float> x) {
 #if defined(__AVX512F__)
     V<float> y = (V<float>)_mm512_rcp14_ps((__m512)x);

@@ -181,7 +181,7 @@ struct Half {
     static constexpr int SIZE = BYTES / 2;
     typedef uint16_t Some __attribute__((vector_size(SIZE)));
 
-    static INLINE V<float> widen(const void* at) {
+    static INLINE V<float> one(const char* at) {
         Some x;
         memcpy(&x, at, SIZE);
 #if defined(__AVX512F__)
@@ -199,9 +199,12 @@ struct Half {
         out[1] = wide<TYPE>(_mm256_extracti128_si256((__m256i)x, 1));
 #endif
     }
+    static INLINE void widen(const Pieces<uint16_t>::V* at, V<float> (&out)[2]) {
+        out[0] = one(reinterpret_cast<const char*>(at)), out[1] = one(reinterpret_cast<const char*>(at) + SIZE);
+    }
     template <int NV>
     static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
-        UNROLL for (int v = 0; v < NV; v++) out[v] = widen(at + k * row + v * SIZE);
+        UNROLL for (int v = 0; v < NV; v++) out[v] = one(at + k * row + v * SIZE);
     }
 };
 #else
