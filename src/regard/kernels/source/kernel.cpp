@@ -66,7 +66,7 @@ void merge(const Problem& p, int64_t row, char* shared, Room room) {
     whole.clear(p.e);
     for (int64_t c = 0; c < chunks; c++) {
         Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, whole.width};
-        if (part.top() == -INF<T>) continue;
+        if (part.top() == -INF<T> && part.total() == 0) continue;  // no NaN either
         absorb<T>(whole, part);
     }
     write<T>(p, whole, row / p.n, row % p.n);

@@ -22,7 +22,7 @@ INLINE T sum(V<T> x) {
     else return sum<T, S / 2>(x + swapped<T, S>(x, std::make_index_sequence<L<T>>()));
 }
 
-// The largest of all lanes; any number where one is NaN.
+// The largest of all lanes; where one is NaN, that or another.
 template <class T, int S = L<T> / 2>
 INLINE T largest(V<T> x) {
     if constexpr (S == 0) return x[0];
