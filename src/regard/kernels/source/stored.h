@@ -160,11 +160,15 @@ struct Plain {
     }
 };
 
+#if defined(__AVX2__) && !defined(__AVX512BF16__)
+constexpr bool WIDENS = true;  // in registers
+#else
+constexpr bool WIDENS = false;
 template <int32_t TYPE>
-struct Half;  // widened in registers, where the instruction set can do that
+struct Half {};
+#endif
 
 #if defined(__AVX512BF16__)
-constexpr bool WIDENS = false;
 struct Paired {  // values: row k is two rows
     using Number = uint16_t;
     template <int NV>
@@ -174,7 +178,6 @@ struct Paired {  // values: row k is two rows
     }
 };
 #elif defined(__AVX2__)
-constexpr bool WIDENS = true;
 template <int32_t TYPE>
 struct Half {
     using Number = uint16_t;
@@ -207,8 +210,6 @@ struct Half {
         UNROLL for (int v = 0; v < NV; v++) out[v] = one(at + k * row + v * SIZE);
     }
 };
-#else
-constexpr bool WIDENS = false;
 #endif
 
 }  // namespace ISA
