@@ -1092,6 +1092,25 @@ def test_law_1_the_short_way_is_bitwise_the_long_way(lead: tuple[int, ...], dtyp
         assert same(regard.attention(q[..., ::-1, :], k, v)[..., ::-1, :], regard.attention(q, k, v))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, strategies.DTYPES["bfloat16"]])
+@pytest.mark.parametrize("lead", [(4,), (2, 4)])
+def test_law_1_the_short_way_of_grouped_heads_and_of_a_cache_is_bitwise_the_long_way(
+    lead: tuple[int, ...], dtype: Any
+) -> None:
+    rng = np.random.default_rng(5)
+    for heads, held in ((4, 70), (2, 70), (1, 70), (2, 90)):
+        q = rng.standard_normal((*lead, 1, 8)).astype(dtype)
+        k, v = (rng.standard_normal((*lead[:-1], heads, 90, size)).astype(dtype) for size in (8, 6))
+        for at in (slice(0, held), slice(held, None, -1), slice(0, held, 2)):
+            seen = read_only(k)[..., at, :], v[..., at, :]
+            out = np.empty((*lead, 1, 6), dtype)
+            regard.attention(q, *seen, out=out)
+            assert same(regard.attention(q, *seen), out)
+            turned = k[:, ::-1] if len(lead) > 1 else k[::-1]
+            out = regard.attention(q, turned[..., at, :], v[..., at, :], out=out)
+            assert same(regard.attention(q, turned[..., at, :], v[..., at, :]), out)
+
+
 def read_only(x: Array) -> Array:
     x = x.view()
     x.flags.writeable = False

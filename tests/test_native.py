@@ -705,6 +705,21 @@ def test_law_5_threads(isa: str, name: str) -> None:
             assert [key for key in slopes if not same(found[key], slopes[key])] == [], (n, threads)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
+def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
+    """The pool moves its threads apart, and leaves none of them tied to a processor."""
+    code = """if True:
+        import os, numpy as np, regard
+        x = np.ones((8, 300, 32), np.float32)
+        for _ in range(20):
+            regard.attention(x, x, x, kernel="native", threads=3)
+        tasks = os.listdir("/proc/self/task")
+        print(len(tasks) >= 3, {str(os.sched_getaffinity(int(t))) for t in tasks} == {str(os.sched_getaffinity(0))})
+    """
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["True", "True"]
+
+
 # ---- law 13: parts ----------------------------------------------------------------------------------------------
 
 

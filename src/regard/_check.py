@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -56,6 +57,7 @@ def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> 
     fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r} instead.", hint=hint)
 
 
+@cache
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Whether this is float16 or the bfloat16 of ml_dtypes: stored in two bytes, computed in four."""
     return dtype.name in ("float16", "bfloat16")

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ Addresses = NDArray[np.int64]
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
 WORTH = 1 << 23  # multiplications from which a second thread pays
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
+FLOAT32, FLOAT64 = 0, 1
 KINDS = {"products": 0, "perceptron": 1, "distances": 2}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
@@ -275,8 +277,8 @@ def call(p: Problem) -> Call:
     made = Call(p, pairs, values, c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
-    c.compute, c.values_type = TYPES[p.compute.name], TYPES[values.array.dtype.name]
-    c.queries_type, c.keys_type = TYPES[pairs.left.dtype.name], TYPES[pairs.right.dtype.name]
+    c.compute, c.values_type = _type(p.compute), _type(values.array.dtype)
+    c.queries_type, c.keys_type = _type(pairs.left.dtype), _type(pairs.right.dtype)
     c.queries, c.keys, c.values = (made.matrices(x) for x in (pairs.left_items, pairs.right_items, values))
     groups = _groups(pairs.right_items, values)
     c.groups, c.group = len(groups) - 1, made.pointer(groups)
@@ -363,47 +365,82 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
 def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: int | None) -> Array | None:
     """Attend by the scaled dot product with no further option, or return None where anything asks for a closer look.
 
-    The short way for what is asked for most: it says no rather than what is wrong. A small attention costs less than
-    the checks and structures of the long way.
+    The short way for what is asked for most: it says no rather than what is wrong. A small attention, or one step of
+    decoding, costs less than the checks and structures of the long way.
     """
     if not (_simple(queries) and _simple(keys) and _simple(values)):
         return None
-    if not queries.dtype == keys.dtype == values.dtype:
+    if not queries.dtype == keys.dtype == values.dtype or library() is None:
         return None
     lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
-    if keys.shape != (*lead, m, d) or values.shape[:-2] != lead or library() is None:
+    if keys.shape[-2:] != (m, d) or keys.shape[:-2] != values.shape[:-2]:
+        return None
+    group = 1 if keys.shape[:-2] == lead else _group(lead, keys.shape[:-2])
+    q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
+    if not group or q is None or k is None or v is None:
         return None
     if queries.dtype.kind == "i":
-        queries, keys, values = queries.astype(float), keys.astype(float), values.astype(float)
+        return dense(queries.astype(float), keys.astype(float), values.astype(float), scale, threads)
     size, items = queries.itemsize, queries.size // (n * d)
-    context = np.empty((*lead, n, e), queries.dtype)
-    c = CProblem(items, n, m, d, e, items)
-    c.compute = c.queries_type = c.keys_type = c.values_type = TYPES["float32" if size == 4 else "float64"]
-    c.queries = CMatrices(_at(queries), n * d * size, None, d * size)
-    c.keys = CMatrices(_at(keys), m * d * size, None, d * size)
-    c.values = CMatrices(_at(values), m * e * size, None, e * size)
+    context = np.empty((*lead, n, e), np.float32 if size == 2 else queries.dtype)
+    c = CProblem(items, n, m, d, e, items // group)
+    c.compute = FLOAT64 if size == 8 else FLOAT32
+    c.queries_type = c.keys_type = c.values_type = _type(queries.dtype) if size == 2 else c.compute
+    if group > 1:
+        ends = np.arange(0, items + 1, group)
+        starts = [np.repeat(ends[:-1] // group * x.step + x.start, group) for x in (k, v)]
+        c.group, k.starts, v.starts = _at(ends), _at(starts[0]), _at(starts[1])
+    c.queries, c.keys, c.values = q, k, v
     c.scale, c.context = 1 / d**0.5 if scale is None else scale, _at(context)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
-    return context if _run(c, False, threads) else None
+    if not _run(c, False, threads):
+        return None
+    return context.astype(queries.dtype) if size == 2 else context
 
 
 def _simple(x: Any) -> bool:
-    """Whether this is an array of numbers of the machine's own kind, side by side, and not none of them."""
+    """Whether this is an array of numbers that the library reads, and not none of them."""
     return (
         type(x) is np.ndarray
         and x.ndim >= 2
         and x.size > 0
-        and x.dtype.char in "fdl"
+        and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
         and x.dtype.isnative
-        and x.flags.c_contiguous
         and x.flags.aligned
     )
 
 
+def _matrices(x: Array) -> CMatrices | None:
+    """Return where the matrices of all items lie; None where their rows, or their order, are none the library reads."""
+    size = x.itemsize
+    if x.flags.c_contiguous and (size > 2 or x.shape[-1] % 2 == 0):
+        row = x.shape[-1] * size
+        return CMatrices(_at(x), x.shape[-2] * row, None, row)
+    row, column = x.strides[-2:]
+    if column != size or row % max(size, 4):  # pairs of half precision are read as one
+        return None
+    sizes = [(length, step) for length, step in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
+    if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
+        return None
+    return CMatrices(x.ctypes.data, sizes[-1][1] if sizes else 0, None, row)
+
+
+def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
+    """Return how many query heads read one key head; 0 where they do not fit so simply."""
+    if len(lead) != len(of_keys) or not lead or lead[:-1] != of_keys[:-1] or lead[-1] % of_keys[-1]:
+        return 0
+    return lead[-1] // of_keys[-1]
+
+
+@cache
+def _type(dtype: np.dtype[Any]) -> int:
+    return TYPES[dtype.name]
+
+
 def _at(array: Array) -> int:
-    """Return where an array starts; faster than array.ctypes, which also reads what is read-only."""
-    if array.flags.writeable:
+    """Return where an array starts; faster than array.ctypes, which reads what is read-only or bfloat16, too."""
+    if array.flags.writeable and array.itemsize > 2:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     address: int = array.ctypes.data
     return address

@@ -91,7 +91,7 @@ class Back : Strip<T, NV> {
 
     void take_rows() {
         Block<T> d = rows_of<T>(p.dcontext, p.compute, item, i, rows, p.e, static_cast<T*>(nullptr));
-        turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, W, nullptr);
+        turn_rows<T>(d.at, d.stride, rows, p.e, turned, W, W);
         const T* context = static_cast<const T*>(p.context) + (item * p.n + i) * p.e;
         const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
         T found[4][W] = {};
@@ -283,7 +283,7 @@ class Back : Strip<T, NV> {
     T* found() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }
 
     void read() {
-        if (p.score == PRODUCTS) return turn_rows<T>(found(), p.d, rows, p.d, dqueries, W, W, nullptr);
+        if (p.score == PRODUCTS) return turn_rows<T>(found(), p.d, rows, p.d, dqueries, W, W);
         for (int64_t r = 0; r < rows; r++) memcpy(dqueries + r * filled(p.d), found() + r * p.d, p.d * sizeof(T));
     }
 

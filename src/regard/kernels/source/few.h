@@ -6,44 +6,74 @@
 namespace regard {
 namespace ISA {
 
-// What one chunk of the keys gives to one query: top, total, context (e), taints (e).
+// Rows of two matrices that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+struct Soon {
+    struct Rows {
+        const char* at;
+        int64_t row, bytes;  // from row to row, and of each that are needed
+        int64_t byte;
+        template <int COUNT>
+        INLINE void ask() {
+            UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
+            byte += COUNT;
+            if (byte >= bytes) byte = 0, at += row;
+        }
+    } keys, values;
+    template <int COUNT>
+    INLINE void ask() {  // for as many bytes as are read meanwhile
+        keys.template ask<COUNT / 2>(), values.template ask<COUNT / 2>();
+    }
+};
+
+// What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
     T* at;
-    T& top() const { return at[0]; }
-    T& total() const { return at[1]; }
-    T* context() const { return at + 2; }
-    T* taints(int64_t e) const { return at + 2 + width_of<T>(e); }
-    static int64_t size(int64_t e) { return 2 + width_of<T>(e) + e; }
+    int64_t width;  // of context and of taints
+    T* context() const { return at; }
+    T* taints() const { return at + width; }
+    T& top() const { return at[2 * width]; }
+    T& total() const { return at[2 * width + 1]; }
+    T& tainted() const { return at[2 * width + 2]; }  // whether any
+    static int64_t size(int64_t e) { return 2 * width_of<T>(e) + std::max(L<T>, 4); }
+    void clear(int64_t e) const {
+        memset(at, 0, size(e) * sizeof(T));
+        top() = -INF<T>;
+    }
 };
 
 template <class T>
 class Few {
-    static constexpr int64_t AHEAD = 4 * L<T>;  // keys that are turned over at a time
     static constexpr int64_t K = KEYS_AT_ONCE;
+    static constexpr int64_t BITE = 32;                       // values that are widened at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
     const Scale<T> scale;
     Room room;
-    T *queries, *strip, *bias, *turned, *keys_room, *values_room, *after;
+    T *queries, *strip, *bias, *keys_room, *values_room, *after, *nobodys;
+    char* spare;
     Learned<T> of_pairs;
     Features<T> left, right;
     Partial<T>* out;
     bool clean = false;
+    Soon soon;
 
    public:
     Few(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
         Room given)
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
           scale(scale_of<T>(p)), room(given) {
-        strip = room.take<T>(rows * K);
+        strip = room.take<T>((rows + 3) * K);  // up to three more, since sums are taken for four at a time
+        memset(strip + rows * K, 0, 3 * K * sizeof(T));
+        nobodys = room.take<T>(width_of<T>(p.e));
+        memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
         bias = room.take<T>(K);
         queries = room.take<T>(rows * p.d);
         after = room.take<T>(rows);
-        turned = room.take<T>(AHEAD * p.d);
+        spare = room.take<char>(BYTES * p.d);
         keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
-        values_room = room.take<T>(K * width_of<T>(p.e));
+        values_room = room.take<T>(BITE * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
         take_queries();
@@ -53,9 +83,11 @@ class Few {
     void run(Partial<T>* found) {
         out = found;
         attend();
-        bool finite = true;
+        V<T> witness{};
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < p.e; c++) finite &= bool(std::isfinite(out[r].context()[c]));
+            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(out[r].context() + c) * T(0);
+        bool finite = true;
+        for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
         if (finite) return;
         clean = true;
         attend();
@@ -65,7 +97,7 @@ class Few {
     int64_t item(int64_t r) const { return first_item + (row + r) / p.n; }
     int64_t query(int64_t r) const { return (row + r) % p.n; }
 
-    void take_queries() {
+    COLD void take_queries() {
         for (int64_t r = 0; r < rows; r++) {
             T *own = queries + r * p.d, before;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
@@ -78,10 +110,7 @@ class Few {
     }
 
     void attend() {
-        for (int64_t r = 0; r < rows; r++) {
-            memset(out[r].at, 0, Partial<T>::size(p.e) * sizeof(T));
-            out[r].top() = -INF<T>;
-        }
+        for (int64_t r = 0; r < rows; r++) out[r].clear(p.e);
         for (int64_t j = first_key; j < last_key; j += K) block(j, std::min(K, last_key - j));
     }
 
@@ -91,32 +120,92 @@ class Few {
         for (int64_t r = 0; r < rows; r++)
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
+        soon = {rows_soon(p.keys, j + K, p.d, p.keys_type), rows_soon(p.values, j + K, p.e, p.values_type)};
         scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
         if (PAIRS) pair_weights();
-        collect(values_of(j, keys), keys, faded);
+        add_values(j, keys, faded);
     }
 
-    void scores(int64_t j, int64_t keys_here) {
-        Block<T> keys = rows_of<T>(p.keys, p.keys_type, first_item, j, keys_here, p.d, keys_room);
-        if (p.score != PRODUCTS) {
-            prepare<T>(p, right, keys, 0, keys_here);
-            return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys_here, strip, 1, K);
+    const char* row_of(const Matrices& x, int64_t j) const {
+        return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
+    }
+    // Rows of j to the end of its block.
+    Soon::Rows rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
+        const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2);
+        return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes, 0};
+    }
+
+    void scores(int64_t j, int64_t keys) {
+        if (score_of(p) != PRODUCTS) {
+            Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
+            prepare<T>(p, right, block, 0, keys);
+            return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys, strip, 1, K);
         }
-        for (int64_t c = 0; c < keys_here; c += AHEAD) {
-            for (int64_t u = 0; u < AHEAD; u += L<T>) {
-                int64_t left = std::clamp<int64_t>(keys_here - c - u, 0, L<T>);
-                turn_rows<T, 16>(keys.at + (c + u) * keys.stride, keys.stride, left, numbers(p.d), turned + u, AHEAD, L<T>, nullptr);
+        const char* at = row_of(p.keys, j);
+        if constexpr (WIDENS && sizeof(T) == 4) {
+            if (p.keys_type == FLOAT16) return products<Half<FLOAT16>>(at, p.keys.row, keys);
+            if (p.keys_type == BFLOAT16) return products<Half<BFLOAT16>>(at, p.keys.row, keys);
+        }
+        Block<T> plain = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
+        products<Plain<T>>(reinterpret_cast<const char*>(plain.at), plain.stride * int64_t(sizeof(T)), keys);
+    }
+
+    template <class S>
+    void products(const char* at, int64_t row, int64_t keys) {
+        using P = Pieces<typename S::Number>;
+        int64_t c = 0;
+        for (; c + P::COUNT <= keys; c += P::COUNT) multiply<S>(at + c * row, row, c);
+        if (c == keys) return;
+        const int64_t bytes = numbers(p.d) * sizeof(typename S::Number);  // fewer than a vector holds: nobody looks
+        for (int64_t r = c; r < keys; r++) memcpy(spare + (r - c) * bytes, at + r * row, bytes);  // at other lanes
+        multiply<S>(spare, bytes, c);
+    }
+    template <class S>
+    void multiply(const char* from, int64_t row, int64_t c) {
+        if (rows == 1) return multiply<S, 1>(from, row, 0, c);
+        for (int64_t r = 0; r < rows; r += 4) multiply<S, 4>(from, row, r, c);
+    }
+
+    // Scores of R queries with a vector of keys, which are turned over on the way.
+    template <class S, int R>
+    void multiply(const char* from, int64_t row, int64_t first, int64_t c) {
+        using P = Pieces<typename S::Number>;
+        constexpr int H = P::COUNT / L<T>;
+        const int64_t columns = numbers(p.d);
+        typename P::Rows at;
+        P::begin(at, from, row);
+        const T* q[R];
+        for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
+        V<T> sums[R][H] = {};
+        Soon soon = this->soon;
+        auto add = [&](const V<T> (&wide)[H], int64_t f) INLINE_LAMBDA {
+            UNROLL for (int r = 0; r < R; r++) {
+                V<T> one = spread(q[r] + f);
+                UNROLL for (int h = 0; h < H; h++) sums[r][h] = add_products<T>(one, wide[h], sums[r][h]);
             }
-            in_steps<4>(0, rows, [&](auto size, int64_t r) {
-            constexpr int R = decltype(size)::value;
-                V<T> sums[R][4] = {};
-                product<T, R, 4, true>(sums, queries + r * p.d, p.d, turned, AHEAD, numbers(p.d));
-                UNROLL for (int u = 0; u < R; u++)
-                    UNROLL for (int v = 0; v < 4; v++) store(strip + (r + u) * K + c + v * L<T>, sums[u][v]);
-            });
+        };
+        int64_t f = 0;
+        for (; f + P::PIECE <= columns; f += P::PIECE) {
+            typename P::V x[P::PIECE];
+            soon.template ask<16 * P::COUNT>();
+            P::next(at, row, x);
+            V<T> wide[H];
+            if constexpr (H == 1 || R == 1)
+                UNROLL for (int i = 0; i < P::PIECE; i++) S::widen(x[i], wide), add(wide, f + i);
+            else  // from the nearest cache, which leaves the multipliers' neighbour alone
+                _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x + i, wide), add(wide, f + i);
         }
+        for (; f < columns; f++) {
+            typename S::Number x[P::COUNT];
+            for (int r = 0; r < P::COUNT; r++) memcpy(x + r, from + r * row + f * sizeof *x, sizeof *x);
+            V<T> wide[H];
+            S::widen(P::load(x), wide), add(wide, f);
+        }
+        UNROLL for (int r = 0; r < R; r++)
+            UNROLL for (int h = 0; h < H; h++) store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, sums[r][h]);
+        this->soon = soon;
     }
 
     static int64_t whole(int64_t keys) {  // with the lanes that are filled up
@@ -132,8 +221,7 @@ class Few {
         if (clean) note(r, j, keys);
         V<T> most = all(out[r].top());
         for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
-        T top = out[r].top();
-        for (int c = 0; c < L<T>; c++) top = most[c] > top || most[c] != most[c] ? most[c] : top;
+        const T top = largest<T>(most);
         T from = top == -INF<T> ? T(0) : top, faded = exp2<T>(out[r].top() - from);
         Four sums = {};
         for (int64_t c = 0; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - from));
@@ -143,7 +231,7 @@ class Few {
         return faded;
     }
 
-    void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
+    COLD void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
         T* at = strip + r * K;
         const int64_t stop = whole(keys);
         Sight sight;
@@ -180,23 +268,54 @@ class Few {
     }
 
     // Count the values of seen keys that are not finite.
-    void note(int64_t r, int64_t j, int64_t keys) {
+    COLD void note(int64_t r, int64_t j, int64_t keys) {
+        for (int64_t b = 0; b < keys; b += BITE) {
+            const int64_t count = std::min(BITE, keys - b);
+            const T* logits = strip + r * K + b;
+            auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
+                if (!taint || logits[c] == -INF<T>) return;
+                T& noted = out[r].taints()[f];
+                noted = T(uint8_t(noted) | taint), out[r].tainted() = 1;
+            };
 #if defined(__AVX512BF16__)
-        const int64_t width = width_of<T>(p.e);
-        pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
-        return clean_pairs(values_room, width, p.e, keys, [&](int64_t c, int64_t f, uint8_t taint) {
-            T& noted = out[r].taints(p.e)[f];
-            if (!(strip[r * K + c] == -INF<T>)) noted = T(uint8_t(noted) | taint);
-        });
+            const int64_t width = width_of<T>(p.e);
+            pair_rows(p.values, first_item, j + b, count, p.e, values_room, width);
+            clean_pairs(values_room, width, p.e, count, tell);
+#else
+            Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j + b, count, p.e, values_room);
+            for (int64_t c = 0; c < count; c++)
+                for (int64_t f = 0; f < p.e; f++) tell(c, f, taint_of(values.at[c * values.stride + f]));
 #endif
-        Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);
-        for (int64_t c = 0; c < keys; c++)
-            for (int64_t f = 0; f < p.e && !(strip[r * K + c] == -INF<T>); f++)
-                out[r].taints(p.e)[f] =
-                    T(uint8_t(out[r].taints(p.e)[f]) | taint_of(values.at[c * values.stride + f]));
+        }
     }
 
-    Block<T> values_of(int64_t j, int64_t keys) {
+    // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
+    void add_values(int64_t j, int64_t keys, T* faded) {
+        int64_t c = 0;
+        auto done = [&](auto stored, int64_t count) {
+            collect<decltype(stored)>(row_of(p.values, j), p.values.row, c, count, faded);
+            std::fill_n(faded, rows, T(1));
+            c = count;
+        };
+        if (!clean) {
+#if defined(__AVX512BF16__)
+            if (p.e % (2 * L<T>) == 0) done(Paired(), keys / 2 * 2);
+#else
+            if (p.values_type == p.compute) return done(Plain<T>(), keys);
+#endif
+            if constexpr (WIDENS && sizeof(T) == 4)
+                return p.values_type == FLOAT16 ? done(Half<FLOAT16>(), keys) : done(Half<BFLOAT16>(), keys);
+        }
+        for (; c < keys; c += BITE) {
+            const int64_t count = std::min(BITE, keys - c);
+            Block<T> values = values_of(j + c, count);
+            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count, faded);
+            std::fill_n(faded, rows, T(1));
+        }
+    }
+
+    // Values of which nothing can reach whom it should not.
+    COLD Block<T> values_of(int64_t j, int64_t keys) {
 #if defined(__AVX512BF16__)
         const int64_t width = width_of<T>(p.e);
         pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
@@ -213,61 +332,88 @@ class Few {
         return {values_room, p.e};
     }
 
-    // Add the values by their weights.
-    void collect(Block<T> values, int64_t keys, const T* faded) {
+    template <class S>
+    void collect(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded) {
+        using Number = typename S::Number;
+        constexpr bool many = BYTES == 64;  // registers
+        const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
         int64_t c = 0;
-        auto vectors = [&](auto count, auto most) {
-            constexpr int NV = decltype(count)::value;
-            for (; c + NV * L<T> <= (PAIRS ? width_of<T>(p.e) : p.e); c += NV * L<T>)
-                in_steps<decltype(most)::value>(0, rows, [&](auto size, int64_t r) {
-                    constexpr int R = decltype(size)::value;
-                    V<T> sums[R][NV];
-                    UNROLL for (int u = 0; u < R; u++)
-                        UNROLL for (int v = 0; v < NV; v++) {
-                            sums[u][v] = load(out[r + u].context() + c + v * L<T>);
-                            sums[u][v] *= faded[r + u];
-                        }
-                    const T *weights = strip + r * K, *at = values.at + c;
-                    if (NV == 8 && r == 0) product<T, R, NV, true, 16>(sums, weights, K, at, values.stride, numbers(keys));
-                    else product<T, R, NV, true>(sums, weights, K, at, values.stride, numbers(keys));
-                    UNROLL for (int u = 0; u < R; u++)
-                        UNROLL for (int v = 0; v < NV; v++) store(out[r + u].context() + c + v * L<T>, sums[u][v]);
-                });
+        auto vectors = [&](auto one, auto four) {
+            if (rows == 1) c = add<S, 1, decltype(one)::value>(values, row, first, keys, faded, c);
+            else c = add<S, 4, decltype(four)::value>(values, row, first, keys, faded, c);
         };
-        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, 2>{});  // a long row in one stream
-        vectors(std::integral_constant<int, 4>{}, std::integral_constant<int, 4>{});
-        vectors(std::integral_constant<int, 1>{}, std::integral_constant<int, 4>{});
+        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, many ? 4 : 2>{});
+        using Least = std::integral_constant<int, PAIRS && sizeof(Number) == 2 ? 2 : 1>;
+        vectors(Least{}, Least{});
+        if (c < columns) rest<S>(values, row, first, keys, faded, c);
+    }
+    // The last columns, from c on, which fill no vector.
+    template <class S>
+    COLD void rest(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+        typename S::Number x;
         for (; c < p.e; c++)
             for (int64_t r = 0; r < rows; r++) {
                 T sum = out[r].context()[c] * faded[r];
-                for (int64_t k = 0; k < keys; k++) sum = fma1(values.at[k * values.stride + c], strip[r * K + k], sum);
+                for (int64_t k = 0; k < keys; k++) {
+                    memcpy(&x, values + k * row + c * sizeof x, sizeof x);
+                    sum = fma1(number(x, p.values_type), strip[r * K + first + k], sum);
+                }
                 out[r].context()[c] = sum;
             }
+    }
+    static T number(T x, int32_t) { return x; }
+    static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+
+    // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
+    template <class S, int R, int NV>
+    int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+        using Number = typename S::Number;
+        const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
+        for (; c + NV * L<T> <= columns; c += NV * L<T>)
+            for (int64_t r = 0; r < rows; r += R) {
+                V<T> sums[R][NV];
+                T* at[R];
+                for (int u = 0; u < R; u++) at[u] = (r + u < rows ? out[r + u].context() : nobodys) + c;
+                UNROLL for (int u = 0; u < R; u++)
+                    UNROLL for (int v = 0; v < NV; v++) {
+                        sums[u][v] = load(at[u] + v * L<T>);
+                        sums[u][v] *= faded[std::min(r + u, rows - 1)];
+                    }
+                const char* from = values + c * sizeof(Number);
+                product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
+                                  [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+                    if (r == 0) soon.template ask<NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1)>();
+                    S::read(from, row, k, bk);
+                });
+                UNROLL for (int u = 0; u < R; u++)
+                    UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
+            }
+        return c;
     }
 };
 
 // Take in another chunk.
 template <class T>
-void absorb(const Partial<T>& x, const Partial<T>& y, int64_t e) {
+void absorb(const Partial<T>& x, const Partial<T>& y) {
     T top = larger(all(x.top()), all(y.top()))[0], from = countable<T>(all(top))[0];
     T a = exp2<T>(x.top() - from), b = exp2<T>(y.top() - from);
     x.total() = fma1(x.total(), a, y.total() * b);
     x.top() = top;
-    for (int64_t c = 0; c < e; c++) {
-        x.context()[c] = fma1(x.context()[c], a, y.context()[c] * b);
-        x.taints(e)[c] = T(uint8_t(x.taints(e)[c]) | uint8_t(y.taints(e)[c]));
-    }
+    for (int64_t c = 0; c < x.width; c += L<T>)
+        store(x.context() + c, fma(load(x.context() + c), all(a), load(y.context() + c) * b));
+    if (y.tainted() == 0) return;
+    x.tainted() = 1;
+    for (int64_t c = 0; c < x.width; c++) x.taints()[c] = T(uint8_t(x.taints()[c]) | uint8_t(y.taints()[c]));
 }
 
 template <class T>
 void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
-    for (int64_t c = 0; c < p.e; c++) {
-        T context = x.context()[c] / divisor;
-        uint8_t taint = uint8_t(x.taints(p.e)[c]);
-        out[c] = taint ? tainted(context, taint) : context;
-    }
+    for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, load(x.context() + c) / divisor);
+    if (x.tainted() != 0)
+        for (int64_t c = 0; c < p.e; c++) x.context()[c] = tainted(x.context()[c], uint8_t(x.taints()[c]));
+    memcpy(out, x.context(), p.e * sizeof(T));
     if (!statistic) return;
     statistic[item * 2 * p.n + i] = x.top() == -INF<T> ? T(0) : x.top();
     statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(x.total())));

@@ -52,8 +52,8 @@ void few(const Problem& p, int64_t task, char* shared, Room room) {
     Partial<T> found[PACK];
     T* own = packs.chunks == 1 ? room.take<T>(size * at.rows) : nullptr;
     for (int64_t r = 0; r < at.rows; r++)
-        found[r].at = own ? own + r * size
-                          : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + chunk) * size;
+        found[r] = {own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + chunk) * size,
+                    width_of<T>(p.e)};
     Few<T>(p, at.first_item, at.row, at.rows, chunk * CHUNK, std::min(p.m, (chunk + 1) * CHUNK), room).run(found);
     if (own)
         for (int64_t r = 0; r < at.rows; r++) write<T>(p, found[r], (at.ahead + r) / p.n, (at.ahead + r) % p.n);
@@ -62,13 +62,12 @@ void few(const Problem& p, int64_t task, char* shared, Room room) {
 template <class T>
 void merge(const Problem& p, int64_t row, char* shared, Room room) {
     int64_t chunks = cut(p.m, CHUNK), size = Partial<T>::size(p.e);
-    Partial<T> whole{room.take<T>(size)};
-    memset(whole.at, 0, size * sizeof(T));
-    whole.top() = -INF<T>;
+    Partial<T> whole{room.take<T>(size), width_of<T>(p.e)};
+    whole.clear(p.e);
     for (int64_t c = 0; c < chunks; c++) {
-        Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size};
-        if (part.top() == -INF<T>) continue;
-        absorb<T>(whole, part, p.e);
+        Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, whole.width};
+        if (part.top() == -INF<T> && part.total() == 0) continue;  // no NaN either
+        absorb<T>(whole, part);
     }
     write<T>(p, whole, row / p.n, row % p.n);
 }
@@ -95,8 +94,8 @@ int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d), numbers;
     if (few_queries(p))
-        numbers = PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) + K * (1 + p.d + width_of<T>(p.e) + width) +
-                  4 * L<T> * p.d + width;
+        numbers = 3 * K + width_of<T>(p.e) + PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) +
+                  K * (1 + p.d + width_of<T>(p.e) + width) + L<T> * p.d + width;
     else
         numbers = 2 * K * W + W * (2 * p.d + 3 * p.e + width) + K * (p.d + width_of<T>(p.e) + width) + width;
     return numbers * int64_t(sizeof(T)) + 4096;

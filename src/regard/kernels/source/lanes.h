@@ -57,6 +57,8 @@ template <class T>
 constexpr T INF = std::numeric_limits<T>::infinity();
 
 #define INLINE inline __attribute__((always_inline))
+#define ONCE __attribute__((noinline))
+#define COLD __attribute__((noinline, cold))  // small rather than fast
 #define INLINE_LAMBDA __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -213,41 +215,100 @@ INLINE void turn(V<T> (&rows)[L<T>]) {
     }
 }
 
-// With AHEAD, rows that far below are asked for meanwhile: the machine's own look-ahead doesn't see squares coming.
-// out[c * step + r] = in[r * stride + c] * by[r] for r < rows, c < columns; other lanes up to width get 0.
-template <class T, int AHEAD = 0>
-void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
-               const T* by) {
+// ---- rows turned by pieces of 16 bytes -----------------------------------------------------------------------
+
+// A vector of numbers as they are stored, S, made of pieces of some rows: half as much to be turned as in squares.
+template <class S>
+struct Pieces {
+    static constexpr int COUNT = BYTES / sizeof(S), PIECE = 16 / sizeof(S), ROWS = BYTES / 16;
+    typedef S V __attribute__((vector_size(BYTES)));
+    using Rows = const char* [ROWS];
+
+    static INLINE V load(const S* at) {
+        V x;
+        memcpy(&x, at, BYTES);
+        return x;
+    }
+    static INLINE V join(const Rows& at, int64_t byte) {
+#if defined(__AVX512F__)
+        __m512i x = _mm512_castsi128_si512(one(at[0] + byte));
+        x = _mm512_inserti32x4(x, one(at[1] + byte), 1);
+        x = _mm512_inserti32x4(x, one(at[2] + byte), 2);
+        return (V)_mm512_inserti32x4(x, one(at[3] + byte), 3);
+#elif defined(__AVX2__)
+        return (V)_mm256_inserti128_si256(_mm256_castsi128_si256(one(at[0] + byte)), one(at[1] + byte), 1);
+#else
+        V x;
+        memcpy(&x, at[0] + byte, 16);
+        return x;
+#endif
+    }
+    // The first, or the second, halves of all pieces of two vectors, number by number.
+    template <int HALF, int... C>
+    static INLINE V zip(V a, V b, std::integer_sequence<int, C...>) {
+        return __builtin_shufflevector(a, b, (C / PIECE * PIECE + (C % PIECE + HALF * PIECE) / 2 + C % 2 * COUNT)...);
+    }
+    static INLINE void turn(V (&x)[PIECE]) {
+        constexpr auto numbers = std::make_integer_sequence<int, COUNT>();
+        UNROLL for (int step = 1; step < PIECE; step *= 2) {
+            V y[PIECE];
+            UNROLL for (int i = 0; i < PIECE; i += 2) {
+                y[i] = zip<0>(x[i / 2], x[(i + PIECE) / 2], numbers);
+                y[i + 1] = zip<1>(x[i / 2], x[(i + PIECE) / 2], numbers);
+            }
+            UNROLL for (int i = 0; i < PIECE; i++) x[i] = y[i];
+        }
+    }
+
+    static INLINE void begin(Rows& at, const void* in, int64_t row) {
+        for (int l = 0; l < ROWS; l++) at[l] = static_cast<const char*>(in) + l * PIECE * row;
+    }
+    // x[i][r] = number i of row r of COUNT rows, for the next PIECE numbers; rows are so many bytes apart.
+    static INLINE void next(Rows& at, int64_t row, V (&x)[PIECE]) {
+        UNROLL for (int i = 0; i < PIECE; i++) x[i] = join(at, i * row);
+        UNROLL for (int l = 0; l < ROWS; l++) at[l] += 16;
+        turn(x);
+    }
+
+   private:
+#if defined(__AVX2__)
+    static INLINE __m128i one(const char* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
+#endif
+};
+
+// out[c * step + r] = in[r * stride + c] for r < rows, c < columns; other lanes up to width get 0.
+template <class T>
+ONCE void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width) {
+    using P = Pieces<T>;
     for (int64_t r = 0; r < width; r += L<T>) {
         int64_t c = 0;
-        if (r + L<T> <= rows)
-            for (; c + L<T> <= columns; c += L<T>) {
-                V<T> square[L<T>];
-                UNROLL for (int i = 0; i < L<T>; i++) {
-                    if (AHEAD) __builtin_prefetch(in + (r + i + AHEAD) * stride + c, 0, 2);
-                    square[i] = load(in + (r + i) * stride + c);
-                    if (by) square[i] *= by[r + i];
-                }
-                turn<T>(square);
-                UNROLL for (int i = 0; i < L<T>; i++) store(out + (c + i) * step + r, square[i]);
+        if (r + L<T> <= rows) {
+            typename P::Rows at;
+            P::begin(at, in + r * stride, stride * int64_t(sizeof(T)));
+            for (; c + P::PIECE <= columns; c += P::PIECE) {
+                typename P::V x[P::PIECE];
+                P::next(at, stride * int64_t(sizeof(T)), x);
+                UNROLL for (int i = 0; i < P::PIECE; i++) store(out + (c + i) * step + r, (V<T>)x[i]);
             }
+        }
         for (; c < columns; c++)
-            for (int64_t i = 0; i < L<T>; i++)
-                out[c * step + r + i] = r + i >= rows ? T(0) : by ? in[(r + i) * stride + c] * by[r + i]
-                                                                   : in[(r + i) * stride + c];
+            for (int64_t i = 0; i < L<T>; i++) out[c * step + r + i] = r + i < rows ? in[(r + i) * stride + c] : T(0);
     }
 }
 
 // out[r * stride + c] = in[c * width + r] for r < rows, c < columns.
 template <class T>
-void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
+ONCE void turn_back(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
+    using P = Pieces<T>;
     int64_t c = 0;
-    for (; c + L<T> <= columns; c += L<T>)
+    for (; c + P::PIECE <= columns; c += P::PIECE)
         for (int64_t r = 0; r < rows; r += L<T>) {
-            V<T> square[L<T>];
-            UNROLL for (int u = 0; u < L<T>; u++) square[u] = load(in + (c + u) * width + r);
-            turn<T>(square);
-            for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++) store(out + (r + u) * stride + c, square[u]);
+            typename P::V x[P::PIECE];
+            UNROLL for (int i = 0; i < P::PIECE; i++) x[i] = P::load(in + (c + i) * width + r);
+            P::turn(x);
+            const char* pieces = reinterpret_cast<const char*>(x);
+            for (int64_t u = 0; u < std::min<int64_t>(L<T>, rows - r); u++)
+                memcpy(out + (r + u) * stride + c, pieces + u % P::PIECE * BYTES + u / P::PIECE * 16, 16);
         }
     for (; c < columns; c++)
         for (int64_t r = 0; r < rows; r++) out[r * stride + c] = in[c * width + r];

@@ -15,6 +15,9 @@
 #include <malloc.h>
 #else
 #include <pthread.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #endif
 
 #if defined(__GLIBCXX__)
@@ -108,6 +111,35 @@ struct Scratch {
     }
 };
 
+constexpr int64_t LIGHT = 1000;  // tasks of a second phase that are done before another thread has woken up
+
+#if defined(__linux__)
+// Linux wakes a thread where its caller runs and may leave both there for long. So each takes a processor that none
+// of the others has, and moves there where it must; afterwards it may run wherever it might before.
+class Processors {
+    std::atomic<bool> taken[CPU_SETSIZE] = {};
+
+   public:
+    void take() {
+        int here = sched_getcpu();
+        cpu_set_t allowed, there;
+        if (here < 0 || here >= CPU_SETSIZE || !taken[here].exchange(true)) return;
+        if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
+        for (int c = 0; c < CPU_SETSIZE; c++)
+            if (CPU_ISSET(c, &allowed) && !taken[c].exchange(true)) {
+                CPU_ZERO(&there);
+                CPU_SET(c, &there);
+                if (!sched_setaffinity(0, sizeof there, &there)) sched_setaffinity(0, sizeof allowed, &allowed);
+                return;
+            }
+    }
+};
+#else
+struct Processors {
+    void take() {}
+};
+#endif
+
 // One phase of one call: tasks that threads take until there are none.
 struct Job {
     const Kernel* kernel;
@@ -118,6 +150,7 @@ struct Job {
     char* shared;
     std::atomic<int64_t> next{0};
     std::atomic<bool> starved{false};
+    Processors* processors = nullptr;  // of those who work on it together
 
     void work() {
         if (next.load(std::memory_order_relaxed) >= tasks) return;
@@ -146,6 +179,7 @@ class Pool {
             wanted--, busy++;
             Job* mine = job;
             lock.unlock();
+            mine->processors->take();
             mine->work();
             lock.lock();
             if (--busy == 0 && wanted == 0) done.notify_all();
@@ -156,6 +190,9 @@ class Pool {
     std::mutex one_call;  // a second caller meanwhile works alone
 
     void run(Job& given, int64_t helpers) {
+        Processors processors;
+        processors.take();
+        given.processors = &processors;
         {
             std::lock_guard<std::mutex> lock(mutex);
             for (; started < helpers; started++) {
@@ -231,7 +268,8 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t th
     if (chosen->shared(*p, backward) > 0 && !shared.at) return 1;
     for (int number = 0; number < PHASES; number++) {
         Job job{chosen, p, bool(backward), number, chosen->tasks(*p, backward, number), shared.at};
-        if (job.tasks && !phase(job, threads)) return 1;
+        const bool light = number && job.tasks < LIGHT;
+        if (job.tasks && !phase(job, light ? 1 : threads)) return 1;
     }
     return 0;
 }

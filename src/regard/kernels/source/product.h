@@ -8,19 +8,24 @@ namespace ISA {
 
 // ---- the one product -----------------------------------------------------------------------------------------
 
-// c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes; a(r, k) is a[r * lda + k] where ACROSS, and
-// a[k * lda + r] otherwise. All sums run over k in order.
-template <class T, int R, int NV, bool ACROSS, int AHEAD = 0>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
+// c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
+// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order.
+template <class T, int R, int NV, bool ACROSS, class Read>
+INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
     for (int64_t k = 0; k < depth; k++) {
         V<T> bk[NV];
-        if (AHEAD) UNROLL for (int x = 0; x < NV; x++) __builtin_prefetch(b + (k + AHEAD) * ldb + x * L<T>, 0, 3);
-        UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
+        read(k, bk);
         UNROLL for (int r = 0; r < R; r++) {
             V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     }
+}
+template <class T, int R, int NV, bool ACROSS>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
+    product_of<T, R, NV, ACROSS>(c, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+        UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
+    });
 }
 
 // Call f(number of rows, first row) in steps of R rows, a power of 2, and of smaller powers at the end.

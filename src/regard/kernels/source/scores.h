@@ -7,6 +7,8 @@
 namespace regard {
 namespace ISA {
 
+INLINE int32_t score_of(const Problem& p) { return PAIRS ? int32_t(PRODUCTS) : p.score; }  // numbers, in pairs, are products
+
 // ---- scores of pairs that are no products: lanes are features ------------------------------------------------
 
 template <class T, int S, size_t... C>
@@ -18,6 +20,13 @@ template <class T, int S = L<T> / 2>
 INLINE T sum(V<T> x) {
     if constexpr (S == 0) return x[0];
     else return sum<T, S / 2>(x + swapped<T, S>(x, std::make_index_sequence<L<T>>()));
+}
+
+// The largest of all lanes; where one is NaN, that or another.
+template <class T, int S = L<T> / 2>
+INLINE T largest(V<T> x) {
+    if constexpr (S == 0) return x[0];
+    else return largest<T, S / 2>(larger(x, swapped<T, S>(x, std::make_index_sequence<L<T>>())));
 }
 
 INLINE V<float> reciprocal(V<float> x) {
@@ -48,7 +57,7 @@ int64_t width_of(int64_t d) {
 template <class T>
 Features<T> features(const Problem& p, Room& room, int64_t rows) {
     Features<T> x{};
-    if (p.score != PERCEPTRON) return x;
+    if (score_of(p) != PERCEPTRON) return x;
     x.width = width_of<T>(p.d);
     x.exps = room.take<T>(rows * x.width);
     x.wild = room.take<bool>(rows);
@@ -56,9 +65,9 @@ Features<T> features(const Problem& p, Room& room, int64_t rows) {
 }
 
 template <class T>
-void prepare(const Problem& p, Features<T>& x, Block<T> rows, int64_t first, int64_t last) {
+ONCE void prepare(const Problem& p, Features<T>& x, Block<T> rows, int64_t first, int64_t last) {
     x.rows = rows;
-    if (p.score != PERCEPTRON) return;
+    if (score_of(p) != PERCEPTRON) return;
     for (int64_t r = first; r < last; r++) {
         T* out = x.exps + r * x.width;
         const T* in = rows.at + r * rows.stride;
@@ -81,8 +90,8 @@ struct Learned {      // by a score of pairs
 template <class T>
 Learned<T> learned(const Problem& p, Room& room) {
     Learned<T> x{};
-    if (p.score == DISTANCES) x.inverse = T(1 / p.width);
-    if (p.score != PERCEPTRON) return x;
+    if (score_of(p) == DISTANCES) x.inverse = T(1 / p.width);
+    if (score_of(p) != PERCEPTRON) return x;
     int64_t width = width_of<T>(p.d);
     T* vector = room.take<T>(width);
     memcpy(vector, p.vector, p.d * sizeof(T));
@@ -152,12 +161,12 @@ INLINE void distances(const Problem& p, const Learned<T>& w, const Features<T>& 
 
 // out[j * step + i * row] for queries i < rows and keys j from first to last - 1.
 template <class T>
-void score_pairs(const Problem& p, const Learned<T>& w, const Features<T>& q, int64_t rows, const Features<T>& k,
+ONCE void score_pairs(const Problem& p, const Learned<T>& w, const Features<T>& q, int64_t rows, const Features<T>& k,
                  int64_t first, int64_t last, T* out, int64_t step, int64_t row) {
     for (int64_t i = 0; i < rows; i++)
         in_steps<4>(first, last, [&](auto size, int64_t j) {
             constexpr int R = decltype(size)::value;
-            if (p.score == PERCEPTRON) perceptron<T, R>(p, w, q, i, k, j, out + i * row, step);
+            if (score_of(p) == PERCEPTRON) perceptron<T, R>(p, w, q, i, k, j, out + i * row, step);
             else distances<T, R>(p, w, q, i, k, j, out + i * row, step);
         });
 }
@@ -172,16 +181,16 @@ struct Scale {
 };
 template <class T>
 Scale<T> scale_of(const Problem& p) {
-    double factor = p.scale * (p.score == DISTANCES ? -0.5 : 1.0);
+    double factor = p.scale * (score_of(p) == DISTANCES ? -0.5 : 1.0);
     return p.softcap != 0 ? Scale<T>{T(factor / p.softcap), T(p.softcap * LOG2E)} : Scale<T>{T(factor * LOG2E), T(0)};
 }
 
 // What a query is multiplied with before its products, and what its scores are multiplied with after: the factor goes
 // first where that costs no digit.
 template <class T>
-void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
+ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
     before = 1, after = factor;
-    if (PAIRS || p.score != PRODUCTS) return;  // a pair can't be multiplied without being rounded
+    if (PAIRS || score_of(p) != PRODUCTS) return;  // a pair can't be multiplied without being rounded
     const T largest = std::numeric_limits<T>::max(), size = std::abs(factor);
     V<T> mosts{}, leasts = all(largest);
     int64_t c = 0;
@@ -224,7 +233,7 @@ BiasAt bias_at(const Problem& p, int64_t item) {
 
 // Copy a tile of the bias to [key][query].
 template <class T>
-void fetch_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t first, int64_t last,
+ONCE void fetch_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t first, int64_t last,
                 T* out, int64_t width) {
     BiasAt b = bias_at<T>(p, item);
     const char* at = b.start + i * b.row + (j + first) * b.column;
@@ -232,7 +241,7 @@ void fetch_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t
     bool own = p.bias_type == (size == 4 ? FLOAT32 : FLOAT64) && b.row % size == 0;
     if (own && b.column == size)
         return turn_rows<T>(reinterpret_cast<const T*>(at), b.row / size, rows, last - first, out + first * width,
-                            width, width, nullptr);
+                            width, width);
     for (int64_t c = first; c < last; c++, at += b.column)
         if (own && b.row == size) memcpy(out + c * width, at, rows * size);
         else

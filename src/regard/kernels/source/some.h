@@ -6,8 +6,6 @@
 namespace regard {
 namespace ISA {
 
-#define ONCE __attribute__((noinline))
-
 using Lane = V<float>;
 constexpr int64_t UNITS = L<float>;  // of a vector
 

@@ -26,22 +26,31 @@ inline float widen_float16(uint16_t x) {
     return y;
 }
 
+#if defined(__AVX512F__)
+template <int32_t TYPE>
+INLINE V<float> wide(__m256i x) {
+    if (TYPE == FLOAT16) return (V<float>)_mm512_cvtph_ps(x);
+    return (V<float>)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16);
+}
+#elif defined(__AVX2__)
+template <int32_t TYPE>
+INLINE V<float> wide(__m128i x) {
+    if (TYPE == FLOAT16) return (V<float>)_mm256_cvtph_ps(x);
+    return (V<float>)_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16);
+}
+#endif
+
 inline void widen(const uint16_t* in, int64_t count, int32_t type, float* out) {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16) {
-        __builtin_prefetch(in + i + 2048, 0, 3);  // the next rows: narrow ones are read faster than they come
         __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
-        __m512 full = type == FLOAT16 ? _mm512_cvtph_ps(half)
-                                      : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-        _mm512_storeu_ps(out + i, full);
+        store(out + i, type == FLOAT16 ? wide<FLOAT16>(half) : wide<BFLOAT16>(half));
     }
 #elif defined(__AVX2__)
     for (; i + 8 <= count; i += 8) {
         __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
-        __m256 full = type == FLOAT16 ? _mm256_cvtph_ps(half)
-                                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
-        _mm256_storeu_ps(out + i, full);
+        store(out + i, type == FLOAT16 ? wide<FLOAT16>(half) : wide<BFLOAT16>(half));
     }
 #endif
     if (type == FLOAT16)
@@ -107,6 +116,14 @@ INLINE __m512i narrow(V<float> x) {  // 16 of them, in the low halves of the lan
 INLINE V<float> pair(V<float> first, V<float> second) {
     return (V<float>)_mm512_or_si512(narrow(first), _mm512_slli_epi32(narrow(second), 16));
 }
+// 32 numbers each of two rows, side by side.
+template <int... C>
+INLINE void zip_rows(const char* at, int64_t row, V<float>& low, V<float>& high, std::integer_sequence<int, C...>) {
+    typedef uint16_t Halves __attribute__((vector_size(BYTES)));
+    auto one = (Halves)_mm512_loadu_si512(at), two = (Halves)_mm512_loadu_si512(at + row);
+    low = (V<float>)__builtin_shufflevector(one, two, (C / 2 + C % 2 * 32)...);
+    high = (V<float>)__builtin_shufflevector(one, two, (C / 2 + 16 + C % 2 * 32)...);
+}
 // Rows of values two by two: out[t * width + f] holds f of rows 2 t and 2 t + 1, and 0 beyond `rows` and `columns`.
 inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows, int64_t columns, float* out,
                       int64_t width) {
@@ -116,22 +133,83 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
         auto mask = __mmask16(columns - f >= 16 ? 0xffff : (1 << (columns - f)) - 1);
         return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, start + r * x.row + 2 * f));
     };
-    alignas(64) uint16_t places[64];  // in two vectors of 32, one behind the other: 0, 32, 1, 33, ...
-    for (int u = 0; u < 64; u++) places[u] = uint16_t(u / 2 + u % 2 * 32);
-    const __m512i low = _mm512_load_si512(places), high = _mm512_load_si512(places + 32);
     for (int64_t r = 0; r < rows; r += 2) {
         float* to = out + r / 2 * width;
         int64_t f = 0;
         for (; f + 32 <= columns && r + 1 < rows; f += 32) {
-            __m512i one = _mm512_loadu_si512(start + r * x.row + 2 * f);
-            __m512i two = _mm512_loadu_si512(start + (r + 1) * x.row + 2 * f);
-            _mm512_storeu_si512(to + f, _mm512_permutex2var_epi16(one, low, two));
-            _mm512_storeu_si512(to + f + 16, _mm512_permutex2var_epi16(one, high, two));
+            V<float> low, high;
+            zip_rows(start + r * x.row + 2 * f, x.row, low, high, std::make_integer_sequence<int, 32>());
+            store(to + f, low), store(to + f + 16, high);
         }
         for (; f < width; f += 16)
             _mm512_storeu_si512(to + f, _mm512_or_si512(some(r, f), _mm512_slli_epi32(some(r + 1, f), 16)));
     }
 }
+#endif
+
+// ---- how few queries read keys and values --------------------------------------------------------------------
+
+// A vector of keys' numbers makes one or two of T (`widen`); NV of them are made of values from row k on (`read`).
+template <class T>
+struct Plain {
+    using Number = T;
+    static INLINE void widen(typename Pieces<T>::V x, V<T> (&out)[1]) { out[0] = (V<T>)x; }
+    template <int NV>
+    static INLINE void read(const char* at, int64_t row, int64_t k, V<T> (&out)[NV]) {
+        UNROLL for (int v = 0; v < NV; v++) out[v] = load(reinterpret_cast<const T*>(at + k * row) + v * L<T>);
+    }
+};
+
+#if defined(__AVX2__) && !defined(__AVX512BF16__)
+constexpr bool WIDENS = true;  // in registers
+#else
+constexpr bool WIDENS = false;
+template <int32_t TYPE>
+struct Half {};
+#endif
+
+#if defined(__AVX512BF16__)
+struct Paired {  // values: row k is two rows
+    using Number = uint16_t;
+    template <int NV>
+    static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
+        UNROLL for (int v = 0; v < NV; v += 2)
+            zip_rows(at + 2 * k * row + v * 32, row, out[v], out[v + 1], std::make_integer_sequence<int, 32>());
+    }
+};
+#elif defined(__AVX2__)
+template <int32_t TYPE>
+struct Half {
+    using Number = uint16_t;
+    static constexpr int SIZE = BYTES / 2;
+    typedef uint16_t Some __attribute__((vector_size(SIZE)));
+
+    static INLINE V<float> one(const char* at) {
+        Some x;
+        memcpy(&x, at, SIZE);
+#if defined(__AVX512F__)
+        return wide<TYPE>((__m256i)x);
+#else
+        return wide<TYPE>((__m128i)x);
+#endif
+    }
+    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
+#if defined(__AVX512F__)
+        out[0] = wide<TYPE>(_mm512_castsi512_si256((__m512i)x));
+        out[1] = wide<TYPE>(_mm512_extracti64x4_epi64((__m512i)x, 1));
+#else
+        out[0] = wide<TYPE>(_mm256_castsi256_si128((__m256i)x));
+        out[1] = wide<TYPE>(_mm256_extracti128_si256((__m256i)x, 1));
+#endif
+    }
+    static INLINE void widen(const Pieces<uint16_t>::V* at, V<float> (&out)[2]) {
+        out[0] = one(reinterpret_cast<const char*>(at)), out[1] = one(reinterpret_cast<const char*>(at) + SIZE);
+    }
+    template <int NV>
+    static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
+        UNROLL for (int v = 0; v < NV; v++) out[v] = one(at + k * row + v * SIZE);
+    }
+};
 #endif
 
 }  // namespace ISA

@@ -43,10 +43,18 @@ class Strip {
             scaled |= factor[r] != 1;
         }
         UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
-        unfinished = scale.cap != 0 || p.bias || p.score != PRODUCTS;
-        queries = room.take<T>(p.score == PRODUCTS ? p.d * W : 0);
-        if (p.score == PRODUCTS)
-            return turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W, PAIRS ? nullptr : before);
+        unfinished = scale.cap != 0 || p.bias || score_of(p) != PRODUCTS;
+        queries = room.take<T>(score_of(p) == PRODUCTS ? p.d * W : 0);
+        if (score_of(p) == PRODUCTS) {
+            turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W);
+            if (!PAIRS)
+                for (int64_t c = 0; c < p.d * W; c += W)
+                    UNROLL for (int v = 0; v < NV; v++) {
+                        T* at = queries + c + v * L<T>;
+                        store(at, load(at) * load(before + v * L<T>));
+                    }
+            return;
+        }
         prepare<T>(p, left, q, 0, rows);
         memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
@@ -54,7 +62,7 @@ class Strip {
     // Fill the strip [key][query], and raise `top` to the largest of its products.
     void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV]) {
         Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
-        if (p.score != PRODUCTS) {
+        if (score_of(p) != PRODUCTS) {
             prepare<T>(p, right, keys, first, last);
             return score_pairs<T>(p, of_pairs, left, rows, right, first, last, strip, W, 1);
         }
@@ -77,7 +85,7 @@ class Strip {
         for (int64_t c = sight.first; c < sight.last; c++)
             UNROLL for (int v = 0; v < NV; v++) {
                 T* at = strip + c * W + v * L<T>;
-                V<T> x = p.score == PRODUCTS ? load(at) : load(at) * after[v];
+                V<T> x = score_of(p) == PRODUCTS ? load(at) : load(at) * after[v];
                 if (scale.cap != 0) {
                     x = tanh<T>(x);
                     if (caps) store(caps + c * W + v * L<T>, x);
