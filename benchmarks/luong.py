@@ -4,8 +4,8 @@
 
 After table 4 of Luong, Pham and Manning 2015: the same decoder, data and time for each; the windows are the monotonic
 (local-m) and the predictive one (local-p). BLEU (sacrebleu, 13a) on LibreOffice's help, English to French, pages that
-were not trained on, beam of 5. The last lines are Bahdanau's decoder and the conditional one (Sennrich et al. 2017), with
-the additive score.
+were not trained on, beam of 5. The last lines are Bahdanau's decoder and the conditional one (Sennrich et al. 2017),
+with the additive score.
 """
 
 from __future__ import annotations
