@@ -4,7 +4,8 @@
 
 After table 4 of Luong, Pham and Manning 2015: the same decoder, data and time for each; the windows are the monotonic
 (local-m) and the predictive one (local-p). BLEU (sacrebleu, 13a) on LibreOffice's help, English to French, pages that
-were not trained on, beam of 5. Bahdanau's decoder with its additive score is the last line.
+were not trained on, beam of 5. The last lines are Bahdanau's decoder and the conditional one (Sennrich et al. 2017),
+with the additive score.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def main() -> None:
         luong = {"style": "luong", "score": score}
         found = {window: figure(parts, args, luong | {"window": window}) for window in WINDOWS}
         print(line(score, found), flush=True)
-    bahdanau = {"style": "bahdanau", "score": "additive"}
-    print(line("additive (Bahdanau)", {"global": figure(parts, args, bahdanau)}))
+    for name, style in (("Bahdanau", "bahdanau"), ("Sennrich", "conditional")):
+        additive = {"style": style, "score": "additive"}
+        print(line(f"additive ({name})", {"global": figure(parts, args, additive)}), flush=True)
 
 
 if __name__ == "__main__":
