@@ -6,11 +6,15 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <thread>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(_WIN32)
 #include <malloc.h>
 #else
@@ -48,6 +52,37 @@ DECLARE(baseline)
 
 // ---- instruction sets ----------------------------------------------------------------------------------------
 
+#if defined(__x86_64__)
+// What processor and operating system can do, asked here rather than of the compiler's own library, which not every
+// linker has: bits of cpuid, and of the registers that the system keeps when threads change.
+enum Register { EAX, EBX, ECX, EDX };
+struct Feature {
+    unsigned leaf, subleaf;
+    Register in;
+    int bit;
+};
+constexpr Feature FMA{1, 0, ECX, 12}, F16C{1, 0, ECX, 29}, AVX2{7, 0, EBX, 5}, AVX512F{7, 0, EBX, 16},
+    AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5};
+constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6;
+
+static bool keeps(unsigned registers) {
+    unsigned info[4] = {};
+    constexpr int SYSTEM_TELLS = 27;
+    if (!__get_cpuid(1, &info[EAX], &info[EBX], &info[ECX], &info[EDX]) || !(info[ECX] >> SYSTEM_TELLS & 1)) return false;
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & registers) == registers;
+}
+static bool has(std::initializer_list<Feature> features) {
+    for (const Feature& f : features) {
+        unsigned info[4] = {};
+        if (!__get_cpuid_count(f.leaf, f.subleaf, &info[EAX], &info[EBX], &info[ECX], &info[EDX])) return false;
+        if (!(info[f.in] >> f.bit & 1)) return false;
+    }
+    return true;
+}
+#endif
+
 struct Choice {
     const Kernel* kernel;
     bool (*supported)();
@@ -55,15 +90,13 @@ struct Choice {
 
 static const Choice CHOICES[] = {  // the best first
 #if defined(REGARD_HAVE_AVX512BF16)
-    {&avx512bf16::kernel, [] { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl") &&
-                                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"); }},
+    {&avx512bf16::kernel, [] { return keeps(KEEPS_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
 #endif
 #if defined(REGARD_HAVE_AVX512)
-    {&avx512::kernel, [] { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"); }},
+    {&avx512::kernel, [] { return keeps(KEEPS_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ}); }},
 #endif
 #if defined(REGARD_HAVE_AVX2)
-    {&avx2::kernel, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+    {&avx2::kernel, [] { return keeps(KEEPS_AVX) && has({AVX2, FMA, F16C}); }},
 #endif
 #if defined(REGARD_HAVE_NEON)
     {&neon::kernel, [] { return true; }},
