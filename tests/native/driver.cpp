@@ -28,6 +28,11 @@ int32_t regard_predict(const Prediction* p, int32_t backward);
 void regard_add_rows(const Rows* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
+void regard_tops(const Tops* p);
+void regard_norm(const Norm* p, int32_t backward);
+void regard_drop(const Drop* p);
+void regard_unrectify(const Rectified* p);
+int64_t regard_recurrence_room(const Recurrence* p);
 }
 
 namespace {
@@ -222,7 +227,7 @@ int check(uint64_t seed) {
     return 0;
 }
 
-// Sequences of gated recurrent units, a product, a softmax and a step of Adam, of random sizes; only the sanitizers judge.
+// All that training asks for, of random sizes; only the sanitizers judge.
 void train(uint64_t seed) {
     Source source(seed);
     auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
@@ -267,6 +272,43 @@ void train(uint64_t seed) {
     regard_add_rows(&r);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
+    Tops o{b, words, source.whole(1, 12), source.whole(0, 3), draw(b * words), nullptr, draw(2 * b), nullptr};
+    o.best = draw(b * o.count), o.places = source.take<int64_t>(b * o.count);
+    regard_tops(&o);
+    Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
+           source.chance(0.5) ? draw(b * h) : nullptr, draw(b * h), draw(h), draw(h), 1e-5f};
+    regard_norm(&y, 0), regard_norm(&y, 1);
+    Drop d{h, source.take<uint16_t>(h), draw(h), draw(h), int32_t(source.whole(0, 65535)), 1.5f};
+    for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.chances)[i] = uint16_t(source.whole(0, 65535));
+    regard_drop(&d);
+    Rectified f{h, draw(h), draw(h)};
+    regard_unrectify(&f);
+}
+
+// Two steps of a search, the second with what the first has kept.
+void search(uint64_t seed) {
+    Source source(seed);
+    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) {
+        int64_t* x = source.take<int64_t>(count);
+        for (int64_t i = 0; i < count; i++) x[i] = source.whole(least, most);
+        return x;
+    };
+    Recurrence p{};
+    const int64_t b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50), sentences = source.whole(1, 5);
+    const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40),
+                  c = p.context = 3 * h + source.whole(0, 40);
+    p.steps = 1, p.input_row = 3 * h + source.whole(0, 3), p.state_row = h;
+    p.inputs = draw(b * p.input_row), p.state_weight = draw(3 * h * h), p.start = draw(b * h), p.states = draw(b * h);
+    p.gates = draw(b * 4 * ((h + 15) / 16 * 16));
+    p.seen = counts(sentences, 1, t), p.keys = draw(sentences * t * a), p.values = draw(sentences * t * c);
+    p.query_weight = draw(h * a), p.vector = draw(a), p.queries = draw(b * a), p.weights = draw(b * t);
+    p.contexts = draw(b * c), p.sentences = sentences, p.sentence = counts(b, 0, sentences - 1);
+    char* room = source.take<char>(regard_recurrence_room(&p) + 64);
+    p.kept = room + (64 - reinterpret_cast<uintptr_t>(room) % 64) % 64;
+    regard_recur(&p, 0);
+    p.warm = 1;
+    regard_recur(&p, 0);
 }
 
 int check_all(int count, int callers) {
@@ -276,7 +318,7 @@ int check_all(int count, int callers) {
         threads.emplace_back([&, c] {
             for (int i = c; i < count; i += callers) {
                 wrong[size_t(c)] += check(uint64_t(i));
-                if (regard_trains()) train(uint64_t(i));
+                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i));
             }
         });
     for (auto& thread : threads) thread.join();

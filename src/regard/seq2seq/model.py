@@ -559,7 +559,9 @@ class Seq2Seq:
         found = [[_nothing()] for _ in tokens]
 
         def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
-            return search(*source_batch([[*text.encode(tokens[i]), END] for i in group]), group)
+            # A thread begins without the caller's settings; and the library's own steps don't warn either.
+            with np.errstate(all="ignore"):
+                return search(*source_batch([[*text.encode(tokens[i]), END] for i in group]), group)
 
         for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
             for i, hypotheses in zip(group, of_group, strict=True):
