@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.batch import Links
-from regard.seq2seq.defaults import choose_config
+from regard.seq2seq.batch import Corpus, Links, Numbered
+from regard.seq2seq.defaults import choose_config, choose_recipe
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.model import Pair, hold_out
 from regard.seq2seq.text import END, UNKNOWN
@@ -238,6 +238,14 @@ def test_networks_are_checked() -> None:
 def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
     config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot"})
     assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
+def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
+    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    config = choose_config("recurrent", pairs, 9, 9, {})
+    assert choose_recipe(config, corpus, {}).rate == pytest.approx(rate)
+    assert choose_recipe(config, corpus, {"rate": 0.5}).rate == 0.5
 
 
 def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ __all__ = ["check", "choose_config", "choose_least", "choose_recipe"]
 
 LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have what they have
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
+_OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
 
 
 def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
@@ -153,4 +154,7 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     steps = max(pairs // sentences, 1)  # an epoch's, more or less
     epochs = asked.get("epochs", max(9 if pairs < _MANY else 5, min(200, 1500 // steps)))
     warm_up = max(min(150, steps * epochs // 10), 1)
-    return Recipe(**{"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe, **asked})
+    chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
+    if pairs >= _MANY:
+        chosen["rate"] *= _OF_MANY
+    return Recipe(**{**chosen, **asked})
