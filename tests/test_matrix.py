@@ -121,3 +121,37 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(matrix.multiply(a, b, bias, squash=True), np.tanh(a @ b + bias), rtol=1e-6)
     np.testing.assert_allclose(matrix.multiply(a, b, out=room, add=True), 1 + a @ b, rtol=1e-6)
     np.testing.assert_allclose(matrix.multiply(a, b, out=room), a @ b, rtol=1e-6)
+
+
+def test_what_does_not_fit_is_left_to_numpy() -> None:
+    a, b, bias = draw(20, 7), draw(7, 5), draw(1, 5)[0]
+    broadcast = matrix.multiply(a, b, bias[:1])
+    np.testing.assert_allclose(broadcast, a @ b + bias[:1], rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="matmul"):
+        matrix.multiply(a, draw(8, 5))
+    with pytest.raises(ValueError, match="matmul"):
+        matrix.multiply(a, b, out=np.zeros((10, 5), np.float32))
+    shut = np.zeros((20, 5), np.float32)
+    shut.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        matrix.multiply(a, b, out=shut)
+    assert not shut.any()
+
+
+def test_a_bias_is_added_even_where_the_product_is_added() -> None:
+    a, b, bias = draw(20, 7), draw(7, 5), draw(1, 5)[0]
+    out = np.ones((20, 5), np.float32)
+    np.testing.assert_allclose(
+        matrix.multiply(a, b, bias, out=out, add=True), 1 + a @ b + bias, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_a_product_may_be_written_over_its_factor() -> None:
+    a, b = draw(64, 64), draw(64, 64, beside=1)
+    expected = a @ b
+    np.testing.assert_allclose(matrix.multiply(a, b, out=a), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_array_that_was_broadcast_brings_no_warning() -> None:
+    wide, _ = np.broadcast_arrays(draw(1, 8), draw(20, 8))
+    np.testing.assert_allclose(matrix.multiply(wide, draw(8, 3)), wide @ draw(8, 3), rtol=1e-5, atol=1e-5)

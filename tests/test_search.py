@@ -619,3 +619,14 @@ def test_no_sentences_have_no_translations() -> None:
     assert beam(Chance(), none, lengths) == []
     assert sample(Chance(), none, lengths, rng=RNG) == []
     assert force(Chance(), none, lengths, none) == []
+
+
+@pytest.mark.parametrize("score", ["additive", "general"])
+def test_no_sentences_of_a_recurrent_network_have_no_translations(score: str) -> None:
+    config = Recurrent(9, 9, embedding=4, encoder=3, decoder=5, attention=2, score=score)
+    shapes = config.shapes()
+    flat = np.zeros(sum(math.prod(shape) for shape in shapes.values()), np.float32)
+    network = RecurrentNetwork(config, Parameters(shapes, flat))
+    nobody = np.zeros((3, 0), np.int64), np.zeros(0, np.int64)
+    assert beam(network, *nobody, width=2) == []
+    assert sample(network, *nobody, count=2, rng=np.random.default_rng(0)) == []

@@ -18,7 +18,7 @@ import strategies
 from numpy.typing import NDArray
 
 import regard
-from regard._threads import Each, two_threads
+from regard._threads import VARIABLES, Each, one_blas_thread, two_threads
 from regard.kernels import native
 from regard.nn import Adam
 
@@ -276,3 +276,73 @@ def test_adam_is_the_same_with_two_threads() -> None:
             assert shared.step(gradient.copy(), 0.1, Each(threads)) == length
     assert (alone.parameters == shared.parameters).all()
     assert length == pytest.approx(float(np.linalg.norm(gradient)), rel=1e-5)
+
+
+def test_blas_is_set_back_by_the_last_who_kept_it_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+    def limits() -> set[int]:
+        return {
+            found["num_threads"] for found in threadpoolctl.threadpool_info() if found["user_api"] == "blas"
+        }
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = limits()
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert limits() == {1}
+        second.__exit__(None, None, None)
+        assert limits() == before
+
+
+def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
+    script = """
+        import threading, time
+        from regard.seq2seq import Seq2Seq
+        model = Seq2Seq(epochs=1).fit(["a b", "b"], ["x y", "y"])
+        def serve():
+            threading.main_thread().join()
+            print(len(model.translate([" ".join("a" * n) for n in (1, 40, 80) for _ in range(300)])))
+        threading.Thread(target=serve).start()
+    """
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert (run.stdout, run.returncode) == ("900\n", 0), run.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
+def test_the_pool_is_not_kept_where_its_first_caller_was() -> None:
+    if native.library() is None or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("it takes the library and two processors")
+    script = """
+        import os, time, numpy as np, regard
+        from regard._threads import two_threads
+        x = np.ones((4, 600, 16), np.float32)
+        with two_threads() as (first, _):
+            first.submit(lambda: regard.attention(x, x, x, threads=2, kernel="native")).result()
+        def kept():
+            return {str(sorted(os.sched_getaffinity(int(t)))) for t in os.listdir("/proc/self/task")}
+        end, free = time.monotonic() + 20, {str(sorted(os.sched_getaffinity(0)))}
+        while kept() != free and time.monotonic() < end:  # a thread may wake up late
+            time.sleep(0.01)
+        print(len(os.listdir("/proc/self/task")) > 1, kept() == free)
+    """
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert run.stdout == "True True\n", run.stderr

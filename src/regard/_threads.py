@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__: list[str] = []
 
@@ -32,8 +33,29 @@ def one_blas_thread() -> Iterator[bool]:
     except ImportError:  # it comes with regard[cli]
         yield False
         return
-    with threadpool_limits(1, user_api="blas"):
+    with _blas.lock:
+        if _blas.held == 0:
+            _blas.limit = threadpool_limits(1, user_api="blas")
+        _blas.held += 1
+    try:
         yield True
+    finally:
+        with _blas.lock:
+            _blas.held -= 1
+            if _blas.held == 0:
+                _blas.limit.restore_original_limits()
+
+
+class _Blas:
+    """Who keeps BLAS on one thread: the first to begin sets it for the whole process, the last to end sets it back."""
+
+    limit: Any
+
+    def __init__(self) -> None:
+        self.lock, self.held = threading.Lock(), 0
+
+
+_blas = _Blas()
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def multiply(
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
     steps, after = _steps(a, b, bias, out), _RECTIFIER if rectify else int(squash)
-    if steps is None:
+    if steps is None or (add and (out is None or bias is not None)):
         return _plain(a, b, bias, out, add, after)
     made = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
     _run(a, b, steps, (bias, made, None), add, after)
@@ -104,13 +104,23 @@ def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[i
     loaded = _library()
     if loaded is None or len(a) < _FEW or not a.size or not b.size or not loaded.regard_trains():
         return None
-    found = (*_step(a), *_step(b), b.shape[1])
-    if bias is not None and not (_single(bias) and bias.flags.c_contiguous):
+    if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None
+    found = (*_step(a), *_step(b), b.shape[1])
     if out is not None:
         row, column = _step(out)
         found = (*found[:4], row if column == 1 else -1)
     return None if -1 in found else found
+
+
+def _fits(bias: Array, b: Array) -> bool:
+    return _single(bias) and bias.shape == b.shape[1:] and bias.flags.c_contiguous
+
+
+def _takes(out: Array, a: Array, b: Array) -> bool:
+    """Say whether a product can be written there while its factors are read."""
+    apart = not (np.may_share_memory(out, a) or np.may_share_memory(out, b))
+    return apart and out.shape == (len(a), b.shape[1]) and out.flags.writeable
 
 
 def _step(x: Array) -> tuple[int, int]:

@@ -132,7 +132,8 @@ def library() -> ctypes.CDLL | None:
 def address(x: Array) -> int:
     """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long."""
     flags = x.flags
-    if flags.writeable and x.size and (flags.c_contiguous or flags.f_contiguous):
+    # Of an array that was broadcast it may not even be asked whether it is writeable.
+    if (flags.c_contiguous or flags.f_contiguous) and x.size and flags.writeable:
         lying: Any = x if flags.c_contiguous else x.T
         return ctypes.addressof(ctypes.c_char.from_buffer(lying))
     found: int = x.__array_interface__["data"][0]

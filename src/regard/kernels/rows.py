@@ -75,7 +75,7 @@ def _at(x: Array | None) -> int | None:
 def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:
     """Normalise rows (N, W); return them, and each one's mean and what it was multiplied by (N, 2). None: not done."""
     loaded = _able(x, gain, shift)
-    if loaded is None or not x.size:
+    if loaded is None or not x.size or not gain.shape == shift.shape == x.shape[1:]:
         return None
     y, moments = np.empty_like(x), np.empty((len(x), 2), np.float32)
     c = CNorm(*x.shape, *map(_at, (x, gain, shift, y, moments)))
@@ -100,7 +100,7 @@ def norm_back(
 def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
     """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
     loaded = _able(x)
-    if loaded is None or not chances.flags.c_contiguous:
+    if loaded is None or not chances.flags.c_contiguous or chances.shape != x.shape:
         return None
     y = np.empty_like(x)
     loaded.regard_drop(ctypes.byref(CDrop(x.size, *map(_at, (chances, x, y)), bar, scale)))
@@ -110,7 +110,7 @@ def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array
 def unrectify(y: Array, d: Array) -> bool:
     """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
     loaded = _able(y, d)
-    if loaded is None:
+    if loaded is None or y.shape != d.shape or not d.flags.writeable:
         return False
     loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))
     return True

@@ -173,6 +173,8 @@ def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> boo
     places = np.require(places, np.int64, ["C", "A"])
     if not places.size or not (places.min() >= 0 and places.max() < len(table)):
         return False
+    if rows.shape != (places.size, table.shape[1]) or not table.flags.writeable:
+        return False
     loaded.regard_add_rows(
         ctypes.byref(CRows(*rows.shape, native.address(places), native.address(rows), native.address(table)))
     )

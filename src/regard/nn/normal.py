@@ -73,8 +73,8 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
 
 def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
-        drows = np.require(dy, np.float32, ["C", "A"])
-        more = None if onto is None else np.require(onto, np.float32, ["C", "A"])
+        drows = np.require(dy.reshape(rows.shape), np.float32, ["C", "A"])
+        more = None if onto is None else np.require(onto.reshape(rows.shape), np.float32, ["C", "A"])
         found = library.norm_back(rows, gain, moments, drows, more)
         assert found is not None
         return found[0].reshape(shape), *found[1:]

@@ -536,10 +536,12 @@ class _FusedSteps(Steps):
         gates = 3 * rows.shape[1]
         given = self.words(words.reshape(-1))
         made = self.search.step(given[:, :gates], rows, np.repeat(self.sentences, k))
-        self.memory = made.states.reshape(batch, k, -1)
+        self.memory = made.states.reshape(batch, k, rows.shape[1])
         known = made.contexts[:, gates:] + given[:, gates:]
         readout = multiply(made.states, self.p["readout_state"], out=known, add=True, squash=True)
-        return readout.reshape(batch, k, -1), made.weights.reshape(batch, k, -1)
+        return readout.reshape(batch, k, readout.shape[1]), made.weights.reshape(
+            batch, k, made.weights.shape[1]
+        )
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k) of each sentence."""
@@ -588,7 +590,7 @@ class _Output:
         if len(rows) > len(self.logits):
             self.logits = np.empty((len(rows), len(self.bias)), self.bias.dtype)
         found = multiply(rows, self.embedding.T, self.bias, out=self.logits[: len(rows)])
-        return found.reshape(*readout.shape[:-1], -1)
+        return found.reshape(*readout.shape[:-1], len(self.bias))
 
 
 def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> Steps:
@@ -626,7 +628,7 @@ def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1
 
 def _times(x: Array, weight: Array) -> Array:
     """Multiply all rows (..., d) by a matrix (d, e)."""
-    return multiply(_rows(x), weight).reshape(*x.shape[:-1], -1)
+    return multiply(_rows(x), weight).reshape(*x.shape[:-1], weight.shape[1])
 
 
 def _rows(x: Array) -> Array:

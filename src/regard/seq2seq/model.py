@@ -651,10 +651,15 @@ def _beam(
 
 def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
     """Do a piece of work for each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
+    if len(parts) < 2 or recording():
+        return [work(part) for part in parts]
     with one_blas_thread() as alone, two_threads() as threads:
-        if not alone or len(parts) < 2 or recording():
+        try:
+            waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)] if alone else []
+        except RuntimeError:  # Python is about to end, and starts no more threads
+            waiting = []
+        if not waiting:
             return [work(part) for part in parts]
-        waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
         try:
             return [done.result() for done in waiting]
         finally:  # after an error or an interrupt, nothing new is begun

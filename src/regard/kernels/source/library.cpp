@@ -21,6 +21,7 @@
 #include <pthread.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <unistd.h>
 #endif
 #endif
 
@@ -166,10 +167,16 @@ class Processors {
                 return;
             }
     }
+    // A thread begins with the processors of who started it, which may be few for a while; it shall have the process's.
+    static void all() {
+        cpu_set_t whole;
+        if (!sched_getaffinity(getpid(), sizeof whole, &whole)) sched_setaffinity(0, sizeof whole, &whole);
+    }
 };
 #else
 struct Processors {
     void take() {}
+    static void all() {}
 };
 #endif
 
@@ -206,6 +213,7 @@ class Pool {
     int64_t wanted = 0, busy = 0, started = 0;
 
     void loop() {
+        Processors::all();
         std::unique_lock<std::mutex> lock(mutex);
         for (;;) {
             wake.wait(lock, [&] { return wanted > 0; });
