@@ -34,11 +34,11 @@ BACKWARDS = "<"  # before the letters: the last phoneme comes first
 # Words want a lower rate than sentences do, and nothing held back. A few minutes fill a small network only.
 SMALL: dict[str, Any] = {
     "network": {"embedding": 160, "encoder": 128, "decoder": 192, "attention": 128},
-    "recipe": {"rate": 2e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0},
+    "recipe": {"rate": 2e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
 }
 LARGE: dict[str, Any] = {
     "network": {"embedding": 128, "encoder": 256, "decoder": 320, "attention": 128},
-    "recipe": {"rate": 1.5e-3, "tokens": 1024, "dropout": 0.3, "smoothing": 0.0},
+    "recipe": {"rate": 1.5e-3, "tokens": 1024, "dropout": 0.3, "smoothing": 0.0, "keep": "last"},
 }
 MANY_MINUTES = 30
 PUBLISHED = (

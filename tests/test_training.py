@@ -118,6 +118,23 @@ def test_patience_ends_the_training() -> None:
     assert steps[-1].epoch < 50
 
 
+def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
+    worse = 0
+    for keep in ("best", "last"):
+        training, at_best, lowest = begun(Recipe(epochs=12, rate=0.1, warm_up=1, keep=keep)), None, np.inf
+        for step in training:
+            if step.validation is not None:
+                better = step.validation < lowest
+                lowest, worse = min(lowest, step.validation), worse + (not better)
+                assert step.best == (better or keep == "last")
+                if step.best:
+                    at_best = training.flat.copy()
+        np.testing.assert_array_equal(training.network.parameters.flat, at_best)
+    assert worse > 0  # otherwise this would show nothing
+    with pytest.raises(ValueError, match=r"keep must be one of best, last\. Got 'all' instead\."):
+        Recipe(keep="all")
+
+
 def test_the_mean_of_the_parameters_is_judged_and_kept() -> None:
     training = begun(Recipe(epochs=2, tokens=40, warm_up=1, average=0.9))
     walked = []

@@ -58,6 +58,9 @@ class Recipe:
         Stop after so many validations without a better one.
     guidance : float
         How much it counts that the weights follow given alignments.
+    keep : {"best", "last"}
+        Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
+        loss often grows, since the model is too sure of its errors, while it makes fewer of them.
     minutes : float, optional
         Stop after this time; the rate reaches 0 then.
     seed : int
@@ -85,6 +88,7 @@ class Recipe:
     average: float = 0.0
     patience: int | None = None
     guidance: float = 0.0
+    keep: str = "best"
     minutes: float | None = None
     seed: int = 1
 
@@ -101,6 +105,8 @@ class Recipe:
                 _check.fail(f"{name} must be at least 0 and less than 1. Got {value!r} instead.")
         if _check.number("guidance", self.guidance) < 0:
             _check.fail(f"guidance must be at least 0. Got {self.guidance!r} instead.")
+        if self.keep not in ("best", "last"):
+            _check.fail(f"keep must be one of best, last. Got {self.keep!r} instead.")
         _check.whole("seed", self.seed)
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
@@ -129,7 +135,7 @@ class Step(NamedTuple):
     validation : float or None
         Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
-        Whether that is the lowest so far: the moment to save the model.
+        Whether the model is kept, as that is the lowest so far or the last counts: the moment to save it.
     """
 
     number: int
@@ -173,8 +179,8 @@ class State(NamedTuple):
 class Training:
     """A network on its way: iterate to train it, step by step.
 
-    Between two steps `network` has the parameters that are walked downhill; `best` are those of the lowest validation
-    loss, which the network has at the end, or when something goes wrong.
+    Between two steps `network` has the parameters that are walked downhill; `best` are those that the recipe keeps,
+    which the network has at the end, or when something goes wrong.
 
     Parameters
     ----------
@@ -342,9 +348,11 @@ class Training:
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best_loss = validation
+        kept = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
+        if kept:
             self.best[...] = self.flat if self.mean is None else self.mean
         self._count()
-        return told._replace(validation=validation, best=better, seconds=self.seconds)
+        return told._replace(validation=validation, best=kept, seconds=self.seconds)
 
     def judged(self) -> _Lent:
         """Give the network the parameters that are judged, for as long as a ``with`` block lasts."""
