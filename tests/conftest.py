@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
 
 import pytest
+
+from regard.kernels import native
+
+SETS = native.instruction_sets()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -14,3 +20,17 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # A shell that starts the tests in the background has them ignore SIGINT, and processes that they start do, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The best is tested quickly, the others where there is time.
+@pytest.fixture(
+    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
+)
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set in turn."""
+    loaded = native.library()
+    if loaded is None:
+        pytest.skip(native.missing())
+    assert loaded.regard_choose(request.param.encode())
+    yield request.param
+    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())

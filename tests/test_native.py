@@ -45,20 +45,6 @@ def chosen_by_default() -> str:
     return os.environ.get("REGARD_INSTRUCTION_SET", SETS[0])
 
 
-# The best is tested quickly, the others where there is time.
-@pytest.fixture(
-    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
-)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set in turn."""
-    loaded = native.library()
-    if loaded is None:
-        pytest.skip(native.missing())
-    assert loaded.regard_choose(request.param.encode())
-    yield request.param
-    loaded.regard_choose(chosen_by_default().encode())
-
-
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays are equal bit by bit; any NaN equals any other."""
     a, b = (np.ascontiguousarray(x) for x in (a, b))

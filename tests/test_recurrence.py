@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,19 +23,6 @@ SIZES = [
     (5, 19, 20, 17, 50, 3),
     (2, 9, 49, 33, 65, 2),
 ]  # T, B, H, A, C, n
-
-
-@pytest.fixture(
-    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
-)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set in turn."""
-    loaded = native.library()
-    if loaded is None:
-        pytest.skip(native.missing())
-    assert loaded.regard_choose(request.param.encode())
-    yield request.param
-    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
 
 
 def draw(*shape: int, seed: int = 0) -> Array:

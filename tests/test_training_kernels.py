@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,19 +16,6 @@ pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests ar
 
 Array = NDArray[Any]
 SETS = native.instruction_sets()
-
-
-@pytest.fixture(
-    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]
-)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set in turn."""
-    loaded = native.library()
-    if loaded is None:
-        pytest.skip(native.missing())
-    assert loaded.regard_choose(request.param.encode())
-    yield request.param
-    loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
 
 
 @pytest.fixture
