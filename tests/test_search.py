@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.kernels import training
+from regard.seq2seq import ranking
 from regard.seq2seq.batch import Batch
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, _largest, beam, force, longest, sample
+from regard.seq2seq.search import Hypothesis, Scoring, beam, force, longest, sample
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
@@ -298,27 +300,36 @@ LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
-    shape=st.tuples(st.integers(1, 3), st.integers(1, 4), st.sampled_from([3, 7, 300, 600])),
+    shape=st.tuples(st.integers(1, 8), st.sampled_from([3, 7, 300, 600])),
     count=st.integers(1, 9),
+    first=st.sampled_from([0, 2]),
     seed=st.integers(0, 10_000),
     few=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_the_largest_are_those_of_a_sort(shape: Any, count: int, seed: int, few: bool, dtype: Any) -> None:
+def test_the_likeliest_words_are_those_of_a_sort(
+    shape: Any, count: int, first: int, seed: int, few: bool, dtype: Any
+) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.integers(-3, 3, shape).astype(dtype) if few else 9 * rng.normal(size=shape).astype(dtype)
     logits[rng.random(shape) < 0.1] = -np.inf
-    offsets = -rng.integers(0, 3, shape[:2]).astype(float)
-    offsets[:, 1:][rng.random((shape[0], shape[1] - 1)) < 0.2] = -np.inf
-    totals, slots, words = _largest(logits, offsets, count)
-    for i in range(shape[0]):
-        whole = (logits[i] + offsets[i][:, None]).ravel()
-        order = np.argsort(-whole, kind="stable")[:count]
-        order = order[np.isfinite(whole[order])]
-        np.testing.assert_array_equal(totals[i, : len(order)], whole[order])
-        assert (totals[i, len(order) :] == -np.inf).all()
-        assert (slots[i, : len(order)] == order // shape[2]).all()
-        assert (words[i, : len(order)] == order % shape[2]).all()
+    logits[:, 0] = 1  # a row must have a word
+    with pytest.MonkeyPatch.context() as patch:
+        for library in (True, False):
+            if not library:
+                patch.setattr(training, "tops", lambda *_: None)
+            found = ranking.tops(logits, count, first)
+            top = logits.max(axis=1)
+            np.testing.assert_array_equal(found.sums[:, 0], top)
+            np.testing.assert_allclose(
+                found.sums[:, 1], np.exp(logits - top[:, None], dtype=float).sum(axis=1), rtol=3e-6
+            )
+            for i, row in enumerate(logits):
+                order = first + np.argsort(-row[first:], kind="stable")[:count]
+                order = order[np.isfinite(row[order])]
+                np.testing.assert_array_equal(found.best[i, : len(order)], row[order])
+                assert (found.best[i, len(order) :] == -np.inf).all()
+                assert (found.words[i, : len(order)] == order).all()
 
 
 # ---------------------------------------------------------------------------------------------------------- force

@@ -202,6 +202,32 @@ def test_tops_are_those_of_a_sort(isa: str, sizes: tuple[int, int, int], first: 
         assert (best[row, len(order) :] == -np.inf).all()
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 5, 7, 2), (150, 400, 33, 10), (9, 192, 96, 1)], ids=str)
+@pytest.mark.parametrize("first", [0, 2])
+def test_tops_of_a_product_are_those_of_its_numbers(
+    isa: str, sizes: tuple[int, int, int, int], first: int
+) -> None:
+    rows, words, size, count = sizes
+    readout, weight, bias = (
+        np.round(4 * draw(*shape)).astype(np.float32) for shape in ((rows, size), (words, size), (words,))
+    )
+    if (known := training.Words.of(weight, bias)) is None:
+        pytest.skip("this instruction set has none")
+    expected = training.tops(
+        readout @ weight.T + bias, count, first
+    )  # whole numbers: no rounding in any order
+    assert expected is not None
+    for one, other in zip(known.tops(readout, count, first), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
+    weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
+    assert training.Words.of(weight.astype(float), bias) is None
+    assert training.Words.of(weight[:, :0], bias) is None
+    assert training.Words.of(weight, bias[:2]) is None
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_tops_of_no_numbers_are_seen_in_the_sum(isa: str, wrong: float) -> None:
     logits = np.zeros((2, 40), np.float32)

@@ -28,7 +28,7 @@ int32_t regard_predict(const Prediction* p, int32_t backward);
 void regard_add_rows(const Rows* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
-void regard_tops(const Tops* p);
+int32_t regard_tops(const Tops* p);
 void regard_norm(const Norm* p, int32_t backward);
 void regard_drop(const Drop* p);
 void regard_unrectify(const Rectified* p);
@@ -272,9 +272,11 @@ void train(uint64_t seed) {
     regard_add_rows(&r);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
-    Tops o{b, words, source.whole(1, 12), source.whole(0, 3), draw(b * words), nullptr, draw(2 * b), nullptr};
+    const int64_t filled = (words + WORDS - 1) / WORDS * WORDS;
+    Tops o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
+           nullptr, draw(2 * b), nullptr};
     o.best = draw(b * o.count), o.places = source.take<int64_t>(b * o.count);
-    regard_tops(&o);
+    regard_tops(&o), o.logits = nullptr, regard_tops(&o);
     Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
            source.chance(0.5) ? draw(b * h) : nullptr, draw(b * h), draw(h), draw(h), 1e-5f};
     regard_norm(&y, 0), regard_norm(&y, 1);

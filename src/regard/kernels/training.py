@@ -19,6 +19,8 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+_WORDS = 192  # that the library predicts at a time
+
 
 class CSoftmax(ctypes.Structure):
     """`struct Softmax`."""
@@ -34,8 +36,11 @@ class CTops(ctypes.Structure):
     """`struct Tops`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "words", "count", "first")),
-        *((name, native.Pointer) for name in ("logits", "best", "found", "places")),
+        *((name, native.Int) for name in ("rows", "words", "size", "count", "first")),
+        *(
+            (name, native.Pointer)
+            for name in ("logits", "readout", "weight", "bias", "best", "found", "places")
+        ),
     ]
 
 
@@ -75,7 +80,8 @@ def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
         expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
-        assert loaded.regard_training_size() == expected, "the library is of another version"
+        known = loaded.regard_training_size(), loaded.regard_words()
+        assert known == (expected, _WORDS), "the library is of another version"
     return loaded
 
 
@@ -125,12 +131,49 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     loaded = _library()
     if loaded is None or not loaded.regard_trains() or not _plain(logits) or not logits.size:
         return None
-    rows, words = logits.shape
-    found, best = np.empty((rows, 2), np.float32), np.empty((rows, count), np.float32)
-    places = np.empty((rows, count), np.int64)
-    c = CTops(rows, words, count, first, *map(native.address, (logits, best, found, places)))
-    loaded.regard_tops(ctypes.byref(c))
+    return _tops(CTops(*logits.shape, 0, count, first, native.address(logits)))
+
+
+def _tops(c: CTops) -> tuple[Array, Array, Array]:
+    """Run the kernel, which still has to be told where to write."""
+    loaded = _library()
+    assert loaded is not None
+    found, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
+    places = np.empty((c.rows, c.count), np.int64)
+    c.best, c.found, c.places = map(native.address, (best, found, places))
+    if loaded.regard_tops(ctypes.byref(c)):
+        raise MemoryError
     return found, best, places
+
+
+class Words:
+    """A matrix of words (V, E) and their bias (V,), kept as the library reads them where logits are never held."""
+
+    def __init__(self, weight: Array, bias: Array) -> None:
+        self.count, self.size = weight.shape
+        blocks = -(-self.count // _WORDS)
+        self.weight = np.zeros((blocks, self.size, _WORDS), np.float32)
+        self.bias = np.zeros(blocks * _WORDS, np.float32)
+        self.bias[: self.count] = bias
+        for start, block in zip(range(0, self.count, _WORDS), self.weight, strict=True):
+            some = weight[start : start + _WORDS]
+            block[:, : len(some)] = some.T
+
+    @classmethod
+    def of(cls, weight: Array, bias: Array) -> Words | None:
+        """Return them, or None if the library does nothing with them."""
+        loaded = _library()
+        does = (
+            loaded is not None and loaded.regard_trains() and weight.size and bias.shape == weight.shape[:1]
+        )
+        return cls(weight, bias) if does and weight.dtype == bias.dtype == np.float32 else None
+
+    def tops(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
+        """Find the largest logits of readouts (N, E): see `tops`."""
+        assert readout.shape[1:] == (self.size,)
+        readout = np.require(readout, np.float32, ["C", "A"])
+        at = map(native.address, (readout, self.weight, self.bias))
+        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at))
 
 
 def predict(

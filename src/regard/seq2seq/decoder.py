@@ -35,6 +35,7 @@ from regard.nn import attended_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer, parts
 from regard.seq2seq.looks import Encoded, Looks, glance
 from regard.seq2seq.posterior import posterior
+from regard.seq2seq.ranking import Output, Tops
 
 if TYPE_CHECKING:
     from regard.seq2seq.recurrent import Recurrent
@@ -433,23 +434,29 @@ class Steps:
         batch, length, _ = encoded.values.shape
         self.coverage = np.zeros((batch, width, length), encoded.values.dtype) if c.coverage else None
         self.readout: Array | None = None
-        self.output = _Output(p)
+        self.output = Output(p)
         self.last: _Last | None = None
 
     def __call__(self, words: Ids) -> tuple[Array, Array]:
-        """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0).
+        """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0)."""
+        readout, weights = self._step(words)
+        return self.output.logits(_rows(readout)).reshape(*words.shape, -1), weights
 
-        The next call writes over the logits.
-        """
+    def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        """Predict what follows the words (B, k): the `count` likeliest words from `first` on, and the same weights."""
+        readout, weights = self._step(words)
+        return self.output.tops(_rows(readout), count, first), weights
+
+    def _step(self, words: Ids) -> tuple[Array, Array]:
+        """Return what is known before the next word (B, k, E), and where each looked."""
         readout, weights = self._take(words)
         self.last = _Last(self.stack.top(self.memory), None if self.c.style == "luong" else words, weights)
         if self.coverage is not None:
             self.coverage = self.coverage + weights
         self.place += 1
-        return self.output(readout), weights
+        return readout, weights
 
     def _take(self, words: Ids) -> tuple[Array, Array]:
-        """Return what is known before the next word (B, k, E), and where each looked."""
         orders = {"bahdanau": self._look_then_step, "luong": self._step_then_look}
         return orders.get(self.c.style, self._step_look_step)(words)
 
@@ -570,27 +577,12 @@ class _Words:
 
     def __call__(self, words: Ids) -> Array:
         """Return the rows of words (R,)."""
-        fresh = np.unique(words[~self.known[words]])
+        fresh = words[~self.known[words]]
         if len(fresh):
+            fresh = np.unique(fresh)
             self.table[fresh] = multiply(self.embedding[fresh], self.weight, self.bias)
             self.known[fresh] = True
         return self.table[words]
-
-
-class _Output:
-    """From readouts to logits, which are written where the last ones were."""
-
-    def __init__(self, p: Mapping[str, Array]) -> None:
-        self.embedding, self.bias = p["target_embedding"], p["output_bias"]
-        self.logits = np.empty((0, len(self.bias)), self.bias.dtype)
-
-    def __call__(self, readout: Array) -> Array:
-        """Return the logits (B, k, V) of readouts (B, k, E)."""
-        rows = _rows(readout)
-        if len(rows) > len(self.logits):
-            self.logits = np.empty((len(rows), len(self.bias)), self.bias.dtype)
-        found = multiply(rows, self.embedding.T, self.bias, out=self.logits[: len(rows)])
-        return found.reshape(*readout.shape[:-1], len(self.bias))
 
 
 def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> Steps:

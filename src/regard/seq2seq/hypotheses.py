@@ -26,6 +26,7 @@ from regard.position import sinusoidal
 from regard.seq2seq.batch import Ids
 from regard.seq2seq.blocks import Look, hidden_block, look_block
 from regard.seq2seq.places import Places, split_heads
+from regard.seq2seq.ranking import Output, Tops
 from regard.seq2seq.stacks import layers
 
 __all__ = ["TransformerSteps"]
@@ -76,13 +77,21 @@ class TransformerSteps:
             keys, _ = linear(memory, p[layer + "source_keys"])
             self.source.append(_in_heads(over.spread(keys), 2, heads))
         self.seen = np.zeros((len(over.lengths), width, 0), bool)
-        self.place = 0
+        self.output, self.place = Output(p), 0
         self.room = _STEPS * width
         self.caches = [self._cache() for _ in self.layers]
         self.weights = np.zeros((0, 0, 0))
 
     def __call__(self, words: Ids) -> tuple[Array, Array]:
         """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T)."""
+        return self.output.logits(self._step(words)).reshape(*words.shape, -1), self.weights
+
+    def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        """Predict what follows the words (B, k): the `count` likeliest words from `first` on, and the same weights."""
+        return self.output.tops(self._step(words), count, first), self.weights
+
+    def _step(self, words: Ids) -> Array:
+        """Return what is known before the next words (B k, W)."""
         batch, k = words.shape
         self._remember(batch, k)
         table = self.p["target_embedding"]
@@ -93,10 +102,8 @@ class TransformerSteps:
             x, _ = look_block(self.p, layer + "source_", x, self._source_look(i, k), _nothing)
             x, _ = hidden_block(self.p, layer + "hidden_", x, _nothing)
         readout, _ = layer_norm(x, self.p["decoder_gain"], self.p["decoder_shift"])
-        logits = readout @ table.T
-        logits += self.p["output_bias"]
         self.place += 1
-        return logits.reshape(batch, k, -1), self.weights
+        return readout
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k) of each sentence."""

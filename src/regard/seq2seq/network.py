@@ -11,10 +11,22 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.ranking import Tops
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
-__all__ = ["FAMILIES", "Config", "Knowing", "Network", "Steps", "build", "describe", "family", "read_config"]
+__all__ = [
+    "FAMILIES",
+    "Config",
+    "Knowing",
+    "Network",
+    "Ranking",
+    "Steps",
+    "build",
+    "describe",
+    "family",
+    "read_config",
+]
 
 Array = NDArray[Any]
 Config: TypeAlias = Recurrent | Transformer
@@ -31,6 +43,14 @@ class Steps(Protocol):
 
     def keep(self, sentences: Ids) -> None:
         """Go on with these sentences (B',) only."""
+
+
+@runtime_checkable
+class Ranking(Steps, Protocol):
+    """Steps of a network that can find the likeliest words without all logits."""
+
+    def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        """Predict what follows words (B, k): the likeliest words from `first` on, of B k rows; weights (B, k, T)."""
 
 
 @runtime_checkable

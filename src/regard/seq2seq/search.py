@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels import training
-from regard.seq2seq.network import Knowing, Network, Steps
+from regard.seq2seq.network import Knowing, Network, Ranking, Steps
+from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
 
 __all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
@@ -24,8 +24,6 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
-_NEAR = 1 << 16  # numbers that stay in a near cache
-_GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
 
 
 @dataclass(frozen=True)
@@ -428,27 +426,15 @@ def _keep(steps: Steps, going: Mask) -> None:
 
 def _normaliser(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
-    rows = logits.reshape(-1, logits.shape[-1])
-    if (found := training.tops(rows, 1)) is not None:
-        return _total(found[0]).reshape(logits.shape[:-1])
-    sums = np.empty((len(rows), 2), logits.dtype)
-    few = max(1, _NEAR // rows.shape[1])
-    with np.errstate(invalid="ignore"):  # the check comes after
-        for start in range(0, len(rows), few):
-            part = rows[start : start + few]
-            most = part.max(axis=1, keepdims=True)
-            shifted = part - most
-            np.exp(shifted, out=shifted)
-            sums[start : start + few, 0], sums[start : start + few, 1] = most[:, 0], shifted.sum(axis=1)
-    return _total(sums).reshape(logits.shape[:-1])
+    return _total(sums(logits.reshape(-1, logits.shape[-1]))).reshape(logits.shape[:-1])
 
 
-def _total(sums: Array) -> Array:
+def _total(found: Array) -> Array:
     """Return the logarithms of sums of exponentials: the largest logits and the sums counted from there, (N, 2)."""
-    totals: Array = np.log(sums[:, 1]) + sums[:, 0]
+    totals: Array = np.log(found[:, 1]) + found[:, 0]
     wrong = ~np.isfinite(totals)
     if wrong.any():
-        _check.fail(f"what the network predicts must be finite. Got {sums[wrong][0, 0]!s} instead.")
+        _check.fail(f"what the network predicts must be finite. Got {found[wrong][0, 0]!s} instead.")
     return totals
 
 
@@ -585,13 +571,15 @@ class _Beam:
         """Search to the end."""
         words = np.full((len(self.sentences), 1), START)
         while words.size:
-            logits, weights = steps(words)
-            words, parents, going = self.step(logits, weights)
+            early = len(self.trail.steps) < self.limits.least
+            # One may be END; all others that are kept may come from the same beginning.
+            found, weights = _rank(steps, words, self.width + 1, (END if early else START) + 1)
+            words, parents, going = self.step(found, weights)
             if going.any():
                 _keep(steps, going)
                 steps.select(parents)
-        found = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
-        return self.trail.hypotheses(found)
+        endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
+        return self.trail.hypotheses(endings)
 
     def _found(self, sentence: int) -> list[_Found]:
         """Return what ended, the best first; or the best beginning, if nothing did."""
@@ -599,16 +587,14 @@ class _Beam:
             return [(sentence, ending, ending.score) for ending in done]
         return [(sentence, self.broken[sentence], None)]
 
-    def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
+    def step(self, found: Tops, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
         step = len(self.trail.steps)
-        early = step < self.limits.least
-        totals, parents, words = _likeliest(
-            logits, self.sums, 2 * self.width, early
-        )  # half of them may be ENDs
+        totals, parents, words = _likeliest(found, self.sums, 2 * self.width)  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
         rows = np.arange(len(parents))[:, None]
-        logs = totals - self.sums[rows, parents]
+        logs = np.zeros_like(totals)
+        np.subtract(totals, self.sums[rows, parents], out=logs, where=totals > -np.inf)
         if self.scoring.coverage_penalty:
             self.coverage = self.coverage + weights
         ends = (words == END) & np.isfinite(totals)
@@ -670,56 +656,25 @@ class _Beam:
             self.rows[self.sentences] = np.arange(len(self.sentences))
 
 
-def _likeliest(logits: Array, sums: Array, count: int, early: bool) -> tuple[Array, Ids, Ids]:
-    """Return the best beginnings that are a word longer: log-probabilities (B, count), falling; slots and words."""
-    batch, width, size = logits.shape
-    first = (END if early else START) + 1
-    found = training.tops(logits.reshape(-1, size), count, first)
-    if found is None:
-        offsets = sums - _normaliser(logits)
-        _forbid(logits, end=early)
-        return _largest(logits, offsets, count)
-    (tops, best, places), shape = found, (batch, width * count)
-    offsets = sums - _total(tops).reshape(batch, width)
-    totals = (best.reshape(batch, width, count) + offsets[:, :, None]).reshape(shape)
-    order = np.argsort(-totals, axis=1, kind="stable")[:, :count]  # of equals, the smaller slot comes first
-    rows = np.arange(batch)[:, None]
-    return totals[rows, order], order // count, places.reshape(shape)[rows, order]
+def _rank(steps: Steps, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
+    """Return the likeliest words after words (B, k), from `first` on, and where was looked."""
+    if isinstance(steps, Ranking):
+        return steps.rank(words, count, first)
+    logits, weights = steps(words)
+    return tops(logits.reshape(words.size, -1), count, first), weights
 
 
-def _largest(logits: Array, offsets: Array, count: int) -> tuple[Array, Ids, Ids]:
-    """Return the largest logits (B, k, V) + offsets (B, k) of each sentence, falling (B, count); slots and words.
+def _likeliest(found: Tops, before: Array, most: int) -> tuple[Array, Ids, Ids]:
+    """Return the best beginnings that are a word longer: log-probabilities (B, most), falling; slots and words.
 
-    Of equals, the smaller slot and word come first. Where there are fewer than `count`, -inf follows.
+    Of equals, the smaller slot comes first, then the smaller word.
     """
-    batch, width, words = logits.shape
-    bars = _bars(logits, offsets, count).astype(logits.dtype)
-    flat = np.flatnonzero(logits >= bars[:, :, None])  # few
-    totals = logits.ravel()[flat] + offsets.ravel()[flat // words]
-    sentences = flat // (width * words)
-    order = np.lexsort((-totals, sentences))  # stable
-    rank = np.arange(len(flat)) - np.searchsorted(sentences, np.arange(batch))[sentences]
-    order, at = order[rank < count], (sentences[rank < count], rank[rank < count])
-    largest, places = np.full((batch, count), -np.inf), np.zeros((batch, count), np.int64)
-    largest[at], places[at] = totals[order], flat[order] % (width * words)
-    return largest, places // words, places % words
-
-
-def _bars(logits: Array, offsets: Array, count: int) -> Array:
-    """Return what a logit must reach (B, k) to be one of the `count` largest of its sentence; a few more do."""
-    batch, width, words = logits.shape
-    groups = min(_GROUPS, words)
-    # Frequent words have neighbouring numbers: a group is one word out of every 256.
-    whole = words // groups * groups
-    most = logits[:, :, :whole].reshape(batch, width, -1, groups).max(axis=2) + offsets[:, :, None]
-    most = most.reshape(batch, -1)
-    if most.shape[1] < count:
-        return np.where(np.isfinite(offsets), np.finfo(logits.dtype).min, np.inf)
-    bar = np.partition(most, -count, axis=1)[:, [-count]]
-    rounding = 4 * float(np.finfo(logits.dtype).eps)  # shall not lose any
-    with np.errstate(invalid="ignore"):  # -inf - -inf in a place that is not used
-        bars = bar - offsets - rounding * (np.abs(bar) + np.abs(offsets))
-    return np.where(np.isfinite(offsets), np.maximum(bars, np.finfo(logits.dtype).min), np.inf)
+    (batch, width), count = before.shape, found.best.shape[1]
+    offsets = before - _total(found.sums).reshape(batch, width)
+    totals = (found.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :most]
+    rows = np.arange(batch)[:, None]
+    return totals[rows, order], order // count, found.words.reshape(batch, width * count)[rows, order]
 
 
 # --------------------------------------------------------------------------------------------------------- sample

@@ -144,10 +144,10 @@ int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
 void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
+void tops(const Tops& p, char* scratch) { avx512::kernel.training.tops(p, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
-void tops(const Tops& p) { avx512::kernel.training.tops(p); }
 void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
 void drop(const Drop& p) { avx512::kernel.training.drop(p); }
 void unrectify(const Rectified& p) { avx512::kernel.training.unrectify(p); }
@@ -227,10 +227,10 @@ int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // prediction.cpp
+void tops(const Tops& p, char* scratch);
 void cross_entropy(const Softmax& p);  // training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
-void tops(const Tops& p);
 void norm(const Norm& p, bool backward);  // rows.cpp
 void drop(const Drop& p);
 void unrectify(const Rectified& p);

@@ -348,6 +348,14 @@ EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
     return !scratch.at;
 }
 
+// The same.
+EXPORT int32_t regard_tops(const regard::Tops* p) {
+    regard::Scratch scratch(regard::PREDICTION_ROOM);
+    if (scratch.at) regard::chosen->training.tops(*p, scratch.at);
+    return !scratch.at;
+}
+EXPORT int64_t regard_words() { return regard::WORDS; }
+
 EXPORT int64_t regard_training_size() {
     using namespace regard;
     return sizeof(Softmax) + sizeof(Prediction) + sizeof(Rows) + sizeof(Adam) + sizeof(Tops);
@@ -355,7 +363,6 @@ EXPORT int64_t regard_training_size() {
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_add_rows(const regard::Rows* p) { regard::chosen->training.add_rows(*p); }
 EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*p); }
-EXPORT void regard_tops(const regard::Tops* p) { regard::chosen->training.tops(*p); }
 
 EXPORT int64_t regard_rows_size() { return sizeof(regard::Norm) + sizeof(regard::Drop) + sizeof(regard::Rectified); }
 EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chosen->training.norm(*p, backward); }

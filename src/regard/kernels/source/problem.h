@@ -117,12 +117,14 @@ struct Prediction {
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
     float share, spread, taken;              // as above
 };
+constexpr int64_t WORDS = 192;  // that are predicted at a time
 // The largest logits of each row, in falling order; of equals the first. What is missing is -inf.
 struct Tops {
-    int64_t rows, words, count, first;  // words before the first are not looked for
-    const float* logits;         // (rows, words)
-    float *best, *found;         // (rows, count); (rows, 2): the largest of all, and the sum of exponentials from there
-    int64_t* places;             // (rows, count)
+    int64_t rows, words, size, count, first;  // words before the first are not looked for
+    const float* logits;                      // (rows, words); or null, and what they are made of:
+    const float *readout, *weight, *bias;     // (rows, size), (blocks, size, WORDS), (blocks, WORDS), with 0 at the end
+    float *best, *found;                      // (rows, count); (rows, 2): the largest of all, the sum of exponentials
+    int64_t* places;                          // (rows, count)
 };
 // A step of Adam (nn/adam.py says how).
 struct Adam {
@@ -173,7 +175,7 @@ struct Training {
     void (*cross_entropy)(const Softmax&);
     void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
-    void (*tops)(const Tops&);
+    void (*tops)(const Tops&, char* scratch);
     void (*norm)(const Norm&, bool backward);
     void (*drop)(const Drop&);
     void (*unrectify)(const Rectified&);

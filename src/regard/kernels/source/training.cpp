@@ -19,18 +19,6 @@ INLINE Lane root(Lane x) {
 #endif
 }
 
-INLINE bool exceeds(Lane x, float bar) {
-#if defined(__AVX512F__)
-    return _mm512_cmp_ps_mask((__m512)x, (__m512)all(bar), _CMP_GT_OQ);
-#elif defined(__AVX2__)
-    return _mm256_movemask_ps((__m256)(x > bar));
-#else
-    bool found = false;
-    for (int u = 0; u < UNITS; u++) found |= x[u] > bar;
-    return found;
-#endif
-}
-
 INLINE float largest(Lane x) {
     float top = x[0];
     for (int u = 1; u < UNITS; u++) top = x[u] > top ? x[u] : top;
@@ -66,38 +54,6 @@ void cross_entropy(const Softmax& p) {
         if (!p.dbias) continue;
         for (int64_t i = 0; i < words; i += UNITS)
             store_first(p.dbias + i, load_first(p.dbias + i, words - i) + load_first(x + i, words - i), words - i);
-    }
-}
-
-// Put a number at its place among the largest so far; equal ones stay before it.
-ONCE void insert(float x, int64_t place, float* best, int64_t* places, int64_t count) {
-    int64_t i = count - 1;
-    for (; i > 0 && best[i - 1] < x; i--) best[i] = best[i - 1], places[i] = places[i - 1];
-    best[i] = x, places[i] = place;
-}
-
-void tops(const Tops& p) {
-    for (int64_t r = 0; r < p.rows; r++) {
-        const float* x = p.logits + r * p.words;
-        float* best = p.best + r * p.count;
-        int64_t* places = p.places + r * p.count;
-        for (int64_t i = 0; i < p.count; i++) best[i] = -INF<float>, places[i] = 0;
-        const float& bar = best[p.count - 1];
-        Lane tops = all(-INF<float>);
-        for (int64_t i = 0; i < p.words; i += UNITS) {
-            const Lane here = load_first(x + i, p.words - i) + absent(p.words - i);
-            tops = larger(here, tops);
-            if (!exceeds(here, bar)) continue;
-            for (int64_t j = i > p.first ? i : p.first; j < i + UNITS && j < p.words; j++)
-                if (x[j] > bar) insert(x[j], j, best, places, p.count);
-        }
-        const float top = largest(tops);
-        Lane totals{};
-        for (int64_t i = 0; i < p.words; i += UNITS) {
-            const Lane here = load_first(x + i, p.words - i) + absent(p.words - i);
-            totals += exp2<float>((here - top) * float(LOG2E));
-        }
-        p.found[2 * r] = top, p.found[2 * r + 1] = sum<float>(totals);
     }
 }
 
