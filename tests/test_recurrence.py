@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,10 +38,16 @@ def gru_arrays(T: int, B: int, H: int, directions: int = 2, E: int = 3) -> list[
     return [draw(T, B, E), *weights, draw(directions, 3 * H, seed=1)]
 
 
-def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int) -> list[Array]:
-    """What `nn.attended_gru` takes."""
+def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int, *, twice: bool = False) -> list[Array]:
+    """What `nn.attended_gru` takes; or `nn.conditional_gru`, which steps twice."""
     looks = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
-    return [draw(n, B, 3 * H), draw(B, H), *looks, draw(H, 3 * H)]
+    found = [draw(n, B, 3 * H), draw(B, H), *looks, draw(H, 3 * H)]
+    return [*found, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else found
+
+
+def unroll(arrays: Sequence[Array], **options: Any) -> Any:
+    """Call the one that takes these arrays."""
+    return (nn.attended_gru if len(arrays) == 8 else nn.conditional_gru)(*arrays, **options)
 
 
 def lengths_of(B: int, most: int) -> NDArray[np.int64]:
@@ -61,7 +68,7 @@ def all_of_gru(arrays: Sequence[Array], **options: Any) -> list[Array]:
 
 def all_of_attended(arrays: Sequence[Array], **options: Any) -> list[Array]:
     """States, contexts, weights and all gradients."""
-    found, pullback = nn.attended_gru(*arrays, **options)
+    found, pullback = unroll(arrays, **options)
     asked = (draw(*x.shape, seed=7).astype(x.dtype) for x in (found[0][1:], *found[1:]))
     return [*found, *pullback(*asked)]
 
@@ -127,6 +134,21 @@ def test_attended_gru_is_its_steps() -> None:
         np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
 
 
+def test_conditional_gru_is_its_steps() -> None:
+    arrays = attended_arrays(4, 2, 3, 5, 6, 3, twice=True)
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *after = arrays
+    (states, contexts, weights), _ = nn.conditional_gru(*arrays)
+    state, score = start, scores.additive(None, None, vector)
+    for t in range(3):
+        between, _ = nn.gru_step(inputs[t], state @ state_weight, state)
+        look = attend((between @ query_weight)[:, None], keys, values, score=score, scale=1.0)
+        np.testing.assert_allclose(weights[t], look.weights[:, 0], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(contexts[t], look.context[:, 0], rtol=0, atol=1e-14)
+        gates = look.context[:, 0] @ context_weight + after[1]
+        state, _ = nn.gru_step(gates, between @ after[0], between)
+        np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
+
+
 # ---- gradients against finite differences --------------------------------------------------------------------
 
 
@@ -146,8 +168,8 @@ def test_gradients_of_gru_sequence(lengths: list[int] | None) -> None:
 
 
 def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Array], Any]]:
-    """`nn.attended_gru` with its three outputs in one, for the checker."""
-    found, pullback = nn.attended_gru(*arrays, lengths=lengths)
+    """A decoder with its three outputs in one, for the checker."""
+    found, pullback = unroll(arrays, lengths=lengths)
     parts = found[0][1:], found[1], found[2]
 
     def back(d: Array) -> Any:
@@ -157,9 +179,10 @@ def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Arra
     return np.concatenate(parts, axis=-1), back
 
 
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
-def test_gradients_of_attended_gru(lengths: list[int] | None) -> None:
-    arrays = attended_arrays(4, 3, 2, 3, 5, 3)
+def test_gradients_of_unrolled_decoders(lengths: list[int] | None, twice: bool) -> None:
+    arrays = attended_arrays(4, 3, 2, 3, 5, 3, twice=twice)
     assert nn.check_gradients(lambda *a: as_one(a, lengths), arrays) < 1e-6
 
 
@@ -177,9 +200,12 @@ def test_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("limited", [False, True])
-def test_attended_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> None:
-    arrays, options = attended_arrays(*sizes), {"lengths": lengths_of(sizes[1], sizes[0])} if limited else {}
-    assert_near(all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options))
+@pytest.mark.parametrize("twice", [False, True])
+def test_decoders_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool, twice: bool) -> None:
+    arrays = attended_arrays(*sizes, twice=twice)
+    options = {"lengths": lengths_of(sizes[1], sizes[0])} if limited else {}
+    found, wanted = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
+    assert_near(found, wanted, 60 if twice else 30)  # twice as many units, one after the other
 
 
 def test_large_queries_and_keys(isa: str) -> None:
@@ -205,9 +231,10 @@ def test_law_2_padding_has_no_influence(isa: str) -> None:
     T, B, H, A, C, n = 5, 6, 7, 9, 17, 3
     lengths = lengths_of(B, T)
     hidden = np.arange(T)[:, None] >= lengths  # (T, B)
-    for kind in (np.float32, np.float64):
+    for kind, twice in itertools.product((np.float32, np.float64), (False, True)):
         x, *weights = (a.astype(kind) for a in gru_arrays(T, B, H))
-        inputs, start, keys, values, *others = (a.astype(kind) for a in attended_arrays(T, B, H, A, C, n))
+        drawn = attended_arrays(T, B, H, A, C, n, twice=twice)
+        inputs, start, keys, values, *others = (a.astype(kind) for a in drawn)
         clean = [*all_of_gru([x, *weights], lengths=lengths)]
         clean += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
         x[hidden] = keys[hidden.T] = values[hidden.T] = np.nan
@@ -216,33 +243,35 @@ def test_law_2_padding_has_no_influence(isa: str) -> None:
         assert_same(found, clean)
 
 
-def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str) -> None:
-    arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2))
-    clean, _ = nn.attended_gru(*arrays)
+@pytest.mark.parametrize("twice", [False, True])
+def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str, twice: bool) -> None:
+    arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2, twice=twice))
+    clean, _ = unroll(arrays)
     arrays[2][1, 2, 3] = np.nan
-    found, _ = nn.attended_gru(*arrays)
+    found, _ = unroll(arrays)
     for a, b in zip(found, clean, strict=True):
         assert_same([a[:, ::2]], [b[:, ::2]])
     assert np.isnan(found[1][:, 1]).all()
 
 
-def test_law_5_a_row_does_not_depend_on_the_others(isa: str) -> None:
+@pytest.mark.parametrize("twice", [False, True])
+def test_law_5_a_row_does_not_depend_on_the_others(isa: str, twice: bool) -> None:
     loaded = native.library()
     if not (loaded and loaded.regard_trains()):
         pytest.skip("NumPy's products promise nothing about single bits")
     T, B, H, A, C, n = 4, 21, 18, 20, 35, 3
     lengths = lengths_of(B, T)
     x, *weights = narrow(gru_arrays(T, B, H))
-    inputs, start, keys, values, *others = narrow(attended_arrays(T, B, H, A, C, n))
+    inputs, start, keys, values, *others = narrow(attended_arrays(T, B, H, A, C, n, twice=twice))
     states, pullback = nn.gru(x, *weights, lengths=lengths)
     dstates, (dx, *_) = states + 1, pullback(states + 1)
-    found, back = nn.attended_gru(inputs, start, keys, values, *others, lengths=lengths)
+    found, back = unroll([inputs, start, keys, values, *others], lengths=lengths)
     gradients = back(found[0][1:], found[1])
     for rows in (slice(0, 1), slice(3, 12), slice(20, 4, -3)):
         part, pull = nn.gru(x[:, rows], *weights, lengths=lengths[rows])
         assert_same([part, pull(dstates[:, rows])[0]], [states[:, rows], dx[:, rows]])
         some = inputs[:, rows], start[rows], keys[rows], values[rows]
-        parts, pull_part = nn.attended_gru(*some, *others, lengths=lengths[rows])
+        parts, pull_part = unroll([*some, *others], lengths=lengths[rows])
         assert_same(parts, [y[:, rows] for y in found])
         of_part = pull_part(parts[0][1:], parts[1])
         assert_same(of_part[:1], [gradients[0][:, rows]])
@@ -268,29 +297,33 @@ def unaligned(x: Array) -> Array:
 @pytest.mark.parametrize("change", [strided, unaligned, np.asfortranarray, lambda x: x.astype(">f4")])
 def test_law_8_any_layout(isa: str, change: Callable[[Array], Array]) -> None:
     arrays, others = narrow(gru_arrays(3, 5, 6)), narrow(attended_arrays(3, 5, 6, 4, 7, 2))
-    before = [x.copy() for x in (*arrays, *others)]
+    twice = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=True))
+    before = [x.copy() for x in (*arrays, *others, *twice)]
     near = (np.testing.assert_allclose, {"rtol": 1e-5, "atol": 1e-6})
     for found, wanted in (
         (all_of_gru([change(x) for x in arrays]), all_of_gru(arrays)),
         (all_of_attended([change(x) for x in others]), all_of_attended(others)),
+        (all_of_attended([change(x) for x in twice]), all_of_attended(twice)),
     ):
         for a, b in zip(found, wanted, strict=True):
             near[0](a, b, **near[1])
-    assert_same([*arrays, *others], before)
+    assert_same([*arrays, *others, *twice], before)
 
 
-def test_the_gradient_may_be_asked_for_twice(isa: str) -> None:
-    arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2))
-    found, pullback = nn.attended_gru(*arrays)
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_gradient_may_be_asked_for_twice(isa: str, twice: bool) -> None:
+    arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=twice))
+    found, pullback = unroll(arrays)
     assert_same(pullback(*(x[-2:] for x in found)), pullback(*(x[-2:] for x in found)))
     states, back = nn.gru(*narrow(gru_arrays(3, 5, 6)))
     assert_same(back(states), back(states))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_nothing_to_do(isa: str, kind: Any) -> None:
+@pytest.mark.parametrize("twice", [False, True])
+def test_nothing_to_do(isa: str, kind: Any, twice: bool) -> None:
     for T, B, n in ((0, 2, 3), (3, 2, 0), (3, 0, 2), (0, 0, 0)):
-        arrays = [x.astype(kind) for x in attended_arrays(T, B, 4, 5, 6, n)]
+        arrays = [x.astype(kind) for x in attended_arrays(T, B, 4, 5, 6, n, twice=twice)]
         (states, contexts, weights), *gradients = [
             all_of_attended(arrays)[:3],
             *all_of_attended(arrays)[3:],
@@ -319,6 +352,8 @@ def test_without_the_library_it_is_numpys(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(recurrence, "_library", lambda: None)
     assert_near(all_of_gru(narrow(arrays)), all_of_gru(arrays))
     assert_near(all_of_attended(narrow(others)), all_of_attended(others))
+    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
+    assert_near(all_of_attended(narrow(twice)), all_of_attended(twice))
 
 
 # ---- errors --------------------------------------------------------------------------------------------------
@@ -344,6 +379,10 @@ def test_shapes_are_checked() -> None:
     )
     assert message(lambda: nn.attended_gru(others[0][0], *others[1:])) == (
         "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D)."
+    )
+    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
+    assert message(lambda: nn.conditional_gru(*twice[:9], draw(17))) == (
+        "after_bias must have shape (3D,) = (18,). Got (17,) instead."
     )
     assert message(lambda: nn.gru_sequence(draw(2, 3, 6), draw(2, 2), draw(2, 6))) == (
         "start must have shape (B, H) = (3, 2). Got (2, 2) instead."

@@ -235,7 +235,7 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
         factors = [(part[:-1], part[-1]) for part in written.split()]
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
         if array.shape != wanted:
-            axes = ", ".join(written.split())
+            axes = ", ".join(written.split()) + ("," if len(factors) == 1 else "")
             fail(f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead.")
 
 

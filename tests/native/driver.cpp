@@ -254,6 +254,10 @@ void train(uint64_t seed) {
         p.dweights = source.chance(0.5) ? draw(all * t) : nullptr;
         p.dkeys = draw(b * t * a), p.dvalues = draw(b * t * c), p.dvector = draw(a);
     }
+    if (looks && source.chance(0.5)) {
+        p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h), p.between = draw(all * h);
+        p.after_gates = draw(all * 4 * ((h + 15) / 16 * 16)), p.dafter = draw(all * 3 * h), p.dafter_hidden = draw(all * 3 * h);
+    }
     p.dstates = draw(all * p.dstate_row), p.dinputs = draw(all * p.dinput_row), p.dhidden = draw(all * 3 * h);
     p.dstart = draw(b * h);
     regard_recur(&p, 0), regard_recur(&p, 1);
@@ -306,6 +310,10 @@ void search(uint64_t seed) {
     p.seen = counts(sentences, 1, t), p.keys = draw(sentences * t * a), p.values = draw(sentences * t * c);
     p.query_weight = draw(h * a), p.vector = draw(a), p.queries = draw(b * a), p.weights = draw(b * t);
     p.contexts = draw(b * c), p.sentences = sentences, p.sentence = counts(b, 0, sentences - 1);
+    if (source.chance(0.5)) {
+        p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h), p.between = draw(b * h);
+        p.after_gates = p.gates;
+    }
     char* room = source.take<char>(regard_recurrence_room(&p) + 64);
     p.kept = room + (64 - reinterpret_cast<uintptr_t>(room) % 64) % 64;
     regard_recur(&p, 0);

@@ -105,29 +105,48 @@ class Looks:
 
 
 @dataclass(frozen=True)
+class After:
+    """A unit that takes a step after each look, from the state that looked: `weight` (H, 3 H), `bias` (3 H).
+
+    Where there is one, it is what reads the contexts; the first unit reads the inputs, and looks.
+    """
+
+    weight: Array
+    bias: Array
+
+
+@dataclass(frozen=True)
 class Unrolled:
-    """A decoder's steps: `states` (n + 1, B, H) from the start on, `contexts` (n, B, C), `weights` (n, B, T)."""
+    """A decoder's steps: `states` (n + 1, B, H) from the start on, `contexts` (n, B, C), `weights` (n, B, T).
+
+    `looked` (n, B, H) are the states that looked: those before each step, or between its two.
+    """
 
     states: Array
     contexts: Array
     weights: Array
+    looked: Array
 
     @classmethod
-    def room(cls, g: Gru, looks: Looks) -> Unrolled:
+    def room(cls, g: Gru, looks: Looks, after: After | None) -> Unrolled:
         """Return arrays to be filled."""
-        dtype = np.result_type(g.inputs, g.start, g.weight, *looks.arrays)
+        known = (g.inputs, g.start, g.weight, *looks.arrays, *(vars(after).values() if after else ()))
+        dtype = np.result_type(*known)
         (n, batch, _), size = g.inputs.shape, len(g.weight)
         _, positions, width = looks.values.shape
         shapes = (n + 1, batch, size), (n, batch, width), (n, batch, positions)
-        made = cls(*(np.empty(shape, dtype) for shape in shapes))
-        made.states[0] = g.start
-        return made
+        states, contexts, weights = (np.empty(shape, dtype) for shape in shapes)
+        states[0] = g.start
+        looked = np.empty((n, batch, size), dtype) if after else states[:-1]
+        return cls(states, contexts, weights, looked)
 
 
 @dataclass(frozen=True)
 class Unrolling:
     """Gradients of an unrolled decoder: of what went into the gates from both sides (n, B, 3 H), of the queries
     (n, B, A), and of the arrays that they are named after.
+
+    `dafter` and `dafter_hidden` are those of the gates of the unit after the looks; without one, of the only unit.
     """
 
     dinputs: Array
@@ -137,19 +156,26 @@ class Unrolling:
     dkeys: Array
     dvalues: Array
     dvector: Array
+    dafter: Array
+    dafter_hidden: Array
 
     @classmethod
-    def room(cls, g: Gru, looks: Looks, dtype: np.dtype[Any]) -> Unrolling:
+    def room(cls, g: Gru, looks: Looks, after: After | None, dtype: np.dtype[Any]) -> Unrolling:
         """Return arrays to be filled, and zeros where gradients are added up."""
-        shape = (*g.inputs.shape[:2], len(looks.vector))
-        written = (np.empty(s, dtype) for s in (g.inputs.shape, g.inputs.shape, g.start.shape, shape))
-        return cls(*written, *(np.zeros(x.shape, dtype) for x in (looks.keys, looks.values, looks.vector)))
+        shape, gates = (*g.inputs.shape[:2], len(looks.vector)), g.inputs.shape
+        inputs, hidden, start, queries = (np.empty(s, dtype) for s in (gates, gates, g.start.shape, shape))
+        keys, values, vector = (np.zeros(x.shape, dtype) for x in (looks.keys, looks.values, looks.vector))
+        behind = (np.empty(gates, dtype), np.empty(gates, dtype)) if after else (inputs, hidden)
+        return cls(inputs, hidden, start, queries, keys, values, vector, *behind)
 
 
-def attended(g: Gru, looks: Looks) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
+def attended(
+    g: Gru, looks: Looks, after: After | None = None
+) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
     """Take the steps of a decoder, each after a look; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
-    does = native_does(g.inputs, g.start, g.weight, *looks.arrays)
-    return _native_attended(g, looks) if does else _plain_attended(g, looks)
+    behind = (after.weight, after.bias) if after else ()
+    does = native_does(g.inputs, g.start, g.weight, *looks.arrays, *behind)
+    return _native_attended(g, looks, after) if does else _plain_attended(g, looks, after)
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
@@ -247,27 +273,36 @@ def _sight(looks: Looks) -> _Sight:
 
 
 def _plain_attended(
-    g: Gru, looks: Looks
+    g: Gru, looks: Looks, after: After | None
 ) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
-    made, sight = Unrolled.room(g, looks), _sight(looks)
-    pulls: list[Pull] = []
+    made, sight = Unrolled.room(g, looks, after), _sight(looks)
+    pulls: list[tuple[Pull, Pull | None]] = []
     for t, state in enumerate(made.states[:-1]):
+        first, given, weight = None, g.inputs[t], g.weight
+        if after:
+            made.looked[t], first = step(given, state @ weight, state)
+            state, given, weight = made.looked[t], after.bias, after.weight
         _, made.weights[t] = sight.look(state @ looks.query_weight)
         made.contexts[t] = (made.weights[t][:, None] @ sight.values)[:, 0]
-        gates = g.inputs[t] + made.contexts[t] @ looks.context_weight
-        made.states[t + 1], pull = step(gates, state @ g.weight, state)
-        pulls.append(pull)
+        gates = given + made.contexts[t] @ looks.context_weight
+        made.states[t + 1], last = step(gates, state @ weight, state)
+        pulls.append((last, first))
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> Unrolling:
-        d = Unrolling.room(g, looks, made.states.dtype)
+        d = Unrolling.room(g, looks, after, made.states.dtype)
         dstate = np.zeros_like(made.states[0])
         for t in reversed(range(len(g.inputs))):
-            d.dinputs[t], d.dhidden[t], direct = pulls[t](dstate + dstates[t])
-            dcontext = dcontexts[t] + d.dinputs[t] @ looks.context_weight.T
+            last, first = pulls[t]
+            d.dafter[t], d.dafter_hidden[t], direct = last(dstate + dstates[t])
+            dcontext = dcontexts[t] + d.dafter[t] @ looks.context_weight.T
             more = 0 if dweights is None else dweights[t]
-            query = made.states[t] @ looks.query_weight
+            query = made.looked[t] @ looks.query_weight
             d.dqueries[t] = _back_look(sight, query, made.weights[t], dcontext, more, d)
-            dstate = direct + d.dhidden[t] @ g.weight.T + d.dqueries[t] @ looks.query_weight.T
+            weight = after.weight if after else g.weight
+            dstate = direct + d.dafter_hidden[t] @ weight.T + d.dqueries[t] @ looks.query_weight.T
+            if first:
+                d.dinputs[t], d.dhidden[t], direct = first(dstate)
+                dstate = direct + d.dhidden[t] @ g.weight.T
         d.dstart[...] = dstate
         return d
 
@@ -303,11 +338,12 @@ class CRecurrence(ctypes.Structure):
         *((name, native.Int) for name in ("positions", "hidden", "context")),
         *((name, native.Pointer) for name in ("seen", "keys", "values", "query_weight", "vector")),
         *((name, native.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
+        *((name, native.Pointer) for name in ("after_weight", "after_bias", "between", "after_gates")),
         ("sentences", native.Int),
         *((name, native.Pointer) for name in ("sentence", "kept")),
         ("warm", native.Int),
         *((name, native.Pointer) for name in ("dstates", "dcontexts", "dweights")),
-        *((name, native.Pointer) for name in ("dinputs", "dhidden", "dstart")),
+        *((name, native.Pointer) for name in ("dinputs", "dhidden", "dstart", "dafter", "dafter_hidden")),
         *((name, native.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector")),
     ]
 
@@ -369,8 +405,13 @@ def _call(g: Gru, states: Array) -> _Call:
     made = _Call(CRecurrence(n, batch, size, g.reverse, _row(inputs), _row(states)), [])
     made.point(inputs=inputs, states=states, start=_whole(g.start), lengths=_counts(g.lengths))
     made.point(state_weight=_whole(g.weight), state_bias=_whole(g.bias))
-    made.point(gates=np.empty((n, batch, 4, -(-size // native.FILLED) * native.FILLED), np.float32))
+    made.point(gates=_gates(n * batch, size))
     return made
+
+
+def _gates(rows: int, size: int) -> Array:
+    """Return room for what the kernel keeps of each step for the way back."""
+    return np.empty((rows, 4, -(-size // native.FILLED) * native.FILLED), np.float32)
 
 
 def _native_gru(g: Gru, states: Array) -> Pull:
@@ -392,9 +433,9 @@ def _native_gru(g: Gru, states: Array) -> Pull:
 
 
 def _native_attended(
-    g: Gru, looks: Looks
+    g: Gru, looks: Looks, after: After | None
 ) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
-    made = Unrolled.room(g, looks)
+    made = Unrolled.room(g, looks, after)
     call = _call(g, made.states[1:])
     _, call.c.positions, call.c.context = looks.values.shape
     call.c.hidden = len(looks.vector)
@@ -402,11 +443,14 @@ def _native_attended(
     call.point(query_weight=_whole(looks.query_weight), vector=_whole(looks.vector))
     call.point(context_weight=_whole(looks.context_weight), weights=made.weights, contexts=made.contexts)
     call.point(queries=np.empty((*g.inputs.shape[:2], len(looks.vector)), np.float32))
+    if after:
+        call.point(after_weight=_whole(after.weight), after_bias=_whole(after.bias), between=made.looked)
+        call.point(after_gates=_gates(len(g.inputs) * len(g.start), len(g.weight)))
     call.run(False)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> Unrolling:
         again, dstates = call.again(), _rows(dstates)
-        d = Unrolling.room(g, looks, made.states.dtype)
+        d = Unrolling.room(g, looks, after, made.states.dtype)
         again.c.dstate_row, again.c.dinput_row = _row(dstates), _row(d.dinputs)
         again.point(dstates=dstates, dcontexts=_whole(dcontexts), dweights=_whole(dweights), **vars(d))
         again.run(True)
@@ -420,11 +464,18 @@ class Search:
 
     What is looked at is given once, and kept in the form that the library computes with: `keys` (S, T, A), `values`
     (S, T, C) and `lengths` (S,) of S sentences, `query_weight` (H, A), `vector` (A,) and the state's `weight` (H, 3 H).
-    Values begin with what they give to the gates, 3 H numbers.
+    Values begin with what they give to the gates, 3 H numbers; to those of the unit after the look where there is one.
     """
 
     def __init__(
-        self, keys: Array, values: Array, lengths: Counts, query_weight: Array, vector: Array, weight: Array
+        self,
+        keys: Array,
+        values: Array,
+        lengths: Counts,
+        query_weight: Array,
+        vector: Array,
+        weight: Array,
+        after: After | None = None,
     ) -> None:
         sentences, positions, width = values.shape
         self.sizes = len(weight), len(vector), width, positions
@@ -433,24 +484,31 @@ class Search:
         c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
         self.call.point(seen=_counts(lengths), keys=_whole(keys), values=_whole(values))
         self.call.point(query_weight=_whole(query_weight), vector=_whole(vector), state_weight=_whole(weight))
+        self.after = after is not None
+        if after:
+            self.call.point(after_weight=_whole(after.weight), after_bias=_whole(after.bias))
         self.kept = np.empty(0, np.uint8)
 
     def step(self, inputs: Array, start: Array, sentence: Counts) -> Unrolled:
         """Let each of R hypotheses look at its sentence (R,), and take a step from inputs (R, 3 H) and start (R, H)."""
         rows, (size, hidden, width, positions) = len(start), self.sizes
-        states, contexts, weights, queries, gates = (
-            np.empty((1, rows, count), np.float32)
-            for count in (size, width, positions, hidden, 4 * -(-size // native.FILLED) * native.FILLED)
+        states, contexts, weights, queries = (
+            np.empty((1, rows, count), np.float32) for count in (size, width, positions, hidden)
         )
+        gates = _gates(rows, size)
         inputs = _rows(inputs[None])
         call = _Call(self.call.c, [])
         call.c.batch, call.c.input_row, call.c.state_row = rows, _row(inputs), size
         call.point(inputs=inputs, start=_whole(start), states=states, contexts=contexts, weights=weights)
         call.point(queries=queries, gates=gates, sentence=_counts(sentence))
+        looked = start
+        if self.after:
+            looked = np.empty((rows, size), np.float32)
+            call.point(between=looked, after_gates=gates)  # nobody reads them, so both may write there
         self._make_room(call)
         call.run(False)
         call.c.warm = 1
-        return Unrolled(states[0], contexts[0], weights[0])
+        return Unrolled(states[0], contexts[0], weights[0], looked)
 
     def _make_room(self, call: _Call) -> None:
         loaded = _library()

@@ -4,7 +4,7 @@ A pullback takes the gradient of the output and returns the gradients of the arg
 """
 
 from regard.nn.adam import Adam
-from regard.nn.attended import attended_gru
+from regard.nn.attended import attended_gru, conditional_gru
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
@@ -17,6 +17,7 @@ __all__ = [
     "Adam",
     "attended_gru",
     "check_gradients",
+    "conditional_gru",
     "cross_entropy",
     "dropout",
     "embed",

@@ -1,4 +1,4 @@
-"""A gated recurrent unit that asks the attention before every step: the decoder of Bahdanau, Cho and Bengio."""
+"""Gated recurrent units that ask the attention before every step, or in the middle of it: fast decoders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard import _check
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply
 
-__all__ = ["attended_gru"]
+__all__ = ["attended_gru", "conditional_gru"]
 
 Array = NDArray[Any]
 
@@ -86,13 +86,96 @@ def attended_gru(
     [[1.0, 0.5, 0.25], [3.0, 3.0], [0.5, 0.5, 0.0, 0.5, 0.5, 0.0]]
     """
     arrays = inputs, start, keys, values, query_weight, vector, context_weight, state_weight
-    inputs, start, keys, values, query_weight, vector, context_weight, state_weight = map(np.asarray, arrays)
-    _check_attended(inputs, start, keys, values, query_weight, vector, context_weight, state_weight)
+    return _unrolled([np.asarray(x) for x in arrays], lengths)
+
+
+def conditional_gru(
+    inputs: Array,
+    start: Array,
+    keys: Array,
+    values: Array,
+    query_weight: Array,
+    vector: Array,
+    context_weight: Array,
+    state_weight: Array,
+    after_weight: Array,
+    after_bias: Array,
+    *,
+    lengths: ArrayLike | None = None,
+) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
+    """Unroll a decoder whose steps have two halves, with a look between them: it looks when it has read its input.
+
+    ::
+
+        between  = gru_step(inputs, state @ state_weight, state)
+        scores_j = vector . tanh(between @ query_weight + keys_j)        weights = softmax(scores)
+        context  = sum_j weights_j values_j
+        state    = gru_step(context @ context_weight + after_bias, between @ after_weight, between)
+
+    Parameters
+    ----------
+    inputs, start, keys, values, query_weight, vector : array
+        As in `attended_gru`.
+    context_weight : array (C, 3 D)
+        From what is seen to the gates of the second half.
+    state_weight, after_weight : array (D, 3 D)
+        From the state to the gates of each half.
+    after_bias : array (3 D,)
+        Of the gates of the second half.
+    lengths : integer array (B,), optional
+        Positions of each sequence that can be seen; by default all T. What lies behind has no influence.
+
+    Returns
+    -------
+    (states, contexts, weights) : arrays (n + 1, B, D), (n, B, C), (n, B, T)
+        As in `attended_gru`.
+    pullback : function
+        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the ten arrays in their
+        order.
+
+    Raises
+    ------
+    ValueError
+        If shapes or lengths don't fit.
+
+    References
+    ----------
+    Sennrich et al. 2017, "Nematus: a Toolkit for Neural Machine Translation", section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> keys, values = np.array([[[0.0], [0.0], [9.0]]]), np.array([[[2.0], [4.0], [9.0]]])
+    >>> weights = np.ones((1, 1)), np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(3)
+    >>> found, _ = conditional_gru(np.zeros((1, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
+    >>> [x.ravel().tolist() for x in found]
+    [[1.0, 0.25], [3.0], [0.5, 0.5, 0.0]]
+    """
+    arrays = (
+        inputs,
+        start,
+        keys,
+        values,
+        query_weight,
+        vector,
+        context_weight,
+        state_weight,
+        after_weight,
+        after_bias,
+    )
+    return _unrolled([np.asarray(x) for x in arrays], lengths)
+
+
+def _unrolled(
+    arrays: list[Array], lengths: ArrayLike | None
+) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *behind = arrays
+    _check_attended(*arrays)
     (n, batch, _), (_, positions, width) = inputs.shape, values.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, positions)
-    g = recurrence.Gru(inputs, start, state_weight)
+    after = recurrence.After(*behind) if behind else None
     looks = recurrence.Looks(keys, values, counts, query_weight, vector, context_weight)
-    made, back = recurrence.attended(g, looks)
+    made, back = recurrence.attended(recurrence.Gru(inputs, start, state_weight), looks, after)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
         letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
@@ -100,17 +183,20 @@ def attended_gru(
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
-        states, contexts = _flat(made.states[:-1]), _flat(made.contexts)
-        return (
+        looked = _flat(made.looked)
+        found = (
             d.dinputs,
             d.dstart,
             d.dkeys,
             d.dvalues,
-            multiply(states.T, _flat(d.dqueries)),
+            multiply(looked.T, _flat(d.dqueries)),
             d.dvector,
-            multiply(contexts.T, _flat(d.dinputs)),
-            multiply(states.T, _flat(d.dhidden)),
+            multiply(_flat(made.contexts).T, _flat(d.dafter)),
+            multiply(_flat(made.states[:-1]).T, _flat(d.dhidden)),
         )
+        if after is None:
+            return found
+        return *found, multiply(looked.T, _flat(d.dafter_hidden)), _flat(d.dafter).sum(axis=0)
 
     return (made.states, made.contexts, made.weights), pullback
 
@@ -124,6 +210,8 @@ def _check_attended(
     vector: Array,
     context_weight: Array,
     state_weight: Array,
+    after_weight: Array | None = None,
+    after_bias: Array | None = None,
 ) -> None:
     if inputs.ndim != 3 or keys.ndim != 3 or values.ndim != 3 or state_weight.ndim != 2:
         _check.fail("inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D).")
@@ -140,6 +228,8 @@ def _check_attended(
         context_weight=(context_weight, "C 3D"),
         state_weight=(state_weight, "D 3D"),
     )
+    if after_weight is not None and after_bias is not None:
+        _check.shapes(letters, after_weight=(after_weight, "D 3D"), after_bias=(after_bias, "3D"))
 
 
 def _flat(x: Array) -> Array:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from regard.context import recording
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply, multiply_and_sum
-from regard.nn import attended_gru, dropout, embed, linear
+from regard.nn import attended_gru, conditional_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer, parts
 from regard.seq2seq.looks import Encoded, Looks, glance
 from regard.seq2seq.posterior import posterior
@@ -242,20 +242,28 @@ class _LookThenStep(_Pass):
         return dencoded, dinputs, dsummed @ p["readout_word"].T, g
 
 
+_UNROLLS: dict[str, Callable[..., Any]] = {"bahdanau": attended_gru, "conditional": conditional_gru}
+
+
 def _is_plain(c: Recurrent) -> bool:
-    """Say whether this is Bahdanau's own model, whose steps `attended_gru` takes all at once."""
+    """Say whether this is a model whose steps the library takes all at once: one layer of GRUs, additive attention."""
     plain = c.score in ("additive", "concat") and c.window == "global" and not c.coverage
-    return plain and c.style == "bahdanau" and c.cell == "gru" and c.layers == 1
+    return plain and c.style in _UNROLLS and c.cell == "gru" and c.layers == 1
+
+
+def _weights(c: Recurrent) -> list[str]:
+    """Return the names of what a plain model's steps take after keys and values."""
+    names = ["query_weight", "attention_vector", "decoder_context", "decoder_state"]
+    return [*names, "decoder_state_after", "decoder_bias_after"] if c.style == "conditional" else names
 
 
 class _Fused(_LookThenStep):
-    """Bahdanau's own model, several times as fast: the same function as `_LookThenStep`."""
+    """Plain models, several times as fast: the same functions as `_LookThenStep` and `_StepLookStep`."""
 
     def forward(self, inputs: Array) -> Array:
         """Take all steps, from what the words give to the gates (n, B, G D) to readouts (n, B, E)."""
-        e, names = self.encoded, ("query_weight", "attention_vector", "decoder_context", "decoder_state")
-        weights = (self.p[name] for name in names)
-        (states, self.contexts, looked), self.pull = attended_gru(
+        e, weights = self.encoded, (self.p[name] for name in _weights(self.c))
+        (states, self.contexts, looked), self.pull = _UNROLLS[self.c.style](
             inputs, e.start, e.keys, e.values, *weights, lengths=e.lengths
         )
         self.states = states[1:]
@@ -272,8 +280,7 @@ class _Fused(_LookThenStep):
         dinputs, dstart, dkeys, dvalues, *weights = self.pull(
             _times(dsummed, p["readout_state"].T), _times(dsummed, p["readout_context"].T), dweights
         )
-        names = ("query_weight", "attention_vector", "decoder_context", "decoder_state")
-        g = dict(zip(names, weights, strict=True))
+        g = dict(zip(_weights(self.c), weights, strict=True))
         g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
         dencoded = Encoded(dstart, dkeys, dvalues, np.zeros_like(self.encoded.final), self.encoded.lengths)
         return dencoded, dinputs, _times(dsummed, p["readout_word"].T), g
@@ -524,7 +531,7 @@ class Steps:
 
 
 class _FusedSteps(Steps):
-    """Bahdanau's own model, several times as fast: the same function as `Steps`.
+    """Plain models, several times as fast: the same function as `Steps`.
 
     What is seen is a sum of values, so values go through the matrices behind it once, and not at every step.
     """
@@ -533,8 +540,15 @@ class _FusedSteps(Steps):
         super().__init__(p, c, encoded, width)
         to_gates_and_readout = np.concatenate([p["decoder_context"], p["readout_context"]], axis=1)
         values = _times(encoded.values, to_gates_and_readout)
-        weights = (p[name] for name in ("query_weight", "attention_vector", "decoder_state"))
-        self.search = recurrence.Search(encoded.keys, values, encoded.lengths, *weights)
+        query_weight, vector, weight = (
+            p[name] for name in ("query_weight", "attention_vector", "decoder_state")
+        )
+        after = None
+        if c.style == "conditional":
+            after = recurrence.After(p["decoder_state_after"], p["decoder_bias_after"])
+        self.search = recurrence.Search(
+            encoded.keys, values, encoded.lengths, query_weight, vector, weight, after
+        )
         self.sentences = np.arange(len(encoded.start))  # (B',): those that go on
         self.words = _Words(p)
 

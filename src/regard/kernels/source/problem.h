@@ -74,6 +74,9 @@ struct Recurrence {
     const float *keys, *values;                                  // (B, T, A), (B, T, C)
     const float *query_weight, *vector, *context_weight;         // (H, A), (A,), (C, 3H); null: values begin with what they give the gates
     float *queries, *weights, *contexts;                         // (n, B, A), (n, B, T), (n, B, C)
+    // With one more step after each look, which reads what was seen, and the bias; null without.
+    const float *after_weight, *after_bias;                      // (H, 3H), (3H,)
+    float *between, *after_gates;                                // (n, B, H), the states that look; like `gates`
     // In a search rows are hypotheses. What is looked at has `sentences` rows then, and there is room that is kept.
     int64_t sentences;
     const int64_t* sentence;                                     // (B,) which one a row looks at; null: its own
@@ -82,6 +85,7 @@ struct Recurrence {
     // Backward.
     const float *dstates, *dcontexts, *dweights;                 // of states, contexts and weights (or null)
     float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
+    float *dafter, *dafter_hidden;                               // (n, B, 3H): of the step after, the same two
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 

@@ -281,12 +281,14 @@ class Recur {
         if (i == 0) return {p.start, h};
         return {p.states + step(i - 1) * p.batch * p.state_row, p.state_row};
     }
-    float* kept(int64_t row) const { return p.gates + row * 4 * filled16(h); }
+    int64_t gates_row() const { return 4 * filled16(h); }
+    float* gates(int64_t i) const { return p.gates + step(i) * p.batch * gates_row(); }
 
    public:
     static int64_t scratch(const Recurrence& p) {
         int64_t h = filled16(p.size), a = filled16(p.hidden), c = filled16(p.context), gates = filled16(3 * p.size);
-        int64_t weights = h * gates + (attends(p) ? c * gates + h * a : 0), rows = p.batch * (2 * gates + h + c + a);
+        int64_t weights = h * gates + (attends(p) ? c * gates + h * a : 0) + (p.after_weight ? h * gates : 0);
+        int64_t rows = p.batch * (2 * gates + h + c + a);
         return (weights + rows + (attends(p) ? Look::numbers(p) : 0)) * int64_t(sizeof(float)) + 8192;
     }
     Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), room{scratch} {}
@@ -295,66 +297,95 @@ class Recur {
         const float* state_weight = pack(p.state_weight, h, 3 * h, room, p.warm);
         if (attends(p)) return unroll(state_weight);
         float* hidden = room.take<float>(p.batch * sums_row());
-        for (int64_t i = 0; i < p.steps; i++)
-            take_step(i, state_weight, hidden, {p.inputs + step(i) * p.batch * p.input_row, p.input_row});
+        for (int64_t i = 0; i < p.steps; i++) {
+            const int64_t t = step(i);
+            take_step(before(i), state_weight, p.state_bias, inputs(t), states(t), p.state_row, gates(i), hidden, t);
+        }
     }
 
     void backward() {
-        const float *to_state = pack_turned(p.state_weight, 3 * h, h, room), *to_context = nullptr, *to_query = nullptr;
+        const float* to_state = pack_turned(p.state_weight, 3 * h, h, room);
         float* dstate = room.take<float>(p.batch * width);
         memset(dstate, 0, p.batch * width * sizeof(float));
-        if (attends(p)) {
-            to_context = pack_turned(p.context_weight, 3 * h, p.context, room);
-            to_query = pack_turned(p.query_weight, p.hidden, h, room);
-        }
-        float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
-        if (attends(p)) {
-            Look look(p, room);
-            for (int64_t t = p.steps - 1; t >= 0; t--) {
-                back_step(t, dstate);
-                back_look(t, look, to_context, dcontext);
-                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
-                multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, WHAT_IS_THERE,
-                         dstate);
-            }
-            look.finish(p.dvector);
-        } else {
+        if (attends(p)) roll_up(to_state, dstate);
+        else
             for (int64_t i = p.steps - 1; i >= 0; i--) {
-                back_step(i, dstate);
+                back_step(before(i), gates(i), dstates(step(i)), dinputs(step(i)), dhidden(step(i)), dstate, step(i));
                 multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
             }
-        }
         for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
     }
 
    private:
+    Rows inputs(int64_t t) const { return {p.inputs + t * p.batch * p.input_row, p.input_row}; }
+    float* states(int64_t t) const { return p.states + t * p.batch * p.state_row; }
+    Rows between(int64_t t) const { return {p.between + t * p.batch * h, h}; }
+    float* after_gates(int64_t t) const { return p.after_gates + t * p.batch * gates_row(); }
+    const float* dstates(int64_t t) const { return p.dstates + t * p.batch * p.dstate_row; }
+    struct WrittenRows {
+        float* at;
+        int64_t row;
+    };
+    WrittenRows dinputs(int64_t t) const { return {p.dinputs + t * p.batch * p.dinput_row, p.dinput_row}; }
+    WrittenRows dafter(int64_t t) const { return {p.dafter + t * p.batch * 3 * h, 3 * h}; }
     float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
+    float* dafter_hidden(int64_t t) const { return p.dafter_hidden + t * p.batch * 3 * h; }
 
     int64_t sums_row() const { return width_of<float>(3 * h); }
 
     void unroll(const float* state_weight) {
-        const float *query_weight = pack(p.query_weight, h, p.hidden, room, p.warm), *context_weight = nullptr;
+        const float *query_weight = pack(p.query_weight, h, p.hidden, room, p.warm), *context_weight = nullptr,
+                    *after_weight = nullptr;
         if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, room, p.warm);
+        if (p.after_weight) after_weight = pack(p.after_weight, h, 3 * h, room, p.warm);
         Look look(p, room);  // what is kept lies first, at places that don't depend on the number of rows
-        const int64_t query_row = width_of<float>(p.hidden);
         float *hidden = room.take<float>(p.batch * sums_row()), *given = room.take<float>(p.batch * sums_row()),
-              *queries = room.take<float>(p.batch * query_row);
+              *queries = room.take<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps; t++) {
             const Rows past = before(t);
-            multiply(past.at, past.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
-            for (int64_t b = 0; b < p.batch; b++) {
-                const int64_t row = t * p.batch + b;
-                float* query = p.queries + row * p.hidden;
-                memcpy(query, queries + b * query_row, p.hidden * sizeof(float));
-                look.forward(p.sentence ? p.sentence[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
-                memcpy(given + b * sums_row(), p.inputs + row * p.input_row, 3 * h * sizeof(float));
-            }
+            if (after_weight) take_step(past, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
+            const Rows looking = after_weight ? between(t) : past;
+            multiply(looking.at, looking.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
+            see(t, look, queries);
+            const Rows known = after_weight ? Rows{p.after_bias, 0} : inputs(t);
+            for (int64_t b = 0; b < p.batch; b++) memcpy(given + b * sums_row(), known.at + b * known.row, 3 * h * sizeof(float));
             const float* contexts = p.contexts + t * p.batch * p.context;
             if (context_weight)
                 multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, WHAT_IS_THERE, given);
             else add(contexts, given);
-            take_step(t, state_weight, hidden, {given, sums_row()});
+            take_step(looking, after_weight ? after_weight : state_weight, nullptr, {given, sums_row()}, states(t),
+                      p.state_row, after_weight ? after_gates(t) : gates(t), hidden, t);
         }
+    }
+
+    void see(int64_t t, Look& look, const float* queries) const {
+        for (int64_t b = 0; b < p.batch; b++) {
+            const int64_t row = t * p.batch + b;
+            float* query = p.queries + row * p.hidden;
+            memcpy(query, queries + b * width_of<float>(p.hidden), p.hidden * sizeof(float));
+            look.forward(p.sentence ? p.sentence[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+        }
+    }
+
+    void roll_up(const float* to_state, float* dstate) {
+        const float *to_context = pack_turned(p.context_weight, 3 * h, p.context, room),
+                    *to_query = pack_turned(p.query_weight, p.hidden, h, room),
+                    *to_between = p.after_weight ? pack_turned(p.after_weight, 3 * h, h, room) : nullptr;
+        float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
+        Look look(p, room);
+        for (int64_t t = p.steps - 1; t >= 0; t--) {
+            const WrittenRows last = to_between ? dafter(t) : dinputs(t);
+            float* last_hidden = to_between ? dafter_hidden(t) : dhidden(t);
+            if (to_between) back_step(between(t), after_gates(t), dstates(t), last, last_hidden, dstate, t);
+            else back_step(before(t), gates(t), dstates(t), last, last_hidden, dstate, t);
+            back_look(t, look, to_context, {last.at, last.row}, dcontext);
+            multiply(last_hidden, 3 * h, p.batch, to_between ? to_between : to_state, 3 * h, h, WHAT_IS_THERE, dstate);
+            multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, WHAT_IS_THERE, dstate);
+            if (!to_between) continue;
+            back_step(before(t), gates(t), nullptr, dinputs(t), dhidden(t), dstate, t);
+            multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
+        }
+        look.finish(p.dvector);
     }
 
     void add(const float* contexts, float* given) const {
@@ -363,18 +394,16 @@ class Recur {
                 store(given + c, load(given + c) + load_first(contexts + c, 3 * h - c));
     }
 
-    void take_step(int64_t i, const float* state_weight, float* hidden, Rows given) {
-        const Rows past = before(i);
-        if (p.state_bias)
-            for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), p.state_bias, 3 * h * sizeof(float));
-        const Onto onto = p.state_bias ? WHAT_IS_THERE : NOTHING;
-        multiply(past.at, past.row, p.batch, state_weight, h, 3 * h, onto, hidden);
+    // One step of all rows, at time t: from what they know and are given to states at `out`.
+    void take_step(Rows past, const float* weight, const float* bias, Rows given, float* out, int64_t out_row, float* kept,
+                   float* hidden, int64_t t) const {
+        if (bias)
+            for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), bias, 3 * h * sizeof(float));
+        multiply(past.at, past.row, p.batch, weight, h, 3 * h, bias ? WHAT_IS_THERE : NOTHING, hidden);
         for (int64_t r = 0; r < p.batch; r++) {
             const float* state = past.at + r * past.row;
-            const int64_t row = step(i) * p.batch + r;
-            float* out = p.states + row * p.state_row;
-            if (sleeps(step(i), r)) memcpy(out, state, h * sizeof(float));
-            else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out, kept(row));
+            if (sleeps(t, r)) memcpy(out + r * out_row, state, h * sizeof(float));
+            else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out + r * out_row, kept + r * gates_row());
         }
     }
 
@@ -393,37 +422,33 @@ class Recur {
             const Lane found[4] = {reset, update, candidate, inside[2]};
             UNROLL for (int g = 0; g < 4; g++) {
                 store(kept + 4 * j + g * UNITS, found[g]);
-                __builtin_prefetch(kept + 4 * (filled16(h) + j) + g * UNITS, 1);  // the next row
+                __builtin_prefetch(kept + gates_row() + 4 * j + g * UNITS, 1);  // the next row
             }
             UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(given + given_row + g * h + j);
         }
     }
 
-    // From the gradients of the states after the i-th step to those of the gates' two halves; what goes straight to the
-    // states before stays in dstate.
-    ONCE void back_step(int64_t i, float* dstate) const {
-        const int64_t t = step(i);
-        const Rows past = before(i);
-        for (int64_t r = 0; r < p.batch; r++) {
-            const int64_t row = t * p.batch + r;
-            float *dinputs = p.dinputs + row * p.dinput_row, *dhidden = p.dhidden + row * 3 * h;
+    // From the gradients of the states after a step, `dstate` and more if there are, to those of the gates' two halves;
+    // what goes straight to the states before stays in dstate.
+    ONCE void back_step(Rows past, const float* kept, const float* more, WrittenRows outside, float* inside, float* dstate,
+                        int64_t t) const {
+        for (int64_t r = 0; r < p.batch; r++, outside.at += outside.row, inside += 3 * h, kept += gates_row())
             for (int64_t j = 0; j < h; j += UNITS) {
                 const int64_t some = h - j;
                 float* d = dstate + r * width + j;
-                Lane dnew = load(d) + load_first(p.dstates + row * p.dstate_row + j, some);
+                Lane dnew = load(d);
+                if (more) dnew += load_first(more + r * p.dstate_row + j, some);
                 Lane found[4] = {};
                 if (sleeps(t, r)) store(d, dnew);
-                else store(d, back_gates(kept(row) + 4 * j,
-                                         load_first(past.at + r * past.row + j, some), dnew, found));
+                else store(d, back_gates(kept + 4 * j, load_first(past.at + r * past.row + j, some), dnew, found));
                 UNROLL for (int g = 0; g < 3; g++) {
-                    __builtin_prefetch(dinputs + p.dinput_row + g * h + j, 1);  // the next row, to be written
-                    __builtin_prefetch(dhidden + (3 + g) * h + j, 1);
-                    __builtin_prefetch(kept(row + 1) + 4 * j + g * UNITS);
-                    store_first(dinputs + g * h + j, found[g], some);
-                    store_first(dhidden + g * h + j, found[g < 2 ? g : 3], some);
+                    __builtin_prefetch(outside.at + outside.row + g * h + j, 1);  // the next row, to be written
+                    __builtin_prefetch(inside + (3 + g) * h + j, 1);
+                    __builtin_prefetch(kept + gates_row() + 4 * j + g * UNITS);
+                    store_first(outside.at + g * h + j, found[g], some);
+                    store_first(inside + g * h + j, found[g < 2 ? g : 3], some);
                 }
             }
-        }
     }
     Lane back_gates(const float* kept, Lane state, Lane dnew, Lane (&found)[4]) const {
         const Lane reset = load(kept), update = load(kept + UNITS), candidate = load(kept + 2 * UNITS);
@@ -435,14 +460,13 @@ class Recur {
         return dnew * update;
     }
 
-    void back_look(int64_t t, Look& look, const float* to_context, float* dcontext) const {
+    void back_look(int64_t t, Look& look, const float* to_context, Rows dgates, float* dcontext) const {
         const int64_t filled = width_of<float>(p.context);
         for (int64_t b = 0; b < p.batch; b++)
             for (int64_t c = 0; c < p.context; c += UNITS)
                 store(dcontext + b * filled + c,
                       load_first(p.dcontexts + (t * p.batch + b) * p.context + c, p.context - c));
-        multiply(p.dinputs + t * p.batch * p.dinput_row, p.dinput_row, p.batch, to_context, 3 * h, p.context,
-                 WHAT_IS_THERE, dcontext);
+        multiply(dgates.at, dgates.row, p.batch, to_context, 3 * h, p.context, WHAT_IS_THERE, dcontext);
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;
             look.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * filled,
