@@ -1,6 +1,6 @@
 """Print what a few minutes of training reach on LibreOffice's help, English to French and to German.
 
-    python benchmarks/help.py [--languages fr de] [--minutes 1 3 10] [--learned 25] [--family recurrent]
+    python benchmarks/help.py [--languages fr de] [--minutes 1 3 10] [--learned 25] [--family recurrent] [--style ...]
 
 BLEU (sacrebleu, 13a) on sentences of at most 12 and of at most 15 tokens, and chrF on the latter, with a beam of 5; one
 model for each budget. They come from help pages that were not trained on, and are none that stand on those;
@@ -10,6 +10,7 @@ data/help-en-fr/README.md says what such a number means: help text repeats itsel
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
 from trial import arguments, header, measured, train, translated
 
@@ -28,7 +29,9 @@ def short(pairs: list[Pair], longest: int) -> list[Pair]:
 
 def row(parts: Split[list[Pair]], minutes: float, args: Namespace) -> str:
     """Train one model and return its line, the language left out."""
-    options = {"family": args.family, "max_tokens": args.learned}
+    options: dict[str, Any] = {"family": args.family, "max_tokens": args.learned}
+    if args.style:
+        options["network"] = {"style": args.style}
     model, seconds = train(parts.train, parts.valid, args, options, minutes=minutes)
     return f"{minutes:>8g}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in figures(model, parts))
 
@@ -48,6 +51,9 @@ def main() -> None:
     )
     parser.add_argument("--languages", nargs="+", choices=("fr", "de"), default=["fr", "de"])
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
+    parser.add_argument(
+        "--style", choices=("bahdanau", "luong", "conditional"), help="of the recurrent decoder"
+    )
     args = parser.parse_args()
     data = {language: libreoffice(language, args.learned) for language in args.languages}
     sizes = (

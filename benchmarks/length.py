@@ -44,7 +44,7 @@ def main() -> None:
     )
     found = {}
     for attention in (True, False):
-        options = {"attention": attention, "max_tokens": LONGEST}
+        options = {"attention": attention, "max_tokens": LONGEST, "network": {"style": "bahdanau"}}
         model, _ = train(parts.train, parts.valid, args, options)
         found[attention] = rows(model, parts.test)
     _print(found[True], found[False])

@@ -63,7 +63,9 @@ class Task:
 
     def network(self) -> RecurrentNetwork:
         """Return the network with the parameters that everybody starts from."""
-        config = Recurrent(self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN)
+        config = Recurrent(
+            self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
+        )
         network = RecurrentNetwork(config)
         network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
         return network

@@ -75,7 +75,8 @@ class Task:
 
 def trained(path: Path, epochs: int) -> None:
     """Train the model and write it into a file."""
-    network = {"embedding": EMBEDDING, "encoder": STATE, "decoder": STATE, "attention": HIDDEN}
+    sizes = {"embedding": EMBEDDING, "encoder": STATE, "decoder": STATE, "attention": HIDDEN}
+    network = {"style": "bahdanau", **sizes}
     model = Seq2Seq(network=network, vocabulary=VOCABULARY, max_tokens=LONGEST, epochs=epochs)
     model.fit(*sides(read_pairs(DATA / "train.tsv.gz")), valid=sides(read_pairs(DATA / "valid.tsv.gz")))
     model.save(path)

@@ -352,6 +352,7 @@ def test_files_of_version_1_are_read(attention: int, tmp_path: Path) -> None:
         decoder=2,
         attention=attention,
         score="additive" if attention else "none",
+        style="bahdanau",
     )
     header, body = parts((tmp_path / "old").read_bytes())
     for name, array in model.network.parameters.items():

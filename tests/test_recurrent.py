@@ -154,7 +154,7 @@ def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
 
 
 def test_the_decoder_looks_through_regards_attention() -> None:
-    network, batch = made({}), collate(PAIRS[:1])
+    network, batch = made({"style": "bahdanau"}), collate(PAIRS[:1])
     p = network.parameters
     encoded, _ = encode(p, network.config, batch.source, batch.lengths)
     _, weights = network.steps(batch.source, batch.lengths)(np.array([[1]]))

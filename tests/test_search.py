@@ -335,6 +335,14 @@ def test_the_likeliest_words_are_those_of_a_sort(
 # ---------------------------------------------------------------------------------------------------------- force
 
 
+def test_nothing_forced_is_an_empty_beginning() -> None:
+    source, lengths = THREE
+    found = force(Chance(3), source, lengths, np.full((1, 3), START))
+    assert [(h.words, h.log_probability, h.alignment.shape) for h in found] == [
+        ((), 0.0, (0, int(length))) for length in lengths
+    ]
+
+
 @pytest.mark.parametrize("looks", [True, False])
 def test_what_is_forced_is_what_the_network_thinks_of_it(looks: bool) -> None:
     network, (source, lengths) = Chance(3, looks=looks), THREE

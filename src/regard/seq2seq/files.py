@@ -192,7 +192,9 @@ def _read_old(file: Container) -> Model:
     """Read a file of version 1: Bahdanau's model, with words on both sides."""
     sizes, lower = file.json("sizes"), file.json("lower")
     try:
-        config = Recurrent(**_mapping(sizes), score="additive" if sizes.get("attention") else "none")
+        sizes = _mapping(sizes)
+        score = "additive" if sizes.get("attention") else "none"
+        config = Recurrent(**sizes, score=score, style="bahdanau")
         if type(lower) is not bool:
             raise TypeError
     except (TypeError, ValueError):

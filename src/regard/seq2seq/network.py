@@ -119,7 +119,7 @@ def build(config: Config, parameters: Parameters | None = None) -> Network:
     Examples
     --------
     >>> build(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)).parameters.flat.size
-    578
+    668
     """
     return FAMILIES[family(config)].network(config, parameters)
 

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 _CHOICES = {
     "score": ("none", *looks.SCORES),
-    "style": ("bahdanau", "luong", "conditional"),
+    "style": ("conditional", "bahdanau", "luong"),
     "cell": tuple(GATES),
     "window": looks.WINDOWS,
 }
@@ -50,8 +50,9 @@ class Recurrent:
     score : str
         The score function by name, see `regard.seq2seq.looks`; "none" for a model without attention, whose decoder
         sees only where the encoder ended.
-    style : {"bahdanau", "luong", "conditional"}
-        Whether the decoder looks before each step, after it, or between two, see `regard.seq2seq.decoder`.
+    style : {"conditional", "bahdanau", "luong"}
+        Whether the decoder looks between two halves of a step, before each step, or after it; see
+        `regard.seq2seq.decoder`.
     cell : {"gru", "lstm"}
         The recurrent unit.
     layers : int
@@ -85,7 +86,7 @@ class Recurrent:
     decoder: int = 192
     attention: int = 128
     score: str = "additive"
-    style: str = "bahdanau"
+    style: str = "conditional"
     cell: str = "gru"
     layers: int = 1
     window: str = "global"

@@ -386,6 +386,8 @@ def _knowing(steps: Steps) -> Knowing:
 
 
 def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
+    if not said:  # START alone
+        return _hypothesis((), np.zeros(0), np.zeros((0, length)), length, scoring)
     words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
     logs, looks = np.array([step.log for step in said], float), np.array([step.look for step in said])
     found = _hypothesis(words, logs, looks.reshape(len(said), -1)[:, :length], length, scoring)
