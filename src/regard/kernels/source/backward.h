@@ -119,8 +119,7 @@ class Back : Strip<T, NV> {
     void block(int64_t j, Seen seen, const Sight& sight) {
         const int64_t first = sight.first, last = sight.last;
         V<T> ignored[NV] = {};
-        this->scores(j, first, last, ignored);
-        if (this->unfinished || seen == SOME) this->finish(j, seen, sight, ignored, caps);
+        this->logits(j, seen, sight, ignored, caps);
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;

@@ -253,12 +253,17 @@ INLINE V<T> add_bias(V<T> logits, V<T> bias) {
     return bias == -INF<T> ? bias : fma(bias, all(T(LOG2E)), logits);
 }
 
-// Whether bit 0, 1, ... of `bits` is set, for each lane.
+// Logits whose lanes have their bit set, and -inf in place of others.
 template <class T>
-INLINE I<T> lanes_of(uint64_t bits) {
+INLINE V<T> seen_by(uint64_t bits, V<T> logits) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return (V<T>)_mm512_mask_mov_ps(_mm512_set1_ps(-INF<T>), __mmask16(bits), (__m512)logits);
+    else return (V<T>)_mm512_mask_mov_pd(_mm512_set1_pd(-INF<T>), __mmask8(bits), (__m512d)logits);
+#else
     I<T> lane = {};
     UNROLL for (int c = 0; c < L<T>; c++) lane[c] = typename Lanes<T>::Int(1) << c;
-    return ((typename Lanes<T>::Int(bits) - I<T>{}) & lane) != 0;
+    return ((typename Lanes<T>::Int(bits) - I<T>{}) & lane) != 0 ? logits : all(-INF<T>);
+#endif
 }
 
 }  // namespace ISA

@@ -132,13 +132,7 @@ class Tile : Strip<T, NV> {
         const int64_t first = sight.first, last = sight.last;
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
-        if (this->unfinished || seen == SOME) {
-            V<T> ignored[NV] = {};
-            this->scores(j, first, last, ignored);
-            this->finish(j, seen, sight, top);
-        } else {
-            this->scores(j, first, last, top);
-        }
+        this->logits(j, seen, sight, top);
         Block<T> values = values_of(j, first, last);
         UNROLL for (int v = 0; v < NV; v++) {
             from[v] = countable<T>(top[v]);
