@@ -12,14 +12,18 @@ namespace ISA {
 // where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order.
 template <class T, int R, int NV, bool ACROSS, class Read>
 INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
-    for (int64_t k = 0; k < depth; k++) {
+    auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
         read(k, bk);
         UNROLL for (int r = 0; r < R; r++) {
             V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
-    }
+    };
+    int64_t k = 0;
+    if constexpr (R == ROWS && NV == WIDE)  // where most of the time goes, counting takes its place beside multiplying
+        for (; k + 2 <= depth; k += 2) add(k), add(k + 1);
+    for (; k < depth; k++) add(k);
 }
 template <class T, int R, int NV, bool ACROSS>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
