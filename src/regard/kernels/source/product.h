@@ -20,10 +20,10 @@ INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth,
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     };
-    int64_t k = 0;
     if constexpr (R == ROWS && NV == WIDE)  // where most of the time goes, counting takes its place beside multiplying
-        for (; k + 2 <= depth; k += 2) add(k), add(k + 1);
-    for (; k < depth; k++) add(k);
+        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) add(k);
+    else
+        for (int64_t k = 0; k < depth; k++) add(k);
 }
 template <class T, int R, int NV, bool ACROSS>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
