@@ -82,11 +82,15 @@ class Strip {
             if (scaled)
                 UNROLL for (int r = 0; r < R; r++)
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    store(strip + (c + r) * W + v * L<T>, sums[r][v]);
-                    top[v] = larger(top[v], sums[r][v]);
+            T* to = strip + c * W;
+            UNROLL for (int v = 0; v < NV; v++) {
+                V<T> most = sums[0][v];
+                UNROLL for (int r = 0; r < R; r++) {
+                    store(to + r * W + v * L<T>, sums[r][v]);
+                    most = larger(most, sums[r][v]);
                 }
+                top[v] = larger(top[v], most);
+            }
         });
     }
 

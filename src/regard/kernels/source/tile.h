@@ -144,12 +144,13 @@ class Tile : Strip<T, NV> {
         in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
+            T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(x.context + (c + r) * W + v * L<T>) * faded[v];
+                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
                                      depth);
             UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) store(x.context + (c + r) * W + v * L<T>, sums[r][v]);
+                UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
     }
 
