@@ -114,13 +114,16 @@ class Strip {
 
     // -inf where not seen.
     void hide(const Sight& sight, V<T> (&top)[NV]) {
-        for (int64_t c = sight.first; c < sight.last; c++)
+        V<T> most[NV];
+        UNROLL for (int v = 0; v < NV; v++) most[v] = top[v];
+        T* at = strip + sight.first * W;
+        for (int64_t c = sight.first; c < sight.last; c++, at += W)
             UNROLL for (int v = 0; v < NV; v++) {
-                T* at = strip + c * W + v * L<T>;
-                V<T> x = seen_by<T>(sight.words[c] >> (v * L<T>), load(at));
-                store(at, x);
-                top[v] = larger(top[v], x);
+                V<T> x = seen_by<T>(sight.words[c] >> (v * L<T>), load(at + v * L<T>));
+                store(at + v * L<T>, x);
+                most[v] = larger(most[v], x);
             }
+        UNROLL for (int v = 0; v < NV; v++) top[v] = most[v];
     }
 };
 
