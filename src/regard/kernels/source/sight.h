@@ -70,6 +70,13 @@ INLINE uint64_t range(int64_t first, int64_t last) {
     return first >= last ? 0 : (~uint64_t(0) >> (64 - (last - first))) << first;
 }
 
+template <class F>
+INLINE uint64_t bits_of(int64_t count, F&& is_set) {
+    uint64_t bits = 0;
+    for (int64_t c = 0; c < count; c++) bits |= uint64_t(is_set(c)) << c;
+    return bits;
+}
+
 INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
     uint64_t bits = 0;
     int64_t c = 0;
@@ -135,12 +142,9 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
         case DOCUMENTS: {
             auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
             auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
-            bool same = std::all_of(left, left + rows, [&](int64_t id) { return id == *left; });
             for (int64_t c = 0; c < keys; c++) {
-                words[c] = right[c] == *left ? ~uint64_t(0) : 0;
-                if (same) continue;
-                words[c] = 0;
-                for (int64_t r = 0; r < rows; r++) words[c] |= uint64_t(left[r] == right[c]) << r;
+                if (c && right[c] == right[c - 1]) words[c] = words[c - 1];
+                else words[c] = bits_of(rows, [&](int64_t r) INLINE_LAMBDA { return left[r] == right[c]; });
             }
             return;
         }
