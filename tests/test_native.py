@@ -5,8 +5,10 @@ What it does to memory and threads is in test_native_safety.py.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -890,6 +892,24 @@ def test_exp2_at_its_special_places(isa: str) -> None:
     for dtype in (np.float32, np.float64):
         x = np.array([0, -0.0, np.nan, -np.inf, -1, -100, 1, -1e30, np.finfo(dtype).min], dtype)
         np.testing.assert_array_equal(exp2(x), np.exp2(x.astype(np.float64)).astype(dtype))
+
+
+def test_exp2_of_what_is_too_small_is_zero(isa: str) -> None:
+    for dtype, least in ((np.float32, -150), (np.float64, -1075)):
+        x = np.array([least, *np.linspace(least - 1, 2 * least, 999), -np.inf], dtype)
+        np.testing.assert_array_equal(exp2(x), 0)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="flags of a C library")
+def test_exp2_of_a_hidden_pair_does_not_underflow(isa: str) -> None:
+    """Some processors stop for a hundred cycles at each number that does."""
+    underflow, flags = 0x10, ctypes.CDLL("libm.so.6")
+    for dtype in (np.float32, np.float64):
+        for x, is_small in ((-np.inf, 0), (-130 if dtype == np.float32 else -1060, underflow)):
+            few = np.full(16, x + 0.3, dtype)
+            flags.feclearexcept(underflow)
+            exp2(few)
+            assert flags.fetestexcept(underflow) == is_small
 
 
 def test_exp2_is_within_2_ulp(isa: str) -> None:

@@ -11,7 +11,7 @@ template <class T>
 void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, int64_t lda, const T* b, int64_t ldb,
                  int64_t depth) {
     auto strip = [&](auto width, int64_t x) {
-        constexpr int NV = decltype(width)::value, AT_ONCE = NV == 4 ? ROWS / 2 : ROWS;
+        constexpr int NV = decltype(width)::value, AT_ONCE = NV < 4 ? ROWS : ROWS == 8 ? 6 : 2;  // what registers hold
         in_steps<AT_ONCE>(0, count, [&](auto size, int64_t r) {
             constexpr int R = decltype(size)::value;
             T* at = c + r * ldc + x;
@@ -119,8 +119,7 @@ class Back : Strip<T, NV> {
     void block(int64_t j, Seen seen, const Sight& sight) {
         const int64_t first = sight.first, last = sight.last;
         V<T> ignored[NV] = {};
-        this->scores(j, first, last, ignored);
-        if (this->unfinished || seen == SOME) this->finish(j, seen, sight, ignored, caps);
+        this->logits(j, seen, sight, ignored, caps);
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
@@ -200,15 +199,14 @@ class Back : Strip<T, NV> {
     // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
     Block<T> finite_keys(Block<T> keys, int64_t first, int64_t last) {
         T witness = 0;
+        V<T> witnesses{};
         for (int64_t c = first; c < last; c++) {
             const T* row = keys.at + c * keys.stride;
-            V<T> sums{};
             int64_t f = 0;
-            for (; f + L<T> <= p.d; f += L<T>) sums += load(row + f) * T(0);
-            witness += sum<T>(sums);
+            for (; f + L<T> <= p.d; f += L<T>) witnesses += load(row + f) * T(0);
             for (; f < p.d; f++) witness += row[f] * T(0);
         }
-        if (witness == 0) return keys;
+        if (witness + sum<T>(witnesses) == 0) return keys;
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.d; f++) this->keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
         return {this->keys_room, p.d};

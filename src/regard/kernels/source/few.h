@@ -255,7 +255,7 @@ class Few {
             V<T> x = load(at + c) * after[r];
             if (scale.cap != 0) x = tanh<T>(x) * scale.cap;
             if (p.bias) x = add_bias<T>(x, load(bias + c));
-            store(at + c, lanes_of<T>(bits[c / 64] >> (c % 64)) ? x : all(-INF<T>));
+            store(at + c, seen_by<T>(bits[c / 64] >> (c % 64), x));
         }
     }
 

@@ -125,7 +125,7 @@ struct Numbers;
 template <>
 struct Numbers<float> {
     static constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: adding it leaves a whole number in the low bits
-    static constexpr float LEAST = -160.0f;
+    static constexpr float LEAST = -150.0f;  // 2^x is 0 from here on down
     static constexpr int MANTISSA = 23, HALFWAY = 64, ONE = 127;
     // 2^f = 1 + f * (...) for |f| <= 1/2, relative error below 4e-9
     static constexpr float EXP2[] = {0.69314722539501108653f,  0.24022651084117293574f,   0.055502973141993247575f,
@@ -138,7 +138,7 @@ struct Numbers<float> {
 template <>
 struct Numbers<double> {
     static constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52
-    static constexpr double LEAST = -1100.0;
+    static constexpr double LEAST = -1075.0;
     static constexpr int MANTISSA = 52, HALFWAY = 512, ONE = 1023;
     // relative error below 1e-19
     static constexpr double EXP2[] = {0.69314718055994530745,    0.24022650695910071224,    0.055504108664821770966,
@@ -161,18 +161,31 @@ INLINE V<T> polynomial(V<T> x, const T (&c)[N]) {
     return y;
 }
 
-// 2^x for x below 2^22: exact at 0, gradual underflow, NaN stays.
+#if defined(__AVX512F__)
+// x less the whole number next to it; y * 2^near, 0 where x is at most `least`.
+INLINE V<float> beyond_whole(V<float> x) { return (V<float>)_mm512_reduce_ps((__m512)x, 0); }
+INLINE V<double> beyond_whole(V<double> x) { return (V<double>)_mm512_reduce_pd((__m512d)x, 0); }
+INLINE V<float> times_exp2(V<float> y, V<float> near, V<float> x, float least) {
+    __mmask16 enough = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(least), _CMP_NLE_UQ);
+    return (V<float>)_mm512_maskz_scalef_ps(enough, (__m512)y, (__m512)near);
+}
+INLINE V<double> times_exp2(V<double> y, V<double> near, V<double> x, double least) {
+    __mmask8 enough = _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(least), _CMP_NLE_UQ);
+    return (V<double>)_mm512_maskz_scalef_pd(enough, (__m512d)y, (__m512d)near);
+}
+#endif
+
+// 2^x for x below 2^22: exact at 0, gradual underflow, NaN stays. What is far too small must not underflow on its way to 0,
+// since some machines then stop for a hundred cycles, and all hidden pairs are such numbers.
 template <class T>
 INLINE V<T> exp2(V<T> x) {
     using N = Numbers<T>;
-    x = larger(all(N::LEAST), x);
 #if defined(__AVX512F__)
-    V<T> near = (x + N::ROUND) - N::ROUND, f = x - near;
-    V<T> y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
-    if constexpr (sizeof(T) == 4) return (V<T>)_mm512_scalef_ps((__m512)y, (__m512)near);
-    else return (V<T>)_mm512_scalef_pd((__m512d)y, (__m512d)near);
+    V<T> f = beyond_whole(x), near = x - f;
+    return times_exp2(fma(polynomial<T>(f, N::EXP2), f, all(T(1))), near, x, N::LEAST);
 #else
-    // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is.
+    // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is, but 0 if x is least.
+    x = larger(all(T(-N::HALFWAY - N::ONE)), x);
     V<T> t = x + (N::ROUND + N::HALFWAY), near = t - (N::ROUND + N::HALFWAY), f = x - near;
     V<T> y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
     using Bits = std::make_unsigned_t<typename Lanes<T>::Int>;

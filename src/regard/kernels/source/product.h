@@ -12,14 +12,18 @@ namespace ISA {
 // where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order.
 template <class T, int R, int NV, bool ACROSS, class Read>
 INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
-    for (int64_t k = 0; k < depth; k++) {
+    auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
         read(k, bk);
         UNROLL for (int r = 0; r < R; r++) {
             V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
-    }
+    };
+    if constexpr (R * NV >= ROWS * 2)  // where most of the time goes, counting takes its place beside multiplying
+        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) add(k);
+    else
+        for (int64_t k = 0; k < depth; k++) add(k);
 }
 template <class T, int R, int NV, bool ACROSS>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
@@ -28,7 +32,7 @@ INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64
     });
 }
 
-// Call f(number of rows, first row) in steps of R rows, a power of 2, and of smaller powers at the end.
+// Call f(number of rows, first row) in steps of R rows, and of half as many, and so on, at the end.
 template <int R, class F>
 INLINE void in_steps(int64_t first, int64_t last, F&& f) {
     for (; first + R <= last; first += R) f(std::integral_constant<int, R>{}, first);

@@ -191,8 +191,8 @@ template <class T>
 ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
     before = 1, after = factor;
     if (PAIRS || score_of(p) != PRODUCTS) return;  // a pair can't be multiplied without being rounded
-    const T largest = std::numeric_limits<T>::max(), size = std::abs(factor);
-    V<T> mosts{}, leasts = all(largest);
+    const T limit = std::numeric_limits<T>::max(), size = std::abs(factor);
+    V<T> mosts{}, leasts = all(limit);
     int64_t c = 0;
     for (; c + L<T> <= p.d; c += L<T>) {
         V<T> x = load(row + c);
@@ -200,13 +200,12 @@ ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& a
         mosts = larger(mosts, x);
         leasts = x > 0 && x < leasts ? x : leasts;
     }
-    T most = 0, least = largest;
-    for (int u = 0; u < L<T>; u++) most = std::max(most, mosts[u]), least = std::min(least, leasts[u]);
+    T most = largest<T>(mosts), least = -largest<T>(-leasts);
     for (; c < p.d; c++) {
         T x = std::abs(row[c]);
         most = std::max(most, x), least = x > 0 ? std::min(least, x) : least;
     }
-    if (most * size <= std::numeric_limits<T>::max() && least * size >= std::numeric_limits<T>::min())
+    if (most * size <= limit && least * size >= std::numeric_limits<T>::min())
         before = factor, after = 1;
 }
 
@@ -253,12 +252,17 @@ INLINE V<T> add_bias(V<T> logits, V<T> bias) {
     return bias == -INF<T> ? bias : fma(bias, all(T(LOG2E)), logits);
 }
 
-// Whether bit 0, 1, ... of `bits` is set, for each lane.
+// Logits whose lanes have their bit set, and -inf in place of others.
 template <class T>
-INLINE I<T> lanes_of(uint64_t bits) {
+INLINE V<T> seen_by(uint64_t bits, V<T> logits) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return (V<T>)_mm512_mask_mov_ps(_mm512_set1_ps(-INF<T>), __mmask16(bits), (__m512)logits);
+    else return (V<T>)_mm512_mask_mov_pd(_mm512_set1_pd(-INF<T>), __mmask8(bits), (__m512d)logits);
+#else
     I<T> lane = {};
     UNROLL for (int c = 0; c < L<T>; c++) lane[c] = typename Lanes<T>::Int(1) << c;
-    return ((typename Lanes<T>::Int(bits) - I<T>{}) & lane) != 0;
+    return ((typename Lanes<T>::Int(bits) - I<T>{}) & lane) != 0 ? logits : all(-INF<T>);
+#endif
 }
 
 }  // namespace ISA

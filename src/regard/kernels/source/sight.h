@@ -11,6 +11,26 @@ constexpr int DEPTH = 32;      // of the program's stack; the Python side checks
 
 INLINE Seen among(bool any, bool every) { return every ? EVERYBODY : any ? SOME : NOBODY; }
 
+// Vectors of ids and of words of bits, each of 64 bits.
+constexpr int ABREAST = BYTES / 8;
+typedef int64_t Id __attribute__((vector_size(BYTES), aligned(8), may_alias));
+typedef uint64_t Word __attribute__((vector_size(BYTES), aligned(8), may_alias));
+
+// Between which numbers some documents' ids lie.
+struct Ids {
+    int64_t least, most;
+};
+inline Ids ids_of(const int64_t* at, int64_t count) {
+    Id least = *at - Id{}, most = least;
+    int64_t c = 0;
+    auto take = [&](Id x) INLINE_LAMBDA { least = x < least ? x : least, most = x > most ? x : most; };
+    for (; c + ABREAST <= count; c += ABREAST) take(*reinterpret_cast<const Id*>(at + c));
+    for (; c < count; c++) take(at[c] - Id{});
+    Ids ids = {least[0], most[0]};
+    for (int u = 1; u < ABREAST; u++) ids = {std::min<int64_t>(ids.least, least[u]), std::max<int64_t>(ids.most, most[u])};
+    return ids;
+}
+
 INLINE Seen guess_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     switch (x.kind) {
         case BAND: {
@@ -22,10 +42,9 @@ INLINE Seen guess_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int
         case DOCUMENTS: {
             auto* a = reinterpret_cast<const int64_t*>(x.left[item]) + i;
             auto* b = reinterpret_cast<const int64_t*>(x.right[item]) + j;
-            int64_t least = *std::min_element(a, a + rows), most = *std::max_element(a, a + rows);
-            int64_t low = b[0], high = b[0];
-            for (int64_t c = 1; c < keys; c++) low = b[c] < low ? b[c] : low, high = b[c] > high ? b[c] : high;
-            return among(low <= most && least <= high, low == high && least == most && low == least);
+            const Ids left = ids_of(a, rows), right = ids_of(b, keys);
+            return among(left.least <= right.most && right.least <= left.most,
+                         left.least == left.most && right.least == right.most && left.least == right.least);
         }
         default: return SOME;
     }
@@ -51,6 +70,13 @@ INLINE uint64_t range(int64_t first, int64_t last) {
     return first >= last ? 0 : (~uint64_t(0) >> (64 - (last - first))) << first;
 }
 
+template <class F>
+INLINE uint64_t bits_of(int64_t count, F&& is_set) {
+    uint64_t bits = 0;
+    for (int64_t c = 0; c < count; c++) bits |= uint64_t(is_set(c)) << c;
+    return bits;
+}
+
 INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
     uint64_t bits = 0;
     int64_t c = 0;
@@ -59,6 +85,12 @@ INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
         __m512i bytes = _mm512_loadu_si512(x);
         return _mm512_test_epi8_mask(bytes, bytes);
     }
+#elif defined(__AVX2__)
+    if (step == 1)
+        for (; c + 32 <= count; c += 32) {
+            __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + c));
+            bits |= uint64_t(~uint32_t(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, __m256i{})))) << c;
+        }
 #endif
     if (step == 1)
         for (; c + 8 <= count; c += 8) {
@@ -72,15 +104,27 @@ INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
     return bits;
 }
 
-// Turn a square of 64 x 64 bits over (Warren, "Hacker's Delight", section 7-3).
-inline void turn_bits(uint64_t* a) {
-    uint64_t mask = 0x00000000ffffffff;
-    for (int step = 32; step; step >>= 1, mask ^= mask << step)
-        for (int k = 0; k < 64; k = ((k | step) + 1) & ~step) {
-            uint64_t t = ((a[k] >> step) ^ a[k | step]) & mask;
-            a[k] ^= t << step;
-            a[k | step] ^= t;
+// Exchange bits `STEP` columns and rows apart, where both rows lie in one vector.
+template <int STEP, int... C>
+INLINE Word exchange(Word x, uint64_t low, std::integer_sequence<int, C...>) {
+    const Word from_above = {(C & STEP ? 0 : low << STEP)...}, from_below = {(C & STEP ? low : 0)...};
+    Word other = __builtin_shufflevector(x, x, (C ^ STEP)...);
+    return (x & ~(from_above | from_below)) | (other << STEP & from_above) | (other >> STEP & from_below);
+}
+// Turn a square of 64 x 64 bits over: of ever smaller squares, those beside the diagonal change places (Warren, "Hacker's
+// Delight", section 7-3).
+template <int STEP = 32>
+INLINE void turn_bits(uint64_t* words) {
+    constexpr uint64_t LOW = ~uint64_t(0) / ((uint64_t(1) << STEP) + 1);  // columns whose number lacks this bit
+    auto at = [&](int row) INLINE_LAMBDA -> Word& { return *reinterpret_cast<Word*>(words + row); };
+    for (int k = 0; k < 64; k += ABREAST)
+        if constexpr (STEP < ABREAST) {
+            at(k) = exchange<STEP>(at(k), LOW, std::make_integer_sequence<int, ABREAST>());
+        } else if (!(k & STEP)) {
+            Word moved = (at(k) >> STEP ^ at(k + STEP)) & LOW;
+            at(k) ^= moved << STEP, at(k + STEP) ^= moved;
         }
+    if constexpr (STEP > 1) turn_bits<STEP / 2>(words);
 }
 
 // Who sees a block of keys: for each key a bit for each query of a tile.
@@ -98,12 +142,9 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
         case DOCUMENTS: {
             auto* left = reinterpret_cast<const int64_t*>(x.left[item]) + i;
             auto* right = reinterpret_cast<const int64_t*>(x.right[item]) + j;
-            bool same = std::all_of(left, left + rows, [&](int64_t id) { return id == *left; });
             for (int64_t c = 0; c < keys; c++) {
-                words[c] = right[c] == *left ? ~uint64_t(0) : 0;
-                if (same) continue;
-                words[c] = 0;
-                for (int64_t r = 0; r < rows; r++) words[c] |= uint64_t(left[r] == right[c]) << r;
+                if (c && right[c] == right[c - 1]) words[c] = words[c - 1];
+                else words[c] = bits_of(rows, [&](int64_t r) INLINE_LAMBDA { return left[r] == right[c]; });
             }
             return;
         }
@@ -111,6 +152,7 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
             for (int64_t w = 0; w < keys; w += 64) {
                 for (int64_t r = 0; r < 64; r++) {
                     auto* at = reinterpret_cast<const uint8_t*>(x.left[item]) + (i + r) * x.row + (j + w) * x.column;
+                    __builtin_prefetch(at + KEYS_AT_ONCE * x.column);  // rows lie too far apart for the machine to see
                     words[w + r] = r < rows ? bits_of_bools(at, x.column, std::min<int64_t>(64, keys - w)) : 0;
                 }
                 turn_bits(words + w);

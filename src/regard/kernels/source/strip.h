@@ -59,8 +59,17 @@ class Strip {
         memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
 
-    // Fill the strip [key][query], and raise `top` to the largest of its products.
-    void scores(int64_t j, int64_t first, int64_t last, V<T> (&top)[NV]) {
+    // Fill the strip [key][query] with logits, and raise `top` to the largest of them.
+    void logits(int64_t j, Seen seen, const Sight& sight, V<T> (&top)[NV], T* caps = nullptr) {
+        V<T> ignored[NV] = {};
+        scores(j, sight, unfinished || seen == SOME ? ignored : top);
+        if (unfinished) finish(j, sight, seen == SOME ? ignored : top, caps);
+        if (seen == SOME) hide(sight, top);
+    }
+
+   private:
+    void scores(int64_t j, const Sight& sight, V<T> (&top)[NV]) {
+        const int64_t first = sight.first, last = sight.last;
         Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
         if (score_of(p) != PRODUCTS) {
             prepare<T>(p, right, keys, first, last);
@@ -70,17 +79,23 @@ class Strip {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
             product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d));
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    if (scaled) sums[r][v] *= after[v];
-                    store(strip + (c + r) * W + v * L<T>, sums[r][v]);
-                    top[v] = larger(top[v], sums[r][v]);
+            if (scaled)
+                UNROLL for (int r = 0; r < R; r++)
+                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];
+            T* to = strip + c * W;
+            UNROLL for (int v = 0; v < NV; v++) {
+                V<T> most = sums[0][v];
+                UNROLL for (int r = 0; r < R; r++) {
+                    store(to + r * W + v * L<T>, sums[r][v]);
+                    most = larger(most, sums[r][v]);
                 }
+                top[v] = larger(top[v], most);
+            }
         });
     }
 
-    // Make logits of the scores: factor, cap, bias, -inf where not seen.
-    void finish(int64_t j, Seen seen, const Sight& sight, V<T> (&top)[NV], T* caps = nullptr) {
+    // Make logits of scores that are no products, or have a cap or a bias.
+    void finish(int64_t j, const Sight& sight, V<T> (&top)[NV], T* caps) {
         if (p.bias) fetch_bias<T>(p, item, i, rows, j, sight.first, sight.last, bias, W);
         for (int64_t c = sight.first; c < sight.last; c++)
             UNROLL for (int v = 0; v < NV; v++) {
@@ -92,10 +107,23 @@ class Strip {
                     x = x * scale.cap;
                 }
                 if (p.bias) x = add_bias<T>(x, load(bias + c * W + v * L<T>));
-                if (seen == SOME) x = lanes_of<T>(sight.words[c] >> (v * L<T>)) ? x : all(-INF<T>);
                 store(at, x);
                 top[v] = larger(top[v], x);
             }
+    }
+
+    // -inf where not seen.
+    void hide(const Sight& sight, V<T> (&top)[NV]) {
+        V<T> most[NV];
+        UNROLL for (int v = 0; v < NV; v++) most[v] = top[v];
+        T* at = strip + sight.first * W;
+        for (int64_t c = sight.first; c < sight.last; c++, at += W)
+            UNROLL for (int v = 0; v < NV; v++) {
+                V<T> x = seen_by<T>(sight.words[c] >> (v * L<T>), load(at + v * L<T>));
+                store(at + v * L<T>, x);
+                most[v] = larger(most[v], x);
+            }
+        UNROLL for (int v = 0; v < NV; v++) top[v] = most[v];
     }
 };
 

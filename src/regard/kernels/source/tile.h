@@ -132,13 +132,7 @@ class Tile : Strip<T, NV> {
         const int64_t first = sight.first, last = sight.last;
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
-        if (this->unfinished || seen == SOME) {
-            V<T> ignored[NV] = {};
-            this->scores(j, first, last, ignored);
-            this->finish(j, seen, sight, top);
-        } else {
-            this->scores(j, first, last, top);
-        }
+        this->logits(j, seen, sight, top);
         Block<T> values = values_of(j, first, last);
         UNROLL for (int v = 0; v < NV; v++) {
             from[v] = countable<T>(top[v]);
@@ -150,29 +144,32 @@ class Tile : Strip<T, NV> {
         in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
+            T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(x.context + (c + r) * W + v * L<T>) * faded[v];
+                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
                                      depth);
             UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) store(x.context + (c + r) * W + v * L<T>, sums[r][v]);
+                UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
     }
 
     // Turn logits into weights, unnormalised, and add up their sum: four sums, by the key's number modulo 4.
     void weigh(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&from)[NV], const V<T> (&faded)[NV]) {
+        static_assert(KEYS_AT_ONCE % 4 == 0, "four keys at a time");
+        const int64_t start = first & -4, stop = (last + 3) & -4;
+        T* const logits = strip;
+        std::fill(logits + start * W, logits + first * W, -INF<T>);  // so that four keys at a time are no more than there are
+        std::fill(logits + last * W, logits + stop * W, -INF<T>);
         V<T> sums[4][NV] = {};
-        auto one = [&](int64_t c, V<T> (&into)[NV]) INLINE_LAMBDA {
-            UNROLL for (int v = 0; v < NV; v++) {
-                V<T> weight = exp2<T>(load(strip + c * W + v * L<T>) - from[v]);
-                store(strip + c * W + v * L<T>, weight);
-                into[v] += weight;
-            }
-        };
-        int64_t c = first;
-        for (; c < last && c % 4; c++) one(c, sums[c % 4]);
-        for (; c + 4 <= last; c += 4) UNROLL for (int u = 0; u < 4; u++) one(c + u, sums[u]);
-        for (; c < last; c++) one(c, sums[c % 4]);
+        for (int64_t c = start; c < stop; c += 4)
+            UNROLL for (int u = 0; u < 4; u++)
+                UNROLL for (int v = 0; v < NV; v++) {
+                    T* at = logits + (c + u) * W + v * L<T>;
+                    V<T> weight = exp2<T>(load(at) - from[v]);
+                    store(at, weight);
+                    sums[u][v] += weight;
+                }
         UNROLL for (int v = 0; v < NV; v++)
             x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
