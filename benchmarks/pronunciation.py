@@ -37,8 +37,8 @@ SMALL: dict[str, Any] = {
     "recipe": {"rate": 2e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
 }
 LARGE: dict[str, Any] = {
-    "network": {"embedding": 128, "encoder": 256, "decoder": 320, "attention": 128},
-    "recipe": {"rate": 1.5e-3, "tokens": 1024, "dropout": 0.3, "smoothing": 0.0, "keep": "last"},
+    "network": {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
+    "recipe": {"rate": 1.5e-3, "tokens": 768, "dropout": 0.25, "smoothing": 0.0, "keep": "last"},
 }
 MANY_MINUTES = 30
 PUBLISHED = (

@@ -248,6 +248,23 @@ def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
     assert choose_recipe(config, corpus, {"rate": 0.5}).rate == 0.5
 
 
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "encoder", "rate"),
+    [(16_000, 1, 128, 5e-3), (16_001, 1, 64, 8e-3), (16_001, 0.25, 32, 12.8e-3), (64_000, None, 128, 5e-3)],
+)
+def test_little_time_wants_a_small_network(
+    pairs: int, minutes: float | None, encoder: int, rate: float
+) -> None:
+    config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
+    assert config.encoder == encoder  # type: ignore[union-attr]
+    assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
+    corpus, asked = (
+        Corpus([Numbered([4, 2], [1, 4, 2])] * pairs),
+        {} if minutes is None else {"minutes": minutes},
+    )
+    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+
+
 def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
     first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(

@@ -18,6 +18,8 @@ __all__ = ["check", "choose_config", "choose_least", "choose_recipe"]
 LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have what they have
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
+_A_MINUTE = 16_000  # pairs; where there are more, a large network would see them too seldom
+_HURRIED = 1.6  # of the rate: a small network's
 
 
 def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
@@ -75,9 +77,14 @@ def choose_least(pairs: int, kind: str) -> int:
 
 
 def choose_config(
-    family: str, pairs: int, source_words: int, target_words: int, options: Mapping[str, Any]
+    family: str,
+    pairs: int,
+    source_words: int,
+    target_words: int,
+    options: Mapping[str, Any],
+    minutes: float | None = None,
 ) -> Config:
-    """Return a network's configuration: a few hundred pairs can't fill a large one.
+    """Return a network's configuration: few pairs can't fill a large one, and in little time it learns less.
 
     Parameters
     ----------
@@ -89,6 +96,8 @@ def choose_config(
         Sizes of the vocabularies.
     options : mapping
         Fields of the configuration that somebody has chosen.
+    minutes : float, optional
+        How long it may be trained.
 
     Returns
     -------
@@ -106,16 +115,25 @@ def choose_config(
     128
     >>> choose_config("recurrent", 500, 100, 100, {"attention": 7}).attention
     7
+    >>> choose_config("recurrent", 20_000, 100, 100, {}, minutes=1).encoder
+    64
     """
     kind = FAMILIES[family].config
     words = {"source_words": source_words, "target_words": target_words}
-    config: Config = kind(**{**words, **_sized(kind, pairs, options), **options})
+    config: Config = kind(**{**words, **_sized(kind, pairs, minutes, options), **options})
     return config
 
 
-def _sized(kind: Any, pairs: int, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes that nobody has chosen; they grow with the number of pairs."""
+def _halvings(pairs: int, minutes: float | None) -> int:
+    """Return how often a network's sizes are halved, since each time it sees about four times as many pairs."""
+    a_minute = pairs / minutes if minutes else 0
+    return (a_minute > _A_MINUTE) + (a_minute > 4 * _A_MINUTE)
+
+
+def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes that nobody has chosen; they grow with the number of pairs, and with the time there is."""
     factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
+    factor *= 0.5 ** _halvings(pairs, minutes)
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     sizes = {name: int(defaults[name] * factor) for name in kind.grows}
     if options.get("score") == "dot":  # it compares states of the decoder with those of both directions
@@ -157,4 +175,5 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
     if pairs >= _MANY:
         chosen["rate"] *= _OF_MANY
+    chosen["rate"] *= _HURRIED ** _halvings(pairs, asked.get("minutes"))
     return Recipe(**{**chosen, **asked})

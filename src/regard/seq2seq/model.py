@@ -341,8 +341,10 @@ class Seq2Seq:
             self._corpus(texts, pairs, links, "training"),
             self._corpus(texts, valid, None, "validation"),
         )
-        config = defaults.choose_config(self.family, len(learned), len(texts[0]), len(texts[1]), self.network)
-        recipe = defaults.choose_recipe(config, learned, self._asked(learned))
+        sizes = len(learned), len(texts[0]), len(texts[1])
+        asked = self._asked(learned)
+        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
+        recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
         self._model = files.Model(network, *texts)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
