@@ -1,8 +1,8 @@
 // Products of matrices of the size that layers of small networks have; float32.
 //
 // A panel of b, three vectors wide, is packed so that it stays in the nearest cache while rows of a pass by, which are
-// read where they are, or, where they lie side by side, gathered first. A number of the result is a sum over the depth in order, whatever the shapes: a row never depends
-// on the others.
+// read where they are, or, where they lie side by side, gathered first. A number of the result is a sum over the depth in
+// order, whatever the shapes: a row never depends on the others.
 #include "some.h"
 
 #include <new>

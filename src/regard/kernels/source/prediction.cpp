@@ -1,8 +1,8 @@
 // The end of a network: products with a matrix of words, softmax and loss, without ever holding all logits; float32.
 //
 // Logits are made a block of words at a time and stay in the cache. The way there finds for each row the largest one and
-// the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The way back makes the block again, turns it
-// into the gradient of the logits, and multiplies it with both matrices at once.
+// the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
+// way back makes the block again, turns it into the gradient of the logits, and multiplies it with both matrices at once.
 #include "some.h"
 
 namespace regard {

@@ -343,12 +343,14 @@ class Recur {
               *queries = room.take<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps; t++) {
             const Rows past = before(t);
-            if (after_weight) take_step(past, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
+            if (after_weight)
+                take_step(past, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
             const Rows looking = after_weight ? between(t) : past;
             multiply(looking.at, looking.row, p.batch, query_weight, h, p.hidden, NOTHING, queries);
             see(t, look, queries);
             const Rows known = after_weight ? Rows{p.after_bias, 0} : inputs(t);
-            for (int64_t b = 0; b < p.batch; b++) memcpy(given + b * sums_row(), known.at + b * known.row, 3 * h * sizeof(float));
+            for (int64_t b = 0; b < p.batch; b++)
+                memcpy(given + b * sums_row(), known.at + b * known.row, 3 * h * sizeof(float));
             const float* contexts = p.contexts + t * p.batch * p.context;
             if (context_weight)
                 multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, WHAT_IS_THERE, given);
@@ -403,7 +405,8 @@ class Recur {
         for (int64_t r = 0; r < p.batch; r++) {
             const float* state = past.at + r * past.row;
             if (sleeps(t, r)) memcpy(out + r * out_row, state, h * sizeof(float));
-            else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out + r * out_row, kept + r * gates_row());
+            else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out + r * out_row,
+                           kept + r * gates_row());
         }
     }
 
