@@ -33,8 +33,8 @@ LONGEST = 31  # letters or phonemes; no word has more
 BACKWARDS = "<"  # before the letters: the last phoneme comes first
 # Words want a lower rate than sentences do, and nothing held back. A few minutes fill a small network only.
 SMALL: dict[str, Any] = {
-    "network": {"embedding": 160, "encoder": 128, "decoder": 192, "attention": 128},
-    "recipe": {"rate": 2e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
+    "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
+    "recipe": {"rate": 2.5e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
 }
 LARGE: dict[str, Any] = {
     "network": {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
