@@ -596,7 +596,8 @@ class _Words:
             fresh = np.unique(fresh)
             self.table[fresh] = multiply(self.embedding[fresh], self.weight, self.bias)
             self.known[fresh] = True
-        return self.table[words]
+        rows: Array = self.table.take(words, axis=0)
+        return rows
 
 
 def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1) -> Steps:

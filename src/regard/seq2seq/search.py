@@ -5,7 +5,7 @@ Letters: B sentences, T source positions, n target words, V words of the vocabul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -571,11 +571,11 @@ class _Beam:
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
         """Search to the end."""
-        words = np.full((len(self.sentences), 1), START)
+        rank, words = _ranker(steps), np.full((len(self.sentences), 1), START)
         while words.size:
             early = len(self.trail.steps) < self.limits.least
             # One may be END; all others that are kept may come from the same beginning.
-            found, weights = _rank(steps, words, self.width + 1, (END if early else START) + 1)
+            found, weights = rank(words, self.width + 1, (END if early else START) + 1)
             words, parents, going = self.step(found, weights)
             if going.any():
                 _keep(steps, going)
@@ -658,12 +658,16 @@ class _Beam:
             self.rows[self.sentences] = np.arange(len(self.sentences))
 
 
-def _rank(steps: Steps, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
-    """Return the likeliest words after words (B, k), from `first` on, and where was looked."""
+def _ranker(steps: Steps) -> Callable[[Ids, int, int], tuple[Tops, Array]]:
+    """Return what finds the likeliest words after words (B, k), from a first one on, and where was looked."""
     if isinstance(steps, Ranking):
-        return steps.rank(words, count, first)
-    logits, weights = steps(words)
-    return tops(logits.reshape(words.size, -1), count, first), weights
+        return steps.rank
+
+    def rank(words: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        logits, weights = steps(words)
+        return tops(logits.reshape(words.size, -1), count, first), weights
+
+    return rank
 
 
 def _likeliest(found: Tops, before: Array, most: int) -> tuple[Array, Ids, Ids]:
