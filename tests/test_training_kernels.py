@@ -146,14 +146,14 @@ def test_targets_are_checked() -> None:
     for targets, said in (
         ([0, 5], "targets must be less than V = 5. Got 5 instead."),
         ([0, -1], "targets must be at least 0. Got -1 instead."),
-        ([0], "targets must have shape (N) = (2,). Got (1,) instead."),
+        ([0], "targets must have shape (N,) = (2,). Got (1,) instead."),
     ):
         with pytest.raises(ValueError) as caught:
             nn.cross_entropy(draw(2, 5), np.array(targets))
         assert str(caught.value) == said
     with pytest.raises(ValueError) as caught:
         nn.cross_entropy(draw(2, 5), np.array([0, 1]), draw(4))
-    assert str(caught.value) == "bias must have shape (V) = (5,). Got (4,) instead."
+    assert str(caught.value) == "bias must have shape (V,) = (5,). Got (4,) instead."
 
 
 @pytest.mark.parametrize("size", [1, 15, 100_003])
