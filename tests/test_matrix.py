@@ -20,6 +20,7 @@ Array = NDArray[Any]
 SETS = native.instruction_sets()
 
 
+# For the whole module, since hypothesis wants no fixture that is made for each test.
 @pytest.fixture(scope="module", params=SETS or ["none"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
