@@ -8,6 +8,10 @@
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
 #endif
+#if defined(__AMX_BF16__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #if defined(__AVX512F__)
 constexpr int BYTES = 64, SUMS = 16;
@@ -61,6 +65,34 @@ template <class Kind> double rate(double seconds) {
     return kind.flops * SUMS * double(steps) / passed;
 }
 
+#if defined(__AMX_BF16__) && defined(__linux__)
+// Intel's matrix unit: four products of 16 x 32 and 32 x 16 numbers at a time; 0 where the system doesn't allow it.
+double unit_rate(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    constexpr long ASK = 0x1023, TILES = 18;
+    if (syscall(SYS_arch_prctl, ASK, TILES)) return 0;
+    alignas(64) uint8_t setup[64] = {1};
+    for (int tile = 0; tile < 8; ++tile) setup[16 + 2 * tile] = 64, setup[48 + tile] = 16;
+    _tile_loadconfig(setup);
+    auto start = Clock::now();
+    double passed = 0;
+    int64_t steps = 0;
+    for (; passed < seconds; steps += 4096) {
+        for (int i = 0; i < 4096; ++i) {
+            _tile_dpbf16ps(0, 4, 5);
+            _tile_dpbf16ps(1, 4, 6);
+            _tile_dpbf16ps(2, 4, 7);
+            _tile_dpbf16ps(3, 4, 5);
+        }
+        passed = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    _tile_release();
+    return 4 * 2.0 * 16 * 16 * 32 * double(steps) / passed;
+}
+#else
+double unit_rate(double) { return 0; }
+#endif
+
 extern "C" {
 
 // PyTorch's matrix library (MKL) asks this function of its own, and takes half as wide vectors where the processor is
@@ -72,6 +104,8 @@ double probe_flops(int32_t type, double seconds) {
     if (type == 0) return rate<Lanes<float>>(seconds);
     if (type == 1) return rate<Lanes<double>>(seconds);
 #if defined(__AVX512BF16__)
+    if (type == 2)
+        if (double unit = unit_rate(seconds)) return unit;
     if (type == 2) return rate<Pairs>(seconds);
 #endif
     return 0;

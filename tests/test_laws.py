@@ -28,7 +28,7 @@ from regard.kernels import native
 Array = NDArray[Any]
 every_option = pytest.mark.parametrize("name", OPTIONS)
 # whether bfloat16 is multiplied in pairs here, as it is stored
-PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*native.instruction_sets(), "")[0]) == "avx512bf16"
+PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*native.instruction_sets(), "")[0]) in ("amx", "avx512bf16")
 EPS32, EPS64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
 
 

@@ -37,7 +37,7 @@ NATIVE = [
     and name not in ("score-function", "score-object")
 ]
 REFUSED = [name for name in OPTIONS if name not in NATIVE]
-TILE = {"avx512bf16": 48, "avx512": 48, "avx2": 24, "baseline": 12, "neon": 12}  # queries, float32
+TILE = {"amx": 64, "avx512bf16": 48, "avx512": 48, "avx2": 24, "baseline": 12, "neon": 12}  # queries, float32
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 every_native_option = pytest.mark.parametrize("name", NATIVE)
 
@@ -613,6 +613,23 @@ def test_law_5_slices_of_every_dtype_across_chunks(isa: str, name: str, dtype: s
         assert_slices(name, m, DTYPES[dtype])
 
 
+@pytest.mark.parametrize(("d", "e"), [(8, 8), (64, 80), (98, 33)])
+def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e: int) -> None:
+    """Few queries take another way through the machine than many, and the smallest numbers may count as 0 on both."""
+    rng = np.random.default_rng(d)
+    tiny = rng.integers(0, 0x100, (2, 131, d), dtype=np.uint16) | rng.choice([0, 0x8000], (2, 131, d)).astype(
+        np.uint16
+    )
+    for q_size, k in ((1.0, rng.standard_normal((2, 131, d))), (1e37, tiny.view(ml_dtypes.bfloat16))):
+        q = (rng.standard_normal((2, N, d)) * q_size).astype(ml_dtypes.bfloat16)
+        k = np.asarray(k).astype(ml_dtypes.bfloat16)
+        v = (rng.standard_normal((2, 131, e)) * 10.0 ** rng.integers(-39, 38, (2, 131, e))).astype(q.dtype)
+        v[0, 70, 3] = np.inf
+        whole = regard.attention(q, k, v, kernel="native")
+        for rows in SLICES:
+            assert same(regard.attention(q[:, rows], k, v, kernel="native"), whole[:, rows]), rows
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
     """The last rows alone, aligned to the end, see what they saw."""
@@ -820,13 +837,13 @@ def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
 @pytest.mark.slow
 def test_an_instruction_set_that_is_not_there() -> None:
     done = fresh(
-        "import numpy as np, regard; regard.attention(*[np.eye(2)] * 3)", REGARD_INSTRUCTION_SET="mmx"
+        "import numpy as np, regard; regard.attention(*[np.eye(2)] * 3)", REGARD_INSTRUCTION_SET="altivec"
     )
     names = ", ".join(repr(name) for name in SETS)
     assert done.returncode == 1
     assert (
         done.stderr.splitlines()[-1]
-        == f"ValueError: REGARD_INSTRUCTION_SET must be one of {names}. Got 'mmx' instead."
+        == f"ValueError: REGARD_INSTRUCTION_SET must be one of {names}. Got 'altivec' instead."
     )
 
 

@@ -42,6 +42,18 @@ struct Partial {
     }
 };
 
+// Where a unit multiplies matrices, few queries get the same results from vectors: it has no numbers below 1.2e-38.
+struct LikeUnit {
+#if defined(__AMX_BF16__)
+    static constexpr unsigned NONE_SO_SMALL = 0x8040;  // neither taken in nor given out
+    const unsigned before = _mm_getcsr();
+    LikeUnit() { _mm_setcsr(before | NONE_SO_SMALL); }
+    ~LikeUnit() { _mm_setcsr(before); }
+#else
+    LikeUnit() {}
+#endif
+};
+
 template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
@@ -102,7 +114,8 @@ class Few {
             T *own = queries + r * p.d, before;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
             place_factor<T>(p, scale.factor, q.at, before, after[r]);
-            if (PAIRS) memcpy(own, q.at, numbers(p.d) * sizeof(T));
+            if (UNIT) widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(own));
+            else if (PAIRS) memcpy(own, q.at, numbers(p.d) * sizeof(T));
             else
                 for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
         }
@@ -121,10 +134,14 @@ class Few {
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
         soon = {rows_soon(p.keys, j + K, p.d, p.keys_type), rows_soon(p.values, j + K, p.e, p.values_type)};
-        scores(j, keys);
+        {
+            LikeUnit mode;
+            scores(j, keys);
+        }
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
         if (PAIRS) pair_weights();
+        LikeUnit mode;
         add_values(j, keys, faded);
     }
 
@@ -137,7 +154,7 @@ class Few {
         return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes, 0};
     }
 
-    void scores(int64_t j, int64_t keys) {
+    ONCE void scores(int64_t j, int64_t keys) {
         if (score_of(p) != PRODUCTS) {
             Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
             prepare<T>(p, right, block, 0, keys);
@@ -149,7 +166,7 @@ class Few {
             if (p.keys_type == BFLOAT16) return products<Half<BFLOAT16>>(at, p.keys.row, keys);
         }
         Block<T> plain = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
-        products<Plain<T>>(reinterpret_cast<const char*>(plain.at), plain.stride * int64_t(sizeof(T)), keys);
+        products<InPlace<T>>(reinterpret_cast<const char*>(plain.at), plain.stride * int64_t(sizeof(T)), keys);
     }
 
     template <class S>
@@ -172,18 +189,25 @@ class Few {
     template <class S, int R>
     void multiply(const char* from, int64_t row, int64_t first, int64_t c) {
         using P = Pieces<typename S::Number>;
-        constexpr int H = P::COUNT / L<T>;
+        constexpr int H = UNIT ? 2 : P::COUNT / L<T>;
         const int64_t columns = numbers(p.d);
         typename P::Rows at;
         P::begin(at, from, row);
         const T* q[R];
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
-        V<T> sums[R][H] = {};
+        V<T> sums[R][H] = {}, whole[R] = {};
         Soon soon = this->soon;
         auto add = [&](const V<T> (&wide)[H], int64_t f) INLINE_LAMBDA {
             UNROLL for (int r = 0; r < R; r++) {
                 V<T> one = spread(q[r] + f);
-                UNROLL for (int h = 0; h < H; h++) sums[r][h] = add_products<T>(one, wide[h], sums[r][h]);
+                UNROLL for (int h = 0; h < H; h++)
+                    sums[r][h] = UNIT ? fma(all(q[r][2 * f + h]), wide[h], sums[r][h]) : add_products<T>(one, wide[h], sums[r][h]);
+            }
+        };
+        auto join = [&]() INLINE_LAMBDA {  // as the unit does
+            UNROLL for (int r = 0; r < R; r++) {
+                whole[r] += sums[r][0] + sums[r][H - 1];
+                UNROLL for (int h = 0; h < H; h++) sums[r][h] = V<T>{};
             }
         };
         int64_t f = 0;
@@ -192,10 +216,11 @@ class Few {
             soon.template ask<16 * P::COUNT>();
             P::next(at, row, x);
             V<T> wide[H];
-            if constexpr (H == 1 || R == 1)
+            if constexpr (UNIT || H == 1 || R == 1)
                 UNROLL for (int i = 0; i < P::PIECE; i++) S::widen(x[i], wide), add(wide, f + i);
             else  // from the nearest cache, which leaves the multipliers' neighbour alone
                 _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x + i, wide), add(wide, f + i);
+            if (UNIT && f % SIDE == SIDE - P::PIECE) join();
         }
         for (; f < columns; f++) {
             typename S::Number x[P::COUNT];
@@ -203,8 +228,10 @@ class Few {
             V<T> wide[H];
             S::widen(P::load(x), wide), add(wide, f);
         }
+        if (UNIT) join();
         UNROLL for (int r = 0; r < R; r++)
-            UNROLL for (int h = 0; h < H; h++) store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, sums[r][h]);
+            UNROLL for (int h = 0; h < (UNIT ? 1 : H); h++)
+                store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, UNIT ? whole[r] : sums[r][h]);
         this->soon = soon;
     }
 
@@ -260,7 +287,10 @@ class Few {
     }
 
     void pair_weights() {
-#if defined(__AVX512BF16__)
+#if defined(__AMX_BF16__)
+        for (int64_t c = 0; c < rows * K; c += L<T>)  // rounded, but each on its own
+            store(strip + c, wide<BFLOAT16>((__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c))));
+#elif defined(__AVX512BF16__)
         for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs take less room
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(strip + c / K * K + c % K / 2),
                                 (__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c)));
@@ -280,7 +310,7 @@ class Few {
 #if defined(__AVX512BF16__)
             const int64_t width = width_of<T>(p.e);
             pair_rows(p.values, first_item, j + b, count, p.e, values_room, width);
-            clean_pairs(values_room, width, p.e, count, tell);
+            clean_pairs<false>(values_room, width, p.e, count, tell);
 #else
             Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j + b, count, p.e, values_room);
             for (int64_t c = 0; c < count; c++)
@@ -290,7 +320,16 @@ class Few {
     }
 
     // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
-    void add_values(int64_t j, int64_t keys, T* faded) {
+    ONCE void add_values(int64_t j, int64_t keys, T* faded) {
+#if defined(__AMX_BF16__)
+        for (int64_t c = 0; c < keys; c += SUMMED) {
+            const int64_t count = std::min(SUMMED, keys - c);
+            const Bytes values = clean ? clean_rows(j + c, count) : Bytes{row_of(p.values, j + c), p.values.row};
+            if (rows == 1) add_apart<1, 8>(values, c, count, faded, 0);
+            else add_apart<4, 2>(values, c, count, faded, 0);
+            std::fill_n(faded, rows, T(1));
+        }
+#else
         int64_t c = 0;
         auto done = [&](auto stored, int64_t count) {
             collect<decltype(stored)>(row_of(p.values, j), p.values.row, c, count, faded);
@@ -312,14 +351,68 @@ class Few {
             collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count, faded);
             std::fill_n(faded, rows, T(1));
         }
+#endif
     }
+
+#if defined(__AMX_BF16__)
+    // What the unit makes of SUMMED values: sums of those with even numbers, and of others, are added up at last.
+    template <int R, int NV>
+    void add_apart(Bytes values, int64_t first, int64_t keys, const T* faded, int64_t f) {
+        for (; f + NV * L<T> <= p.e; f += NV * L<T>)
+            for (int64_t r = 0; r < rows; r += R) {
+                V<T> sums[2][R][NV] = {};
+                auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
+                    V<T> wide[NV];
+                    if (r == 0) soon.template ask<NV * BYTES / 2>();
+                    Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
+                    UNROLL for (int u = 0; u < R; u++) {
+                        V<T> weight = all(strip[std::min(r + u, rows - 1) * K + first + k]);
+                        UNROLL for (int v = 0; v < NV; v++)
+                            sums[decltype(odd)::value][u][v] = fma(weight, wide[v], sums[decltype(odd)::value][u][v]);
+                    }
+                };
+                int64_t k = 0;
+                for (; k + 2 <= keys; k += 2) add(k, std::false_type()), add(k + 1, std::true_type());
+                if (k < keys) add(k, std::false_type());
+                for (int u = 0; u < R && r + u < rows; u++)
+                    UNROLL for (int v = 0; v < NV; v++) {
+                        T* at = out[r + u].context() + f + v * L<T>;
+                        store(at, load(at) * faded[r + u] + (sums[0][u][v] + sums[1][u][v]));
+                    }
+            }
+        if constexpr (NV > 1) return add_apart<R, 1>(values, first, keys, faded, f);
+        for (; f < p.e; f++)
+            for (int64_t r = 0; r < rows; r++) {
+                T sums[2] = {}, &sum = out[r].context()[f];
+                for (int64_t k = 0; k < keys; k++)
+                    sums[k % 2] = fma1(number(half(values, k, f), BFLOAT16), strip[r * K + first + k], sums[k % 2]);
+                sum = sum * faded[r] + (sums[0] + sums[1]);
+            }
+    }
+    static uint16_t half(Bytes x, int64_t k, int64_t f) {
+        uint16_t found;
+        memcpy(&found, x.at + k * x.row + 2 * f, 2);
+        return found;
+    }
+    // Values as they are stored, of which nothing can reach whom it should not.
+    COLD Bytes clean_rows(int64_t j, int64_t keys) {
+        auto* to = reinterpret_cast<uint16_t*>(values_room);
+        const Bytes from = {row_of(p.values, j), p.values.row};
+        for (int64_t k = 0; k < keys; k++)
+            for (int64_t f = 0; f < p.e; f++) {
+                const uint16_t found = half(from, k, f);
+                to[k * p.e + f] = taint_of(widen_bfloat16(found)) ? 0 : found;
+            }
+        return {reinterpret_cast<const char*>(to), 2 * p.e};
+    }
+#endif
 
     // Values of which nothing can reach whom it should not.
     COLD Block<T> values_of(int64_t j, int64_t keys) {
 #if defined(__AVX512BF16__)
         const int64_t width = width_of<T>(p.e);
         pair_rows(p.values, first_item, j, keys, p.e, values_room, width);
-        if (clean) clean_pairs(values_room, width, p.e, keys, [](int64_t, int64_t, uint8_t) {});
+        if (clean) clean_pairs<false>(values_room, width, p.e, keys, [](int64_t, int64_t, uint8_t) {});
         return {values_room, width};
 #endif
         Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j, keys, p.e, values_room);

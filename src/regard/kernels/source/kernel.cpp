@@ -7,8 +7,8 @@
 //
 //   lanes.h  vectors, exp2      product.h  the one product     strip.h     logits of a tile
 //   stored.h half precision     scores.h   from scores to      tile.h      forward
-//   sight.h  who sees whom                 logits              few.h       forward, decoding
-//                                                              backward.h  gradients
+//   unit.h   a matrix unit                 logits              few.h       forward, decoding
+//   sight.h  who sees whom                                     backward.h  gradients
 #include "few.h"
 #if !defined(__AVX512BF16__)  // gradients are computed in float32
 #include "backward.h"
@@ -80,24 +80,31 @@ int64_t tiles(const Problem& p) {
     return cut(p.n, WIDE * L<T>);
 }
 
+#if defined(TRAINS) && !defined(__AMX_BF16__)
+constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its code
+#else
+constexpr bool MIDDLE = false;
+#endif
+
 template <class T>
 void tile(const Problem& p, int64_t task, Room room) {
     constexpr int64_t width = WIDE * L<T>;
     int64_t item = task / tiles<T>(p), i = task % tiles<T>(p) * width, rows = std::min(width, p.n - i);
-    if (rows > 2 * L<T>) Tile<T, 3>(p, item, i, rows, room).run();
-    else if (rows > L<T>) Tile<T, 2>(p, item, i, rows, room).run();
+    if (rows > (MIDDLE ? 2 : 1) * L<T>) Tile<T, WIDE>(p, item, i, rows, room).run();
+    else if (MIDDLE && rows > L<T>) Tile<T, MIDDLE ? 2 : 1>(p, item, i, rows, room).run();
     else Tile<T, 1>(p, item, i, rows, room).run();
 }
 
 template <class T>
 int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
-    int64_t width = width_of<T>(p.d), numbers;
+    const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
+    int64_t numbers;
     if (few_queries(p))
-        numbers = 3 * K + width_of<T>(p.e) + PACK * (K + 2 * p.d + 1 + Partial<T>::size(p.e) + width) +
-                  K * (1 + p.d + width_of<T>(p.e) + width) + L<T> * p.d + width;
+        numbers = 3 * K + e + PACK * (K + 2 * d + 1 + Partial<T>::size(p.e) + width) +
+                  K * (1 + d + e + width) + L<T> * d + width;
     else
-        numbers = 2 * K * W + W * (2 * p.d + 3 * p.e + width) + K * (p.d + width_of<T>(p.e) + width) + width;
+        numbers = 2 * K * W + W * (2 * d + 3 * (UNIT ? e : p.e) + width) + K * (d + e + width) + width;
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 

@@ -33,7 +33,11 @@ constexpr int BYTES = 16, ROWS = 4;
 #if defined(__AVX2__) || defined(__aarch64__)
 #define TRAINS  // there is more than attention
 #endif
-constexpr int WIDE = 3;        // vectors of queries in a tile
+#if defined(__AMX_BF16__)
+constexpr int WIDE = 4;        // vectors of queries in a tile
+#else
+constexpr int WIDE = 3;
+#endif
 constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays in the nearest cache
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
 constexpr int FEW = 4;         // queries of an item up to which lanes are keys and values

@@ -21,6 +21,7 @@
 #include <pthread.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #endif
 #endif
@@ -36,6 +37,9 @@ void __verbose_terminate_handler() { std::abort(); }
 namespace regard {
 
 #define DECLARE(ISA) namespace ISA { extern const Kernel kernel; }
+#if defined(REGARD_HAVE_AMX)
+DECLARE(amx)
+#endif
 #if defined(REGARD_HAVE_AVX512BF16)
 DECLARE(avx512bf16)
 #endif
@@ -63,8 +67,8 @@ struct Feature {
     int bit;
 };
 constexpr Feature FMA{1, 0, ECX, 12}, F16C{1, 0, ECX, 29}, AVX2{7, 0, EBX, 5}, AVX512F{7, 0, EBX, 16},
-    AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5};
-constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6;
+    AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5}, AMX_BF16{7, 0, EDX, 22}, AMX_TILE{7, 0, EDX, 24};
+constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6, KEEPS_AMX = 0x600e6;
 
 static bool keeps(unsigned registers) {
     unsigned info[4] = {};
@@ -84,12 +88,26 @@ static bool has(std::initializer_list<Feature> features) {
 }
 #endif
 
+#if defined(REGARD_HAVE_AMX)
+// The matrix unit's registers are so large that Linux gives them only to processes that ask.
+static bool may_use_unit() {
+    constexpr long ASK = 0x1023, TILES = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, ASK, TILES) == 0;
+}
+#endif
+
 struct Choice {
     const Kernel* kernel;
     bool (*supported)();
 };
 
 static const Choice CHOICES[] = {  // the best first
+#if defined(REGARD_HAVE_AMX)
+    {&amx::kernel,
+     [] {
+         return keeps(KEEPS_AMX) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16, AMX_TILE, AMX_BF16}) && may_use_unit();
+     }},
+#endif
 #if defined(REGARD_HAVE_AVX512BF16)
     {&avx512bf16::kernel, [] { return keeps(KEEPS_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
 #endif

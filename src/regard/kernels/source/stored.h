@@ -110,16 +110,18 @@ INLINE V<T> add_products(V<T> a, V<T> b, V<T> c) {
 }
 
 #if defined(__AVX512BF16__)
-INLINE __m512i narrow(V<float> x) {  // 16 of them, in the low halves of the lanes
-    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x));
+typedef uint16_t Halves __attribute__((vector_size(BYTES)));
+template <int... C>
+INLINE V<float> alternate(Halves x, std::integer_sequence<int, C...>) {
+    return (V<float>)__builtin_shufflevector(x, x, (C / 2 + C % 2 * 16)...);
 }
 INLINE V<float> pair(V<float> first, V<float> second) {
-    return (V<float>)_mm512_or_si512(narrow(first), _mm512_slli_epi32(narrow(second), 16));
+    auto both = (Halves)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    return alternate(both, std::make_integer_sequence<int, 32>());
 }
 // 32 numbers each of two rows, side by side.
 template <int... C>
 INLINE void zip_rows(const char* at, int64_t row, V<float>& low, V<float>& high, std::integer_sequence<int, C...>) {
-    typedef uint16_t Halves __attribute__((vector_size(BYTES)));
     auto one = (Halves)_mm512_loadu_si512(at), two = (Halves)_mm512_loadu_si512(at + row);
     low = (V<float>)__builtin_shufflevector(one, two, (C / 2 + C % 2 * 32)...);
     high = (V<float>)__builtin_shufflevector(one, two, (C / 2 + 16 + C % 2 * 32)...);
@@ -160,15 +162,30 @@ struct Plain {
     }
 };
 
+#if defined(__AMX_BF16__)
+template <class T>
+struct InPlace {  // a pair's first number, and its second
+    using Number = float;
+    static INLINE void widen(Pieces<float>::V x, V<float> (&out)[2]) {
+        out[0] = (V<float>)((I<float>)x << 16), out[1] = (V<float>)((I<float>)x & int32_t(0xffff0000));
+    }
+};
+#else
+template <class T>
+using InPlace = Plain<T>;
+#endif
+
 #if defined(__AVX2__) && !defined(__AVX512BF16__)
 constexpr bool WIDENS = true;  // in registers
 #else
 constexpr bool WIDENS = false;
+#endif
+#if !defined(__AVX2__) || (defined(__AVX512BF16__) && !defined(__AMX_BF16__))
 template <int32_t TYPE>
 struct Half {};
 #endif
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
 struct Paired {  // values: row k is two rows
     using Number = uint16_t;
     template <int NV>

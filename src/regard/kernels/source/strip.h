@@ -26,7 +26,7 @@ class Strip {
         : p(p), item(item), i(i), rows(rows), scale(scale_of<T>(p)), room(given) {
         strip = room.take<T>(KEYS_AT_ONCE * W);
         if (p.bias) bias = room.take<T>(KEYS_AT_ONCE * W), memset(bias, 0, KEYS_AT_ONCE * W * sizeof(T));
-        keys_room = room.take<T>(KEYS_AT_ONCE * p.d);
+        keys_room = room.take<T>(KEYS_AT_ONCE * filled_columns(p.d));
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, W), right = features<T>(p, room, KEYS_AT_ONCE);
         take_queries();
@@ -44,9 +44,10 @@ class Strip {
         }
         UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
         unfinished = scale.cap != 0 || p.bias || score_of(p) != PRODUCTS;
-        queries = room.take<T>(score_of(p) == PRODUCTS ? p.d * W : 0);
+        queries = room.take<T>(score_of(p) == PRODUCTS ? filled_columns(p.d) * W : 0);
         if (score_of(p) == PRODUCTS) {
             turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W);
+            std::fill(queries + numbers(p.d) * W, queries + numbers(filled_columns(p.d)) * W, T(0));
             if (!PAIRS)
                 for (int64_t c = 0; c < p.d * W; c += W)
                     UNROLL for (int v = 0; v < NV; v++) {
@@ -70,6 +71,7 @@ class Strip {
    private:
     void scores(int64_t j, const Sight& sight, V<T> (&top)[NV]) {
         const int64_t first = sight.first, last = sight.last;
+        if constexpr (UNIT) return scores_of_unit(j, first, last, top);
         Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
         if (score_of(p) != PRODUCTS) {
             prepare<T>(p, right, keys, first, last);
@@ -92,6 +94,31 @@ class Strip {
                 top[v] = larger(top[v], most);
             }
         });
+    }
+
+    void scores_of_unit([[maybe_unused]] int64_t j, [[maybe_unused]] int64_t first, [[maybe_unused]] int64_t last,
+                        [[maybe_unused]] V<T> (&top)[NV]) {
+#if defined(__AMX_BF16__)
+        const int64_t start = first & -SIDE, stop = up_to(SIDE, last);
+        const Bytes keys = filled_rows(p.keys, item, j + start, std::min(stop, p.m - j) - start, p.d,
+                                       reinterpret_cast<char*>(keys_room));
+        V<T> most[NV], factor[NV];
+        UNROLL for (int v = 0; v < NV; v++) most[v] = top[v], factor[v] = after[v];
+        in_steps<2>(start / SIDE, stop / SIDE, [&](auto size, int64_t number) {
+            constexpr int R = decltype(size)::value;
+            const int64_t c = number * SIDE;
+            multiply_unit<R, W>(strip + c * W, W, {keys.at + (c - start) * keys.row, keys.row}, bytes_of(queries, W),
+                                filled_columns(p.d), false);
+            T *at = strip + std::max(c, first) * W, *const end = strip + std::min(c + R * SIDE, last) * W;
+            for (; at < end; at += W)
+                UNROLL for (int v = 0; v < NV; v++) {
+                    V<T> x = load(at + v * L<T>) * factor[v];
+                    store(at + v * L<T>, x);
+                    most[v] = larger(most[v], x);
+                }
+        });
+        UNROLL for (int v = 0; v < NV; v++) top[v] = most[v];
+#endif
     }
 
     // Make logits of scores that are no products, or have a cap or a bias.

@@ -49,13 +49,13 @@ INLINE T tainted(T context, uint8_t taint) {
     return taint & PLUS ? context + INF<T> : taint & MINUS ? context - INF<T> : context;
 }
 
-// Put 0 in place of what is not finite in pairs of values, and tell of it.
-template <class T, class F>
+// Put 0 in place of what is not finite in pairs of values [pair][value], or TURNED [value][pair], and tell of it.
+template <bool TURNED, class T, class F>
 void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
     auto* halves = reinterpret_cast<uint16_t*>(pairs);
     for (int64_t c = 0; c < keys; c++)
         for (int64_t f = 0; f < e; f++) {
-            uint16_t& half = halves[2 * (c / 2 * width + f) + c % 2];
+            uint16_t& half = halves[TURNED ? 2 * f * width + c : 2 * (c / 2 * width + f) + c % 2];
             if (uint8_t taint = taint_of(widen_bfloat16(half))) {
                 tell(c, f, taint);
                 half = 0;
@@ -79,6 +79,7 @@ class Tile : Strip<T, NV> {
     }
 
     void run() {
+        Unit unit;
         Running<T, NV> whole = attend();
         V<T> witness{};
         for (int64_t c = 0; c < p.e * W; c += W)
@@ -94,22 +95,24 @@ class Tile : Strip<T, NV> {
     }
 
    private:
+    int64_t rows_of_context() const { return UNIT ? up_to(SIDE, p.e) : p.e; }
+
     Running<T, NV> empty(T* context) {
         Running<T, NV> x;
         UNROLL for (int v = 0; v < NV; v++) x.top[v] = all(-INF<T>), x.total[v] = V<T>{};
         x.context = context;
-        memset(context, 0, p.e * W * sizeof(T));
+        memset(context, 0, rows_of_context() * W * sizeof(T));
         return x;
     }
 
     Running<T, NV> attend() {
         Room r = room;
-        Running<T, NV> whole = empty(r.take<T>(p.e * W));
+        Running<T, NV> whole = empty(r.take<T>(rows_of_context() * W));
         if (p.m <= CHUNK) {
             walk(whole, 0, p.m);
             return whole;
         }
-        T* context = r.take<T>(p.e * W);
+        T* context = r.take<T>(rows_of_context() * W);
         for (int64_t j = 0; j < p.m; j += CHUNK) {
             int64_t stop = std::min(j + CHUNK, p.m);
             if (guess(p, item, i, rows, j, stop - j) == NOBODY) continue;
@@ -133,14 +136,24 @@ class Tile : Strip<T, NV> {
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
         this->logits(j, seen, sight, top);
-        Block<T> values = values_of(j, first, last);
         UNROLL for (int v = 0; v < NV; v++) {
             from[v] = countable<T>(top[v]);
             faded[v] = exp2<T>(x.top[v] - from[v]);
             x.top[v] = top[v];
         }
+        if (UNIT) fade(x.context, faded);
+        const Block<T> values = values_of(j, first, last);
         weigh(x, first, last, from, faded);
-        const int64_t start = numbers(first + PAIRS) - PAIRS, depth = PAIRS ? pair_weights(first, last) : last - first;
+        // Pairs begin with those of weights that have been taken together.
+        const int64_t start = PAIRS ? (first & -TOGETHER) / 2 : first;
+        const int64_t stop = UNIT ? up_to(SUMMED, last) / 2 : numbers(last);
+#if defined(__AMX_BF16__)
+        in_steps<2>(0, up_to(SIDE, p.e) / SIDE, [&](auto size, int64_t number) {
+            const int64_t c = number * SIDE;
+            multiply_unit<decltype(size)::value, W>(x.context + c * W, W, bytes_of(values.at + c * values.stride + start, values.stride),
+                                                    bytes_of(strip + start * W, W), 2 * (stop - start), true);
+        });
+#else
         in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
@@ -148,44 +161,46 @@ class Tile : Strip<T, NV> {
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
-                                     depth);
+                                     stop - start);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
+#endif
     }
 
-    // Turn logits into weights, unnormalised, and add up their sum: four sums, by the key's number modulo 4.
+    void fade(T* context, const V<T> (&faded)[NV]) {
+        V<T> change{};
+        UNROLL for (int v = 0; v < NV; v++) change += faded[v] - T(1);
+        if (largest<T>(-change) == 0) return;  // none is above 1
+        for (int64_t c = 0; c < p.e * W; c += W)
+            UNROLL for (int v = 0; v < NV; v++) store(context + c + v * L<T>, load(context + c + v * L<T>) * faded[v]);
+    }
+
+    // Turn logits into weights, unnormalised, and add up their sum: four sums, by the key's number modulo 4. Where pairs
+    // are multiplied, weights of two keys each become one, and move to the front.
+    static constexpr int64_t TOGETHER = UNIT ? SUMMED : 4;
     void weigh(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&from)[NV], const V<T> (&faded)[NV]) {
-        static_assert(KEYS_AT_ONCE % 4 == 0, "four keys at a time");
-        const int64_t start = first & -4, stop = (last + 3) & -4;
+        static_assert(KEYS_AT_ONCE % TOGETHER == 0, "so many keys at a time");
+        const int64_t start = first & -TOGETHER, stop = up_to(TOGETHER, last);
         T* const logits = strip;
-        std::fill(logits + start * W, logits + first * W, -INF<T>);  // so that four keys at a time are no more than there are
+        std::fill(logits + start * W, logits + first * W, -INF<T>);  // so that so many at a time are no more than there are
         std::fill(logits + last * W, logits + stop * W, -INF<T>);
         V<T> sums[4][NV] = {};
-        for (int64_t c = start; c < stop; c += 4)
+        for (int64_t c = start; c < stop; c += 4) {
+            V<T> weights[4][NV];
             UNROLL for (int u = 0; u < 4; u++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     T* at = logits + (c + u) * W + v * L<T>;
-                    V<T> weight = exp2<T>(load(at) - from[v]);
-                    store(at, weight);
-                    sums[u][v] += weight;
+                    weights[u][v] = exp2<T>(load(at) - from[v]);
+                    sums[u][v] += weights[u][v];
+                    if (!PAIRS) store(at, weights[u][v]);
+#if defined(__AVX512BF16__)
+                    if (u % 2) store(logits + (c + u) / 2 * W + v * L<T>, pair(weights[u - 1][v], weights[u][v]));
+#endif
                 }
+        }
         UNROLL for (int v = 0; v < NV; v++)
             x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
-    }
-
-    // Make pairs of the weights of two keys each; returns how many.
-    int64_t pair_weights(int64_t first, [[maybe_unused]] int64_t last) {
-        int64_t t = first / 2;
-#if defined(__AVX512BF16__)
-        for (; 2 * t < last; t++)
-            UNROLL for (int v = 0; v < NV; v++) {
-                const T* at = strip + 2 * t * W + v * L<T>;
-                V<T> one = 2 * t < first ? V<T>{} : load(at), two = 2 * t + 1 < last ? load(at + W) : V<T>{};
-                store(strip + t * W + v * L<T>, pair(one, two));
-            }
-#endif
-        return t - first / 2;
     }
 
     Block<T> values_of(int64_t j, int64_t first, int64_t last) {
@@ -208,10 +223,17 @@ class Tile : Strip<T, NV> {
 
 #if defined(__AVX512BF16__)
     Block<T> paired_values(int64_t j, int64_t first, int64_t last) {
+#if defined(__AMX_BF16__)
+        const int64_t width = KEYS_AT_ONCE / 2;
+        auto* halves = reinterpret_cast<uint16_t*>(values_room);
+        for (int64_t c = first / SUMMED * SUMMED; c < last; c += SUMMED)
+            turn_step(p.values, item, j + c, std::min(SUMMED, p.m - j - c), p.e, halves + c, KEYS_AT_ONCE);
+#else
         const int64_t width = width_of<T>(p.e);
         pair_rows(p.values, item, j, last, p.e, values_room, width);
+#endif
         if (clean)
-            clean_pairs(values_room, width, p.e, last, [&](int64_t c, int64_t f, uint8_t taint) {
+            clean_pairs<UNIT>(values_room, width, p.e, last, [&](int64_t c, int64_t f, uint8_t taint) {
                 for (int64_t r = 0; r < rows && c >= first; r++)
                     if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
             });
