@@ -490,12 +490,12 @@ def tell_memory() -> None:
     if not Path("/proc/self/clear_refs").exists():
         print("\nExtra memory: measured on Linux only")
         return
-    names = [library.name for library in LIBRARIES if library(1).version]
+    here = [library.name for library in LIBRARIES if library(1).version]
     print(
         f"\nExtra memory at n = m = {footprint.N}, d = 64, 1 head, float32: MiB (the scores alone are 256 MiB)"
     )
-    rows = [[label, *cells, ""] for label, cells in footprint.memory(names)]
-    aligned([["", *names, ""], *rows])
+    rows = [[label, *cells, ""] for label, cells in footprint.memory(here)]
+    aligned([["", *(library.name for library in LIBRARIES), ""], *rows])
 
 
 def tell_cost() -> None:

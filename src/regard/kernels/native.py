@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 import warnings
 from collections.abc import Callable
@@ -45,6 +46,7 @@ DEPTH = 32  # of the stack on which the library answers who sees whom
 FILLED = 16  # rows of gradients are filled up to a multiple of this many numbers
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 
+DENSE = struct.Struct("=18qd").pack  # `struct Dense`
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -105,11 +107,12 @@ def library() -> ctypes.CDLL | None:
     if not path.exists():
         return None
     loaded = ctypes.CDLL(str(path))
-    if not hasattr(loaded, "regard_words"):  # left by an older version
+    if not hasattr(loaded, "regard_dense"):  # left by an older version
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
     loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
+    loaded.regard_dense.argtypes = [ctypes.c_char_p]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
     loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
@@ -371,7 +374,8 @@ def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: in
     """
     if not (_simple(queries) and _simple(keys) and _simple(values)):
         return None
-    if not queries.dtype == keys.dtype == values.dtype or library() is None:
+    loaded = library()
+    if not queries.dtype == keys.dtype == values.dtype or loaded is None:
         return None
     lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
     if keys.shape[-2:] != (m, d) or keys.shape[:-2] != values.shape[:-2]:
@@ -382,22 +386,15 @@ def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: in
         return None
     if queries.dtype.kind == "i":
         return dense(queries.astype(float), keys.astype(float), values.astype(float), scale, threads)
-    size, items = queries.itemsize, queries.size // (n * d)
-    context = np.empty((*lead, n, e), np.float32 if size == 2 else queries.dtype)
-    c = CProblem(items, n, m, d, e, items // group)
-    c.compute = FLOAT64 if size == 8 else FLOAT32
-    c.queries_type = c.keys_type = c.values_type = _type(queries.dtype) if size == 2 else c.compute
-    if group > 1:
-        ends = np.arange(0, items + 1, group)
-        starts = [np.repeat(ends[:-1] // group * x.step + x.start, group) for x in (k, v)]
-        c.group, k.starts, v.starts = _at(ends), _at(starts[0]), _at(starts[1])
-    c.queries, c.keys, c.values = q, k, v
-    c.scale, c.context = 1 / d**0.5 if scale is None else scale, _at(context)
+    half, items = queries.itemsize == 2, queries.size // (n * d)
+    context = np.empty((*lead, n, e), np.float32 if half else queries.dtype)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
-    if not _run(c, False, threads):
+    scale = 1 / d**0.5 if scale is None else scale
+    kind, to = _type(queries.dtype), _at(context)
+    if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, scale)):
         return None
-    return context.astype(queries.dtype) if size == 2 else context
+    return context.astype(queries.dtype) if half else context
 
 
 def _simple(x: Any) -> bool:
@@ -412,19 +409,21 @@ def _simple(x: Any) -> bool:
     )
 
 
-def _matrices(x: Array) -> CMatrices | None:
-    """Return where the matrices of all items lie; None where their rows, or their order, are none the library reads."""
-    size = x.itemsize
-    if x.flags.c_contiguous and (size > 2 or x.shape[-1] % 2 == 0):
-        row = x.shape[-1] * size
-        return CMatrices(_at(x), x.shape[-2] * row, None, row)
+def _matrices(x: Array) -> tuple[int, int, int] | None:
+    """Return where the matrices of all items lie, how far apart they are, and their rows; None where the library reads
+    no such order.
+    """
+    size, columns = x.itemsize, x.shape[-1]
+    if x.flags.c_contiguous and (size > 2 or columns % 2 == 0):
+        row = columns * size
+        return _at(x), x.shape[-2] * row, row
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
     sizes = [(length, step) for length, step in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
     if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
         return None
-    return CMatrices(x.ctypes.data, sizes[-1][1] if sizes else 0, None, row)
+    return x.ctypes.data, sizes[-1][1] if sizes else 0, row
 
 
 def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
@@ -442,7 +441,7 @@ def _type(dtype: np.dtype[Any]) -> int:
 def _at(array: Array) -> int:
     """Return where an array starts; faster than array.ctypes, which reads what is read-only or bfloat16, too."""
     if array.flags.writeable and array.itemsize > 2:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
     address: int = array.ctypes.data
     return address
 

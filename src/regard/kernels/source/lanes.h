@@ -308,8 +308,9 @@ ONCE void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, 
                 UNROLL for (int i = 0; i < P::PIECE; i++) store(out + (c + i) * step + r, (V<T>)x[i]);
             }
         }
-        for (; c < columns; c++)
-            for (int64_t i = 0; i < L<T>; i++) out[c * step + r + i] = r + i < rows ? in[(r + i) * stride + c] : T(0);
+        for (int64_t f = c; f < columns; f++) store(out + f * step + r, V<T>{});
+        for (int64_t i = r; i < std::min(rows, r + L<T>); i++)
+            for (int64_t f = c; f < columns; f++) out[f * step + i] = in[i * stride + f];
     }
 }
 

@@ -333,6 +333,42 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t th
     return 0;
 }
 
+// Scaled dot products and no option; `group` items in a row read the same keys and values. The same, but all numbers come
+// in a row (kernels/native.py packs them): a small attention takes less time than Python takes to fill a structure.
+struct Dense {
+    struct Rows {
+        int64_t start, step, row;
+    } queries, keys, values;
+    int64_t items, n, m, d, e, group, type;
+    void* context;
+    int64_t threads;
+    double scale;
+};
+EXPORT int32_t regard_dense(const Dense* x) {
+    using namespace regard;
+    const int64_t groups = x->items / x->group;
+    Problem p = {};
+    p.items = x->items, p.n = x->n, p.m = x->m, p.d = x->d, p.e = x->e, p.groups = groups;
+    p.scale = x->scale, p.context = x->context;
+    p.queries_type = p.keys_type = p.values_type = int32_t(x->type), p.compute = x->type == FLOAT64 ? FLOAT64 : FLOAT32;
+    p.queries = {x->queries.start, x->queries.step, nullptr, x->queries.row};
+    p.keys = {x->keys.start, x->keys.step, nullptr, x->keys.row};
+    p.values = {x->values.start, x->values.step, nullptr, x->values.row};
+    Memory places(x->group > 1 ? (groups + 1 + 2 * x->items) * int64_t(sizeof(int64_t)) : 0);
+    if (x->group > 1) {
+        auto* firsts = reinterpret_cast<int64_t*>(places.at);
+        if (!firsts) return 1;
+        int64_t *keys = firsts + groups + 1, *values = keys + x->items;
+        for (int64_t g = 0; g <= groups; g++) firsts[g] = g * x->group;
+        for (int64_t i = 0; i < x->items; i++) {
+            keys[i] = x->keys.start + i / x->group * x->keys.step;
+            values[i] = x->values.start + i / x->group * x->values.step;
+        }
+        p.group = firsts, p.keys.starts = keys, p.values.starts = values;
+    }
+    return regard_run(&p, 0, x->threads);
+}
+
 // Whether the instruction set has the functions below.
 EXPORT int32_t regard_trains() { return regard::chosen->training.recur != nullptr; }
 
