@@ -438,7 +438,7 @@ def _type(dtype: np.dtype[Any]) -> int:
     return TYPES[dtype.name]
 
 
-def _at(array: Array) -> int:
+def _at(array: Any) -> int:
     """Return where an array starts; faster than array.ctypes, which reads what is read-only or bfloat16, too."""
     if array.flags.writeable and array.itemsize > 2:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
