@@ -1,8 +1,9 @@
 // Products of matrices of the size that layers of small networks have; float32.
 //
-// A panel of b, three vectors wide, is packed so that it stays in the nearest cache while rows of a pass by, which are
-// read where they are, or, where they lie side by side, gathered first. A number of the result is a sum over the depth in
-// order, whatever the shapes: a row never depends on the others.
+// A panel of b, three vectors wide, is packed so that a part of its depth stays in the nearest cache while some rows of a
+// pass by, which are read where they are, or, where they lie side by side, gathered first; the same rows meet the next
+// part while their sums are near, too. A number of the result is a sum over the depth in order, whatever the shapes: a
+// row never depends on the others.
 #include "some.h"
 
 #include <new>
@@ -10,8 +11,8 @@
 namespace regard {
 namespace ISA {
 
-constexpr int64_t PANEL_DEPTH = 192, PANEL = WIDE * UNITS;
-constexpr int64_t GROUP = 192, GROUP_TILE = ROWS * PANEL_DEPTH + 16;  // tiles don't begin at the same place of a cache
+constexpr int64_t PANEL_DEPTH = 192, PANEL = WIDE * UNITS, DEEP = 1024, SOME_ROWS = 12 * ROWS;
+constexpr int64_t GROUP = 256, GROUP_TILE = ROWS * PANEL_DEPTH + 16;  // tiles don't begin at the same place of a cache
 
 // A matrix of which one number lies after the other from row to row, or from column to column.
 struct Part {
@@ -48,37 +49,61 @@ ONCE static void copy(const float* from, int64_t from_row, float* to, int64_t to
 class Multiply {
     const Product& p;
     const bool across;
+    const int64_t step;            // parts of the depth are as long as each other, more or less
     int64_t k, depth, c, columns;  // where the panel begins, and what there is of it
     Part b;                        // the panel: packed, or where it is
-    alignas(64) float packed[PANEL_DEPTH * PANEL], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
+    alignas(64) float packed[DEEP * PANEL], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
     alignas(64) float group[GROUP / ROWS * GROUP_TILE];
 
    public:
-    explicit Multiply(const Product& p) : p(p), across(p.a_column == 1) {}
+    explicit Multiply(const Product& p) : p(p), across(p.a_column == 1), step(part_of(p.depth)) {}
 
-    void run() {
-        if (across) {
-            for (c = 0; c < p.columns; c += PANEL)
-                for (k = 0; k < p.depth; k += PANEL_DEPTH) pass(0, p.rows);
-        } else {
-            for (int64_t r = 0; r < p.rows; r += GROUP)
-                for (k = 0; k < p.depth; k += PANEL_DEPTH) {
-                    const int64_t rows = std::min<int64_t>(GROUP, p.rows - r);
-                    gather(r, rows);
-                    for (c = 0; c < p.columns; c += PANEL) pass(r, rows);
-                }
-        }
-    }
+    void run() { across ? run_across() : run_down(); }
 
    private:
+    static int64_t part_of(int64_t depth) {
+        const int64_t parts = (depth + PANEL_DEPTH - 1) / PANEL_DEPTH;
+        return (depth + parts * UNITS - 1) / (parts * UNITS) * UNITS;
+    }
     int64_t vectors() const { return (columns + UNITS - 1) / UNITS; }
     bool fresh() const { return k == 0 && !p.onto; }
+    void begin_columns() { columns = std::min<int64_t>(PANEL, p.columns - c); }
+    void begin_depth(int64_t end) { depth = std::min<int64_t>(step, end - k); }
+
+    void run_across() {
+        for (c = 0; c < p.columns; c += PANEL)
+            for (int64_t deep = 0; deep < p.depth; deep += DEEP) {
+                begin_columns();
+                const int64_t end = std::min<int64_t>(deep + DEEP, p.depth), width = vectors() * UNITS;
+                const bool packs = p.b_column != 1 || columns < PANEL || p.rows > 8 * ROWS || p.sums;
+                for (k = deep; packs && k < end; k += step) begin_depth(end), pack(packed + (k - deep) * width, true);
+                for (int64_t r = 0; r < p.rows; r += SOME_ROWS)
+                    for (k = deep; k < end; k += step) {
+                        begin_depth(end);
+                        b = packs ? Part{packed + (k - deep) * width, width} : in_place();
+                        pass(r, std::min<int64_t>(SOME_ROWS, p.rows - r));
+                    }
+            }
+    }
+    void run_down() {
+        for (int64_t r = 0; r < p.rows; r += GROUP)
+            for (k = 0; k < p.depth; k += step) {
+                const int64_t rows = std::min<int64_t>(GROUP, p.rows - r);
+                begin_depth(p.depth), gather(r, rows);
+                for (c = 0; c < p.columns; c += PANEL) {
+                    begin_columns();
+                    const bool packs = p.b_column != 1 || columns < PANEL || rows > 8 * ROWS || (p.sums && r == 0);
+                    if (packs) pack(packed, r == 0);
+                    b = packs ? Part{packed, vectors() * UNITS} : in_place();
+                    pass(r, rows);
+                }
+            }
+    }
+
+    Part in_place() const { return {p.b + k * p.b_row + c * p.b_column, p.b_row}; }
 
     // Some rows of a by a panel.
     void pass(int64_t first, int64_t count) {
-        columns = std::min<int64_t>(PANEL, p.columns - c), depth = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
-        b = {p.b + k * p.b_row + c * p.b_column, p.b_row};
-        if (p.b_column != 1 || columns < PANEL || count > 8 * ROWS || (p.sums && first == 0)) pack(first == 0);
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
         for (int64_t r = 0; r < count; r += ROWS) {
@@ -110,8 +135,7 @@ class Multiply {
 
     // Lay out rows of a that lie side by side as tiles of [depth][row], with 0 beyond the last.
     ONCE void gather(int64_t first, int64_t rows) {
-        const int64_t some = std::min<int64_t>(PANEL_DEPTH, p.depth - k);
-        for (int64_t i = 0; i < some; i++) {
+        for (int64_t i = 0; i < depth; i++) {
             const float* from = p.a + (k + i) * p.a_column + first;
             float* to = group + i * ROWS;
             int64_t r = 0;
@@ -120,21 +144,21 @@ class Multiply {
         }
     }
 
-    // Fill the panel [depth][vectors] with columns of b, and 0 beyond them.
-    void pack(bool sum) {
+    // Fill a panel [depth][vectors] with columns of b, and 0 beyond them.
+    void pack(float* panel, bool sum) {
         const int64_t width = vectors() * UNITS;
-        p.b_column == 1 ? pack_rows(width, sum ? p.sums : nullptr) : pack_columns(width);
-        b = {packed, width};
+        b = in_place();
+        p.b_column == 1 ? pack_rows(panel, width, sum ? p.sums : nullptr) : pack_columns(panel, width);
     }
     // On the way, sum up its columns where that is asked for.
-    ONCE void pack_rows(int64_t width, float* sums_of_columns) {
+    ONCE void pack_rows(float* panel, int64_t width, float* sums_of_columns) {
         Lane sums[WIDE] = {};
         for (int64_t i = 0; i < depth; i++)
             for (int64_t v = 0; v < width; v += UNITS) {
                 const float* from = b.at + i * b.row + v;
                 __builtin_prefetch(from + 12 * b.row);
                 const Lane x = load_first(from, columns - v);
-                store(packed + i * width + v, x);
+                store(panel + i * width + v, x);
                 sums[v / UNITS] += x;
             }
         if (!sums_of_columns) return;
@@ -143,11 +167,11 @@ class Multiply {
             store_first(to, k > 0 ? load_first(to, columns - v) + sums[v / UNITS] : sums[v / UNITS], columns - v);
         }
     }
-    ONCE void pack_columns(int64_t width) {
+    ONCE void pack_columns(float* panel, int64_t width) {
         for (int64_t v = 0; v < width; v += UNITS)
             for (int64_t i = 0; i < depth; i += UNITS) {
                 const float* from = b.at + v * p.b_column + i;
-                float* to = packed + i * width + v;
+                float* to = panel + i * width + v;
                 Lane square[UNITS];
                 if (v + UNITS <= columns && i + UNITS <= depth) {
                     UNROLL for (int u = 0; u < UNITS; u++) square[u] = load(from + u * p.b_column);
