@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -430,6 +432,47 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: regard.attention(Q, K, V, kernel="blockd"),
         ValueError,
         "kernel must be one of 'auto', 'native', 'blocked'. Got 'blockd' instead.\n  hint: did you mean 'blocked'?",
+    ),
+    "threads of no machine": (
+        lambda: regard.attention(Q, K, V, threads=10**30),
+        ValueError,
+        f"threads must be at most {2**63 - 1}. Got {10**30} instead.",
+    ),
+    "scale of 400 digits": (
+        lambda: regard.attention(Q, K, V, scale=10**400),
+        ValueError,
+        "scale must be finite. Got inf instead.",
+    ),
+    "lengths of nothing": (
+        lambda: mask.lengths(None),
+        TypeError,
+        "keys of lengths must hold whole numbers. Got dtype object instead.",
+    ),
+    "lengths beyond int64": (
+        lambda: mask.lengths(np.uint64(2**64 - 1)),
+        ValueError,
+        f"keys of lengths must be at most {2**63 - 1}. Got {2**64 - 1} instead.",
+    ),
+    "lengths of other sentences": (
+        lambda: mask.lengths([1, 2], [1, 2, 3]).dense(3, 3),
+        ValueError,
+        "keys and queries of lengths must broadcast: (2,) and (3,)",
+    ),
+    "masks composed without end": (
+        lambda: reduce(operator.or_, [mask.lengths(1)] * 400),
+        ValueError,
+        "masks must be composed at most 600 deep. Got 601 instead.\n"
+        "  hint: make one bool array of many masks, or one documents()",
+    ),
+    "a width of next to nothing": (
+        lambda: regard.attention(Q, K, V, score=scores.gaussian(1e-320)),
+        ValueError,
+        "width must be a number that float64 can hold. Got 1e-320 instead.",
+    ),
+    "slopes that are none": (
+        lambda: position.alibi([0.5, np.nan]),
+        ValueError,
+        "slopes must be finite. Got [0.5 nan] instead.",
     ),
     "threads 0": (
         lambda: regard.attention(Q, K, V, threads=0),

@@ -20,6 +20,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+MOST = int(np.iinfo(np.int64).max)
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
@@ -146,6 +147,8 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
         result = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError):
         result = math.nan
+    except OverflowError:  # a whole number of more than 308 digits
+        result = math.inf
     if math.isnan(result) and not isinstance(value, float | np.floating):
         fail(f"{name} must be a number. Got {value!r} instead.", kind=TypeError)
     if not math.isfinite(result):
@@ -164,13 +167,15 @@ def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bo
 
 
 def whole(name: str, value: Any, least: int = 0) -> int:
-    """Return a Python int that is at least `least`."""
+    """Return a Python int that is at least `least`, and that other languages can hold."""
     try:
         result = operator.index(value)
     except TypeError:
         fail(f"{name} must be a whole number. Got {value!r} instead.", kind=TypeError)
     if result < least:
         fail(f"{name} must be at least {least}. Got {result} instead.")
+    if result > MOST:
+        fail(f"{name} must be at most {MOST}. Got {result} instead.")
     return result
 
 
@@ -181,6 +186,8 @@ def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArra
         fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
     if least is not None and array.size and int(array.min()) < least:
         fail(f"{name} must be at least {least}. Got {int(array.min())} instead.")
+    if array.dtype.kind == "u" and array.size and int(array.max()) > MOST:
+        fail(f"{name} must be at most {MOST}. Got {int(array.max())} instead.")
     return array.astype(np.int64)
 
 

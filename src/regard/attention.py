@@ -26,6 +26,7 @@ __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "parti
 
 Array = NDArray[Any]
 LARGE = 1e30  # a scale that every dtype can hold
+MANY = 1 << 31  # threads, more than anybody has
 
 
 def attention(
@@ -115,7 +116,7 @@ def _is(given: Any, name: str) -> bool:
 def _usable(scale: Any, threads: Any) -> bool:
     """Whether scale and threads are right at first sight; what is not so gets a closer look, and its error."""
     return (scale is None or (type(scale) is float and abs(scale) < LARGE)) and (
-        threads is None or (type(threads) is int and threads > 0)
+        threads is None or (type(threads) is int and 0 < threads < MANY)
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ Answer: TypeAlias = bool | Bools
 # (items, queries, keys) -> True, False or (items or 1, queries, keys)
 Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
+DEEPEST = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class Mask:
            [1, 0, 0],
            [1, 1, 0]])
     """
+
+    depth: ClassVar[int] = 0  # of what it is composed of
 
     def bind(self, layout: Layout) -> Ask:
         """Check this mask against an attention's shape and return the function that answers for a block."""
@@ -108,6 +111,15 @@ class Mask:
         return Not(self)
 
 
+def _nest(composed: Mask, *parts: Mask) -> None:
+    """Count how deep a composed mask goes: each level is a call within a call, of which Python has few."""
+    depth = 1 + max(part.depth for part in parts)
+    if depth > DEEPEST:
+        hint = "make one bool array of many masks, or one documents()"
+        _check.fail(f"masks must be composed at most {DEEPEST} deep. Got {depth} instead.", hint=hint)
+    object.__setattr__(composed, "depth", depth)
+
+
 def _joined(left: Mask, right: Mask) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(left.lead(), right.lead())
@@ -121,6 +133,9 @@ class Both(Mask):
 
     left: Mask
     right: Mask
+
+    def __post_init__(self) -> None:
+        _nest(self, self.left, self.right)
 
     def lead(self) -> tuple[int, ...]:
         return _joined(self.left, self.right)
@@ -147,6 +162,9 @@ class Not(Mask):
     """Seen where the other mask forbids it."""
 
     other: Mask
+
+    def __post_init__(self) -> None:
+        _nest(self, self.other)
 
     def lead(self) -> tuple[int, ...]:
         return self.other.lead()
@@ -355,12 +373,16 @@ class lengths(Mask):
 
     def __post_init__(self) -> None:
         for name in ("keys", "queries"):
-            if getattr(self, name) is not None:
+            if name == "keys" or getattr(self, name) is not None:
                 counts = _check.whole_array(f"{name} of lengths", getattr(self, name), least=0)
                 object.__setattr__(self, name, counts)
 
     def lead(self) -> tuple[int, ...]:
-        return np.broadcast_shapes(self.keys.shape, () if self.queries is None else self.queries.shape)
+        queries = () if self.queries is None else self.queries.shape
+        try:
+            return np.broadcast_shapes(self.keys.shape, queries)
+        except ValueError:
+            _check.fail(f"keys and queries of lengths must broadcast: {self.keys.shape} and {queries}")
 
     def _counts(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         return _per_item("keys of lengths", self.keys, layout, layout.m), (

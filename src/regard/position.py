@@ -176,7 +176,10 @@ class alibi:
         slopes = self.slopes
         if np.ndim(slopes) == 0:
             slopes = _slopes(_check.whole("slopes", slopes, least=1))
-        object.__setattr__(self, "slopes", _check.parameter("slopes", slopes, 1, "(heads,)"))
+        slopes = _check.parameter("slopes", slopes, 1, "(heads,)")
+        if not np.isfinite(slopes).all():
+            _check.fail(f"slopes must be finite. Got {slopes} instead.")
+        object.__setattr__(self, "slopes", slopes)
         _check_align(self.align)
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:

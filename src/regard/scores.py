@@ -505,6 +505,12 @@ class gaussian(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", np.asarray(_check.number("width", self.width, positive=True)))
 
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Raise unless queries and keys share d and the width is no smaller than numbers can be."""
+        super().check(arrays)
+        compute, _ = _check.dtypes(*arrays.values())
+        _check.representable("width", float(self.width), compute, positive=True)
+
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
         """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
         apart = np.asarray(queries)[..., :, None, :] - np.asarray(keys)[..., None, :, :]  # (..., n, m, d)
