@@ -436,7 +436,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "threads of no machine": (
         lambda: regard.attention(Q, K, V, threads=10**30),
         ValueError,
-        f"threads must be at most {2**63 - 1}. Got {10**30} instead.",
+        f"threads must be at most {2**31}. Got {10**30} instead.",
     ),
     "scale of 400 digits": (
         lambda: regard.attention(Q, K, V, scale=10**400),
@@ -461,7 +461,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "masks composed without end": (
         lambda: reduce(operator.or_, [mask.lengths(1)] * 400),
         ValueError,
-        "masks must be composed at most 600 deep. Got 601 instead.\n"
+        "masks must be composed at most 700 deep. Got 701 instead.\n"
         "  hint: make one bool array of many masks, or one documents()",
     ),
     "a width of next to nothing": (

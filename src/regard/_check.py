@@ -166,16 +166,16 @@ def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bo
     return value
 
 
-def whole(name: str, value: Any, least: int = 0) -> int:
-    """Return a Python int that is at least `least`, and that other languages can hold."""
+def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """Return a Python int that is at least `least` and at most `most`."""
     try:
         result = operator.index(value)
     except TypeError:
         fail(f"{name} must be a whole number. Got {value!r} instead.", kind=TypeError)
     if result < least:
         fail(f"{name} must be at least {least}. Got {result} instead.")
-    if result > MOST:
-        fail(f"{name} must be at most {MOST}. Got {result} instead.")
+    if most is not None and result > most:
+        fail(f"{name} must be at most {most}. Got {result} instead.")
     return result
 
 

@@ -116,14 +116,14 @@ def _is(given: Any, name: str) -> bool:
 def _usable(scale: Any, threads: Any) -> bool:
     """Whether scale and threads are right at first sight; what is not so gets a closer look, and its error."""
     return (scale is None or (type(scale) is float and abs(scale) < LARGE)) and (
-        threads is None or (type(threads) is int and 0 < threads < MANY)
+        threads is None or (type(threads) is int and 0 < threads <= MANY)
     )
 
 
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
     chosen = choose(kernel, p)
     if threads is not None:
-        _check.whole("threads", threads, least=1)
+        _check.whole("threads", threads, least=1, most=MANY)
     return chosen
 
 

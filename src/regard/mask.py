@@ -24,7 +24,7 @@ Answer: TypeAlias = bool | Bools
 # (items, queries, keys) -> True, False or (items or 1, queries, keys)
 Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
-DEEPEST = 600
+DEEPEST = 700
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,11 @@ def _nest(composed: Mask, *parts: Mask) -> None:
     object.__setattr__(composed, "depth", depth)
 
 
-def _joined(left: Mask, right: Mask) -> tuple[int, ...]:
+def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(left.lead(), right.lead())
+        return np.broadcast_shapes(left, right)
     except ValueError:
-        _check.fail(f"composed masks must broadcast: {left.lead()} and {right.lead()}")
+        _check.fail(f"composed masks must broadcast: {left} and {right}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class Both(Mask):
         _nest(self, self.left, self.right)
 
     def lead(self) -> tuple[int, ...]:
-        return _joined(self.left, self.right)
+        return _joined(self.left.lead(), self.right.lead())
 
     def bind(self, layout: Layout) -> Ask:
         left, right = self.left.bind(layout), self.right.bind(layout)

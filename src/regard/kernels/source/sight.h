@@ -183,14 +183,18 @@ inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_
         } else look_leaf(x, item, i, rows, j, keys, stack[top++]);
     }
     const uint64_t real = range(0, rows);
-    int64_t whole = 0;
-    s.first = keys, s.last = 0;
-    for (int64_t c = 0; c < keys; c++) {
-        s.words[c] = stack[0][c] & real;
-        whole += s.words[c] == real;
-        if (s.words[c]) s.first = std::min(s.first, c), s.last = c + 1;
+    Word whole = {};
+    for (int64_t c = 0; c < KEYS_AT_ONCE; c += ABREAST) {
+        Word words = *reinterpret_cast<const Word*>(stack[0] + c) & real;
+        *reinterpret_cast<Word*>(s.words + c) = words;
+        whole -= words == real;
     }
-    return among(s.first < s.last, whole == s.last - s.first);
+    int64_t count = 0;
+    for (int64_t c = keys; c < KEYS_AT_ONCE; c++) count -= s.words[c] == real;  // there is no such key
+    for (int u = 0; u < ABREAST; u++) count += int64_t(whole[u]);
+    while (s.first < s.last && !s.words[s.first]) s.first++;
+    while (s.first < s.last && !s.words[s.last - 1]) s.last--;
+    return s.first == s.last ? NOBODY : among(true, count == s.last - s.first);
 }
 
 }  // namespace ISA

@@ -63,13 +63,14 @@ class Strip {
     // Fill the strip [key][query] with logits, and raise `top` to the largest of them.
     void logits(int64_t j, Seen seen, const Sight& sight, V<T> (&top)[NV], T* caps = nullptr) {
         V<T> ignored[NV] = {};
-        scores(j, sight, unfinished || seen == SOME ? ignored : top);
-        if (unfinished) finish(j, sight, seen == SOME ? ignored : top, caps);
-        if (seen == SOME) hide(sight, top);
+        const bool hides = seen == SOME, later = hides && (unfinished || UNIT);
+        scores(j, sight, unfinished || later ? ignored : top, hides && !later);
+        if (unfinished) finish(j, sight, hides ? ignored : top, caps);
+        if (later) hide(sight, top);
     }
 
    private:
-    void scores(int64_t j, const Sight& sight, V<T> (&top)[NV]) {
+    void scores(int64_t j, const Sight& sight, V<T> (&top)[NV], bool hides) {
         const int64_t first = sight.first, last = sight.last;
         if constexpr (UNIT) return scores_of_unit(j, first, last, top);
         Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
@@ -84,6 +85,9 @@ class Strip {
             if (scaled)
                 UNROLL for (int r = 0; r < R; r++)
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];
+            if (hides)
+                UNROLL for (int r = 0; r < R; r++)
+                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] = seen_by<T>(sight.words[c + r] >> (v * L<T>), sums[r][v]);
             T* to = strip + c * W;
             UNROLL for (int v = 0; v < NV; v++) {
                 V<T> most = sums[0][v];
@@ -139,7 +143,7 @@ class Strip {
             }
     }
 
-    // -inf where not seen.
+    // -inf where not seen, when logits are finished.
     void hide(const Sight& sight, V<T> (&top)[NV]) {
         V<T> most[NV];
         UNROLL for (int v = 0; v < NV; v++) most[v] = top[v];
