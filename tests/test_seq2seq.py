@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -409,3 +410,18 @@ def test_links_must_be_between_tokens() -> None:
     assert str(caught.value) == (
         "links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead."
     )
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("place", ["nowhere/it", "pipe"])
+def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: Path, place: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = "there is no folder" if place != "pipe" else "must be a file, or not there yet"
+    model = Seq2Seq(epochs=1)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        model.fit(["a"], ["b"], checkpoint=tmp_path / place)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / place))
+    assert (tmp_path / "pipe").is_fifo()

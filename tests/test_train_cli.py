@@ -562,6 +562,11 @@ def test_what_is_no_model_is_not_overwritten(
         assert other.read_text() == "years of work"
     said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
     assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
+    out = tmp_path / "pipes"
+    out.mkdir()
+    os.mkfifo(out / "log.jsonl")
+    said = refused(["train", str(pairs), "--out", str(out)], capsys)
+    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is no regular file instead."
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])

@@ -10,7 +10,7 @@
 
 Reading checks the header against itself and against the file's size before anything is allocated: nothing is unpickled,
 and what is read never takes more memory than the file (law 11). Writing goes to a new file in the same folder that
-replaces the old one when it is whole.
+replaces the old one when it is whole; links are followed, and what is no file is never replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Container", "Wrong", "opened", "write"]
+__all__ = ["Container", "Wrong", "opened", "replaceable", "write"]
 
 Array = NDArray[Any]
 
@@ -47,13 +47,54 @@ class _Tensor(NamedTuple):
     end: int
 
 
+def replaceable(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path stands for, behind all links, if it can be replaced by another.
+
+    Parameters
+    ----------
+    path : str or path
+        Of a file that is there, or will be.
+
+    Returns
+    -------
+    Path
+        Where it really is.
+
+    Raises
+    ------
+    ValueError
+        If there is something else: a folder, a pipe, a device.
+    OSError
+        If nobody can say what is there.
+
+    Examples
+    --------
+    >>> replaceable(".")
+    Traceback (most recent call last):
+    ValueError: . must be a file, or not there yet. It is a folder instead.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError:
+        return place
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{os.fspath(path)} must be a file, or not there yet. It is {_kind(mode)} instead.")
+    return place
+
+
+def _kind(mode: int) -> str:
+    """Say what is there in place of a file."""
+    return "a folder" if stat.S_ISDIR(mode) else "no regular file"
+
+
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Write named arrays into a file, which is there whole or not at all.
 
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced.
+        Where to; an older file is replaced, that which a link points to, too.
     arrays : mapping of str to array
         uint8 arrays stay that; all others become float32.
     metadata : mapping of str to str
@@ -63,6 +104,8 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
     ------
     OSError
         If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
 
     Examples
     --------
@@ -77,7 +120,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
         for name, array in arrays.items()
     }
-    target = Path(path)
+    target = replaceable(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -88,7 +131,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
             os.fsync(file.fileno())
         os.replace(partial, target)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -146,9 +189,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     name = os.fspath(path)
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(
-            f"{name} is no {what}: it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}"
-        )
+        raise ValueError(f"{name} is no {what}: it is {_kind(mode)}")
     try:
         with Path(path).open("rb") as file:
             yield Container(file, os.fstat(file.fileno()).st_size)

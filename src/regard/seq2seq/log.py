@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.container import replaceable
 
 __all__ = ["Log", "column", "read_log"]
 
@@ -36,7 +37,7 @@ class Log:
     Raises
     ------
     ValueError
-        If the log to go on with is none.
+        If the log to go on with is none, or what is there is no file.
     OSError
         If the file can't be written.
 
@@ -60,10 +61,11 @@ class Log:
         last = None if resume_at is None else _check.whole("resume_at", resume_at)
         if last is not None and self.path.exists():
             kept = [entry for entry in read_log(path) if entry["step"] <= last]
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        place = replaceable(path)
+        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
         try:
             partial.write_text("".join(map(_line, kept)), encoding="utf-8")
-            os.replace(partial, self.path)
+            os.replace(partial, place)
         finally:
             partial.unlink(missing_ok=True)
         self._file = self.path.open("a", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
+from regard.seq2seq.container import replaceable
 from regard.seq2seq.kinds import KINDS, Text, learn
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
@@ -220,7 +222,9 @@ class Seq2Seq:
         ------
         ValueError
             If the sides don't pair up, no pair is left to learn from or to validate with, or the checkpoint is of
-            another training.
+            another training, or no file.
+        OSError
+            If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.Diverged
             If the loss is no number any more; the model is the last good one then.
         """
@@ -256,6 +260,8 @@ class Seq2Seq:
         Step
             What the step came to.
         """
+        if checkpoint is not None:
+            _place(checkpoint)  # said before the work
         yield from self.run(self.begin(pairs, valid, links=links), checkpoint=checkpoint)
 
     def run(
@@ -281,7 +287,7 @@ class Seq2Seq:
         Step
             As `steps` does.
         """
-        place = None if checkpoint is None else Path(checkpoint)
+        place = None if checkpoint is None else _place(checkpoint)
         if place is not None and place.exists():
             _go_on(training, place)
         written = time.monotonic()
@@ -598,12 +604,14 @@ class Seq2Seq:
         Parameters
         ----------
         path : str or path
-            Where to; an older file is replaced when the new one is whole.
+            Where to; an older file, that which a link points to, too, is replaced when the new one is whole.
 
         Raises
         ------
         OSError
             If it can't be written.
+        ValueError
+            If what is there is no file, but a folder, a pipe or a device.
         """
         files.write_model(path, self.model)
 
@@ -636,6 +644,14 @@ class Seq2Seq:
         )
         loaded._model = model
         return loaded
+
+
+def _place(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return where a checkpoint goes, if one can be written there."""
+    folder = replaceable(checkpoint).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(checkpoint))
+    return Path(checkpoint)
 
 
 def _go_on(training: Training, place: Path) -> None:
