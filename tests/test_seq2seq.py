@@ -425,3 +425,29 @@ def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: 
     with pytest.raises((FileNotFoundError, ValueError), match=said):
         list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / place))
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"network": {"style": "luong", "window": "local-p", "cell": "lstm"}},
+        {"network": {"coverage": True}},
+        {"attention": False},
+        {"family": "transformer"},
+    ],
+    ids=str,
+)
+def test_a_target_of_no_source_is_given_like_any_other(options: dict[str, Any]) -> None:
+    model = fitted(reversals(30, 0), epochs=1, **options)
+    posterior = options.get("family") != "transformer" and model.attention
+    for found in (
+        model.align(["", "w1", ""], ["w1 w2", "", ""], posterior=how) for how in {False, posterior}
+    ):
+        assert [one.tokens for one in found] == [("w1", "w2"), (), ()]
+        assert [one.text for one in found] == ["w1 w2", "", ""]
+        assert [one.source for one in found] == [("</s>",), ("w1", "</s>"), ("</s>",)]
+        assert all(-np.inf < one.log_probability < 0 for one in found)
+        shapes = [None if one.alignment is None else one.alignment.shape for one in found]
+        assert shapes == ([(2, 1), (0, 2), (0, 1)] if model.attention else [None] * 3)
+    assert model.translate([""])[0].tokens == ()

@@ -450,6 +450,9 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
     assert said == "--links-by needs --links"
+    for without in (["--no-attention"], ["--network", "score=none"]):
+        said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
+        assert said == "--links needs attention: it is what learns them"
 
 
 @pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])

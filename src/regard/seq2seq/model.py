@@ -526,7 +526,7 @@ class Seq2Seq:
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides.
+            As many on both sides. A side without a token has its end alone.
         posterior : bool
             Whether the alignment says where each word was taken from, now that it is known, and not where the model
             looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
@@ -548,8 +548,8 @@ class Seq2Seq:
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
                 _check_length(tokens, number)
-        found: list[Translation] = [_nothing()] * len(cut)
-        for group in _alike([source for source, _ in cut]):
+        found = [_nothing()] * len(cut)
+        for group in _alike([source for source, _ in cut], empty=True):
             batch = collate([_number(texts, *cut[i]) for i in group])
             said = force(self.model.network, batch.source, batch.lengths, batch.target, posterior=posterior)
             for i, hypothesis in zip(group, said, strict=True):
@@ -751,11 +751,11 @@ def _check_length(tokens: Sequence[str], number: int) -> None:
         )
 
 
-def _alike(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
-    """Yield the places of sentences of like lengths, so that little is padded; empty ones are left out."""
+def _alike(tokens: Sequence[Sequence[str]], *, empty: bool = False) -> Iterator[list[int]]:
+    """Yield the places of sentences of like lengths, so that little is padded; empty ones only where they are wanted."""
     group: list[int] = []
-    for i in sorted((i for i, words in enumerate(tokens) if words), key=lambda i: len(tokens[i])):
-        length = len(tokens[i])
+    for i in sorted((i for i, words in enumerate(tokens) if words or empty), key=lambda i: len(tokens[i])):
+        length = max(len(tokens[i]), 1)
         together = max(1, min(_TOGETHER, 4096 // length))
         if group and (len(group) >= together or length > _PADDED * len(tokens[group[0]])):
             yield group

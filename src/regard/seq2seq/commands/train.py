@@ -270,6 +270,8 @@ def run(args: argparse.Namespace) -> int:
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
+    if args.links and not models[0].attention:
+        raise ValueError("--links needs attention: it is what learns them")
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
