@@ -123,7 +123,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path, linked: bool) -> None
         path = tmp_path / "link"
         path.symlink_to(pipe)
     for write in (lambda: write_model(path, small_model()), lambda: Log(path)):
-        with pytest.raises(ValueError, match="pipe|link") as caught:
+        with pytest.raises(ValueError, match="no regular file") as caught:
             write()
         assert str(caught.value) == f"{path} must be a file, or not there yet. It is no regular file instead."
     assert pipe.is_fifo()

@@ -153,12 +153,36 @@ def test_minutes_end_the_training() -> None:
         ({"least": 0}, "least must be at least 1. Got 0 instead."),
         ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
+        ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
+        ({"seed": 1, "recipe": {"seed": 1}}, "seed must be given once. Got 1 and, in recipe, 1 instead."),
+        ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
     ],
 )
 def test_options_are_checked(options: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(**options)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("value", ["no", 3, None, 0])
+def test_attention_is_true_or_false(value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(attention=value)
+    assert str(caught.value) == f"attention must be True or False. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["network", "recipe"])
+@pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
+def test_options_come_in_mappings(name: str, value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(**{name: value})
+    assert str(caught.value) == f"{name} must be a mapping from names to values. Got {value!r} instead."
+
+
+def test_the_recipe_has_the_seed_of_all_chance() -> None:
+    pairs = reversals(40, 0)
+    one, other = (fitted(pairs, epochs=1, **seed) for seed in ({"seed": 7}, {"recipe": {"seed": 7}}))
+    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
 
 
 def test_names_of_options_are_checked() -> None:

@@ -97,6 +97,17 @@ def test_valid_and_test_are_files_of_their_own(
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
+def test_epochs_that_end_before_the_time_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
+    for minutes, said in (["--minutes", "90"], True), ([], False), (["--minutes", "1e-9"], False):
+        arguments = ["--epochs", "1", "--no-attention", *minutes, "--fresh", "--out", str(tmp_path / "m")]
+        assert main(["train", str(pairs), *arguments]) == 0
+        err = capsys.readouterr().err
+        assert (told in err) == ("before the" in err) == said
+
+
 def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few, out = tmp_path / "few", str(tmp_path / "m")
     few.write_text("a b\tb a\nb\tb\n")
@@ -577,6 +588,16 @@ def test_what_is_no_model_is_not_overwritten(
 def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
     assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
+def test_what_is_said_twice_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
+    given = "3.0" if name in ("minutes", "rate") else "3"
+    assert said == f"{name} must be given once. Got {given} and, in recipe, 7 instead."
+    for option in ("recipe", "network"):
+        said = refused(["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys)
+        assert said == f"--{option}: {name} must be given once. Got it twice instead."
 
 
 @pytest.mark.parametrize("option", ["--minutes", "--rate"])

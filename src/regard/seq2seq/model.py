@@ -98,13 +98,14 @@ class Seq2Seq:
     epochs : int, optional
         How often each pair is seen; by default 9, more if there are few pairs, 5 from 100,000 on.
     minutes : float, optional
-        The longest time to train.
+        The longest time to train; `epochs` may end before, those of the default too.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe`.
-    seed : int
-        Of all chance: the same seed, pairs and number of BLAS threads give the same model to the bit.
+        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe` that are not given
+        already.
+    seed : int, optional
+        Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
@@ -142,13 +143,15 @@ class Seq2Seq:
         minutes: float | None = None,
         rate: float | None = None,
         recipe: Mapping[str, Any] | None = None,
-        seed: int = 1,
+        seed: int | None = None,
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
             _check.choice(name, kind, KINDS)
         self.family, self.source, self.target = family, source, target
-        self.network = dict(network or {})
+        self.network, self.recipe = _options("network", network), _options("recipe", recipe)
+        if not isinstance(attention, bool):
+            _check.fail(f"attention must be True or False. Got {attention!r} instead.", kind=TypeError)
         if not attention:
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
@@ -162,8 +165,11 @@ class Seq2Seq:
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
         self.rate = None if rate is None else _check.number("rate", rate, positive=True)
-        self.recipe = dict(recipe or {})
-        self.seed = _check.whole("seed", seed)
+        for name, value in {"epochs": epochs, "minutes": minutes, "rate": rate, "seed": seed}.items():
+            if value is not None and name in self.recipe:
+                got = f"{value!r} and, in recipe, {self.recipe[name]!r}"
+                _check.fail(f"{name} must be given once. Got {got} instead.")
+        self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model | None = None
 
@@ -646,6 +652,15 @@ class Seq2Seq:
         return loaded
 
 
+def _options(name: str, given: Any) -> dict[str, Any]:
+    """Return options by name, none where nobody has chosen any."""
+    if not isinstance(given, Mapping | None):
+        _check.fail(
+            f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
+        )
+    return dict(given or {})
+
+
 def _place(checkpoint: str | os.PathLike[str]) -> Path:
     """Return where a checkpoint goes, if one can be written there."""
     folder = replaceable(checkpoint).parent
@@ -752,7 +767,7 @@ def _check_length(tokens: Sequence[str], number: int) -> None:
 
 
 def _alike(tokens: Sequence[Sequence[str]], *, empty: bool = False) -> Iterator[list[int]]:
-    """Yield the places of sentences of like lengths, so that little is padded; empty ones only where they are wanted."""
+    """Yield the places of sentences of like lengths, so that little is padded; empty ones where they are wanted."""
     group: list[int] = []
     for i in sorted((i for i, words in enumerate(tokens) if words or empty), key=lambda i: len(tokens[i])):
         length = max(len(tokens[i]), 1)

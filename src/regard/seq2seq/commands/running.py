@@ -212,6 +212,11 @@ class Run:
                 print(f"{self.name} is done already", file=sys.stderr)
             elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
+            if told is not None and self.training.is_ahead():
+                epochs, minutes = counted(self.training.recipe.epochs, "epoch"), self.training.recipe.minutes
+                told.progress.say(
+                    f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
+                )
 
     def validated(self, step: Step) -> tuple[str, Reached | None]:
         """Save the model if it is better; return what there is to say, and what it reached if that was measured."""

@@ -101,6 +101,7 @@ def _add_model(group: Any) -> None:
     add(
         "--network",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=VALUE",
         help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown one lists them)",
@@ -144,13 +145,19 @@ def _add_recipe(group: Any) -> None:
         "--epochs",
         type=_whole,
         metavar="N",
-        help="how often each pair is seen (default 9; more if there are few, 5 from 100,000 on)",
+        help="how often each pair is seen at most (default 9; more if there are few, 5 from 100,000 on)",
     )
-    add("--minutes", type=_positive, metavar="X", help="train no longer than this")
+    add(
+        "--minutes",
+        type=_positive,
+        metavar="X",
+        help="train no longer than this, even if --epochs are not done",
+    )
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate")
     add(
         "--recipe",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=VALUE",
         help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
@@ -162,7 +169,7 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
-    add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
+    add("--seed", type=_seed, metavar="N", help="of all chance (default 1)")
 
 
 def _whole(text: str, least: int = 1) -> int:
@@ -196,6 +203,8 @@ def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
         key, sign, value = option.partition("=")
         if not sign or not key:
             raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+        if key in found:
+            raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
         found[key] = _value(value)
     return found
 
@@ -275,7 +284,7 @@ def run(args: argparse.Namespace) -> int:
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
-    return _train_and_show(args, _read(args), runs)
+    return _train_and_show(args, _read(args, models[0].seed), runs)
 
 
 def _attentions(args: argparse.Namespace) -> list[bool]:
@@ -336,7 +345,7 @@ def _prepare(runs: Sequence[Run]) -> None:
             one.forget()
 
 
-def _read(args: argparse.Namespace) -> _Data:
+def _read(args: argparse.Namespace, seed: int) -> _Data:
     skipped: list[str] = []
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
     lines: Sequence[Line] | None = None
@@ -345,7 +354,7 @@ def _read(args: argparse.Namespace) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, args.seed)
+        train, valid, lines = keep_aside(train, lines, seed)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
