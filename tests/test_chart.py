@@ -198,3 +198,7 @@ def test_a_sketch_by_hand() -> None:
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert sketch.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert sketch.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2
+
+
+def test_what_is_all_at_the_beginning_is_drawn() -> None:
+    assert sketch.curves({"a": ([0, 0], [1.0, 3.0])}, width=80).startswith("2.50 │\n")

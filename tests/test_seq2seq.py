@@ -203,7 +203,7 @@ def test_names_of_options_are_checked() -> None:
 @pytest.mark.parametrize(
     ("sources", "targets", "said"),
     [
-        (["a b c"], ["a"], "no training pair has between 1 and 2 tokens on both sides: 1 pairs given"),
+        (["a b c"], ["a"], "no training pair has between 1 and 2 tokens on both sides: 1 pair given"),
         (["a"], ["a", "b"], "targets must be as many as sources. Got 2 for 1 instead."),
         (["a", " "], ["a", "b"], "pair 2: the source is empty"),
         ([], [], "there must be sentence pairs. Got none instead."),

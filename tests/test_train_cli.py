@@ -407,6 +407,14 @@ def test_a_checkpoint_of_other_pairs_is_told(
         "program have changed; --fresh begins anew"
     )
     assert place.exists()
+    place.write_bytes(b"short")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    said = f"{place} is no checkpoint: 5 bytes are too few"
+    assert told == f"regard train: error: {said}; --fresh begins anew"
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
+    assert str(caught.value) == f"{said}; remove it to begin anew"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
     assert not place.exists()
 
@@ -620,7 +628,7 @@ def test_pairs_that_are_too_long_are_told(
     said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
     assert said == f"{long}: no pair has at most 50 tokens on both sides"
     said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
-    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pairs given"
+    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
 
 

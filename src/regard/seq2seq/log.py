@@ -22,6 +22,7 @@ from regard.seq2seq.container import replaceable
 __all__ = ["Log", "column", "read_log"]
 
 Entry = dict[str, Any]
+_LARGEST = 1e100  # sums and squares of what is drawn are numbers, too
 
 
 class Log:
@@ -153,6 +154,8 @@ def _entry(line: bytes, place: str) -> Entry:
 def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step") -> NDArray[Any]:
     """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
 
+    What nobody can draw is left out: no numbers, those beyond 1e100, and what would be before the beginning.
+
     Parameters
     ----------
     entries : iterable of mapping
@@ -173,6 +176,10 @@ def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step")
     array([[1., 3.],
            [3., 2.]])
     """
-    found = [(entry.get(along), entry.get(name)) for entry in entries]
-    numbers = [pair for pair in found if all(isinstance(number, int | float) for number in pair)]
+    found: list[tuple[Any, Any]] = [(entry.get(along), entry.get(name)) for entry in entries]
+    numbers = [pair for pair in found if all(map(_drawable, pair)) and pair[0] >= 0]
     return np.array(numbers, np.float64).reshape(-1, 2).T
+
+
+def _drawable(number: Any) -> bool:
+    return isinstance(number, int | float) and abs(number) <= _LARGEST

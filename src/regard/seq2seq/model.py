@@ -27,7 +27,7 @@ from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
 
-__all__ = ["Seq2Seq", "Translation", "hold_out", "keep_aside"]
+__all__ = ["Seq2Seq", "Translation", "go_on", "hold_out", "keep_aside"]
 
 Array = NDArray[Any]
 Side = str | Sequence[str]
@@ -295,7 +295,7 @@ class Seq2Seq:
         """
         place = None if checkpoint is None else _place(checkpoint)
         if place is not None and place.exists():
-            _go_on(training, place)
+            go_on(training, place)
         written = time.monotonic()
         try:
             for step in training:
@@ -408,8 +408,9 @@ class Seq2Seq:
 
         corpus = Corpus(numbered())
         if not len(corpus):
+            given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
             raise ValueError(
-                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {len(pairs)} pairs given"
+                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {given} given"
             )
         return corpus
 
@@ -669,11 +670,40 @@ def _place(checkpoint: str | os.PathLike[str]) -> Path:
     return Path(checkpoint)
 
 
-def _go_on(training: Training, place: Path) -> None:
+def go_on(training: Training, place: Path, otherwise: str = "remove it to begin anew") -> None:
+    """Go on from a checkpoint.
+
+    Parameters
+    ----------
+    training : Training
+        Before its first step.
+    place : Path
+        Of the checkpoint.
+    otherwise : str
+        What helps if it is none, or of another training.
+
+    Raises
+    ------
+    ValueError
+        Then.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
+    >>> go_on(training, Path("no-such-file"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
     try:
-        training.go_on_from(files.read_checkpoint(place))
+        state = files.read_checkpoint(place)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}; remove it to begin anew") from None
+        raise ValueError(f"{error}; {otherwise}") from None
+    try:
+        training.go_on_from(state)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; {otherwise}") from None
 
 
 def _beam(

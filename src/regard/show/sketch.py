@@ -116,7 +116,9 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     later = (
         everything[:, round(_SETTLED * everything.shape[1]) :] if everything.shape[1] > _MANY else everything
     )
-    low, high = float(np.nanmin(everything)), float(np.nanmax(later))  # the last column has a point
+    if np.isnan(later).all():  # all of it is at the beginning
+        later = everything
+    low, high = float(np.nanmin(everything)), float(np.nanmax(later))
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 

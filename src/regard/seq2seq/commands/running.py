@@ -15,9 +15,9 @@ from types import FrameType
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
-from regard.seq2seq.files import read_checkpoint, write_checkpoint
+from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import Log
-from regard.seq2seq.model import Pair, Seq2Seq
+from regard.seq2seq.model import Pair, Seq2Seq, go_on
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
@@ -165,10 +165,7 @@ class Run:
         if not self.checkpoint.exists():
             write_checkpoint(self.checkpoint, self.training.state())
             return
-        try:
-            self.training.go_on_from(read_checkpoint(self.checkpoint))
-        except ValueError as error:
-            raise ValueError(f"{self.checkpoint}: {error}; --fresh begins anew") from None
+        go_on(self.training, self.checkpoint, "--fresh begins anew")
 
     def train(self) -> int:
         """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
