@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -131,6 +132,17 @@ class TestPictures:
         chart.save_curves(tmp_path / "a.png", [Panel("loss", {"training": (STEPS, FALLING)})])
         with image.open(tmp_path / "a.png") as picture:
             assert 850 <= picture.size[0] <= 1000
+
+    def test_links_are_followed_and_pipes_left_alone(self, tmp_path: Path) -> None:
+        pipe, link, panel = tmp_path / "pipe.png", tmp_path / "link.png", Panel("loss", {"a": ([1], [1])})
+        os.mkfifo(pipe)
+        with pytest.raises(ValueError, match="It is no regular file instead"):
+            chart.save_curves(pipe, [panel])
+        link.symlink_to(tmp_path / "target.png")
+        chart.save_curves(link, [panel])
+        assert pipe.is_fifo()
+        assert link.is_symlink()
+        assert (tmp_path / "target.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("name", ["a.doc", "a"])
     def test_other_endings_are_refused(self, tmp_path: Path, name: str) -> None:

@@ -28,7 +28,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Container", "Wrong", "opened", "replaceable", "write"]
+from regard import _check
+
+__all__ = ["Container", "Wrong", "opened", "write"]
 
 Array = NDArray[Any]
 
@@ -45,47 +47,6 @@ class _Tensor(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
-
-
-def replaceable(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a path stands for, behind all links, if it can be replaced by another.
-
-    Parameters
-    ----------
-    path : str or path
-        Of a file that is there, or will be.
-
-    Returns
-    -------
-    Path
-        Where it really is.
-
-    Raises
-    ------
-    ValueError
-        If there is something else: a folder, a pipe, a device.
-    OSError
-        If nobody can say what is there.
-
-    Examples
-    --------
-    >>> replaceable(".")
-    Traceback (most recent call last):
-    ValueError: . must be a file, or not there yet. It is a folder instead.
-    """
-    place = Path(os.path.realpath(path))
-    try:
-        mode = place.stat().st_mode
-    except FileNotFoundError:
-        return place
-    if not stat.S_ISREG(mode):
-        raise ValueError(f"{os.fspath(path)} must be a file, or not there yet. It is {_kind(mode)} instead.")
-    return place
-
-
-def _kind(mode: int) -> str:
-    """Say what is there in place of a file."""
-    return "a folder" if stat.S_ISDIR(mode) else "no regular file"
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -120,7 +81,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
         for name, array in arrays.items()
     }
-    target = replaceable(path)
+    target = _check.replaceable(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -189,7 +150,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     name = os.fspath(path)
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{name} is no {what}: it is {_kind(mode)}")
+        raise ValueError(f"{name} is no {what}: it is {_check.kind_of_place(mode)}")
     try:
         with Path(path).open("rb") as file:
             yield Container(file, os.fstat(file.fileno()).st_size)

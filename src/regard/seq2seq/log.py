@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.container import replaceable
 
 __all__ = ["Log", "column", "read_log"]
 
@@ -62,7 +61,7 @@ class Log:
         last = None if resume_at is None else _check.whole("resume_at", resume_at)
         if last is not None and self.path.exists():
             kept = [entry for entry in read_log(path) if entry["step"] <= last]
-        place = replaceable(path)
+        place = _check.replaceable(path)
         partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
         try:
             partial.write_text("".join(map(_line, kept)), encoding="utf-8")

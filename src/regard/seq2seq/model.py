@@ -18,7 +18,6 @@ from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
-from regard.seq2seq.container import replaceable
 from regard.seq2seq.kinds import KINDS, Text, learn
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
@@ -664,7 +663,7 @@ def _options(name: str, given: Any) -> dict[str, Any]:
 
 def _place(checkpoint: str | os.PathLike[str]) -> Path:
     """Return where a checkpoint goes, if one can be written there."""
-    folder = replaceable(checkpoint).parent
+    folder = _check.replaceable(checkpoint).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(checkpoint))
     return Path(checkpoint)

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from regard import _check
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
-from regard.seq2seq.container import replaceable
 from regard.seq2seq.files import read_model
 from regard.seq2seq.kinds import KINDS
 from regard.seq2seq.model import Pair, Seq2Seq, keep_aside
@@ -410,8 +410,8 @@ def _check_free(one: Run) -> None:
             read_model(place)
         except ValueError:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
-    for path in (one.checkpoint, one.log):
-        replaceable(path)
+    for path in (one.checkpoint, one.log, beside(place, "curve.png")):
+        _check.replaceable(path)
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 
