@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -68,6 +69,25 @@ class TestPictures:
         low, high = axes.get_ylim()
         assert low < 2
         assert FALLING[150] < high < 4 < FALLING[0]
+        begins = FALLING[:12].mean()  # 80 pieces of 1,000 points
+        assert axes.get_title(loc="right") == f"begins above, at {begins:.3g}"
+        (axes,) = chart.curves([Panel("loss", {"training": ([1, 2, 3], [3.0, 2.0, 1.0])})]).axes
+        assert not axes.get_title(loc="right")
+
+    def test_what_is_before_the_beginning_is_left_out(self) -> None:
+        lines = {"a": ([-2, 1, 2], [9.0, 2.0, 1.0]), "b": ([-3, -1], [1, 2])}
+        (axes,) = chart.curves([Panel("loss", lines)]).axes
+        (line,) = axes.lines
+        assert line.get_xdata().tolist() == [1, 2]
+
+    def test_marks_at_0_are_whole(self) -> None:
+        bleu = Panel("BLEU", {"validation": ([1, 2, 3], [0, 0, 20])}, "highest")
+        (axes,) = chart.curves([bleu]).axes
+        axes.get_figure(root=True).draw_without_rendering()
+        line = axes.lines[0]
+        dot = axes.transData.transform((1, 0))[1] - axes.bbox.y0
+        assert dot >= line.get_markersize() / 2 * axes.get_figure(root=True).dpi / 72
+        assert not chart.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
     def test_many_points_are_drawn_as_their_mean_over_all_of_them(self) -> None:
         (axes,) = chart.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
@@ -112,6 +132,17 @@ class TestPictures:
         chart.save_curves(tmp_path / "a.png", [Panel("loss", {"training": (STEPS, FALLING)})])
         with image.open(tmp_path / "a.png") as picture:
             assert 850 <= picture.size[0] <= 1000
+
+    def test_links_are_followed_and_pipes_left_alone(self, tmp_path: Path) -> None:
+        pipe, link, panel = tmp_path / "pipe.png", tmp_path / "link.png", Panel("loss", {"a": ([1], [1])})
+        os.mkfifo(pipe)
+        with pytest.raises(ValueError, match="It is no regular file instead"):
+            chart.save_curves(pipe, [panel])
+        link.symlink_to(tmp_path / "target.png")
+        chart.save_curves(link, [panel])
+        assert pipe.is_fifo()
+        assert link.is_symlink()
+        assert (tmp_path / "target.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("name", ["a.doc", "a"])
     def test_other_endings_are_refused(self, tmp_path: Path, name: str) -> None:
@@ -198,3 +229,13 @@ def test_a_sketch_by_hand() -> None:
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert sketch.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert sketch.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2
+
+
+def test_what_is_all_at_the_beginning_is_drawn() -> None:
+    assert sketch.curves({"a": ([0, 0], [1.0, 3.0])}, width=80).startswith("2.50 │\n")
+
+
+def test_a_sketch_says_what_lies_above_it() -> None:
+    top = sketch.curves({"loss": (STEPS, FALLING)}, width=80).split("\n")[0]
+    assert "│↑" in top
+    assert "↑" not in sketch.curves({"loss": (STEPS[:20], FALLING[:20])}, width=40)

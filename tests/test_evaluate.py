@@ -33,7 +33,7 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(glue=glue, cut=str.split), target=SimpleNamespace(glue=glue)
+            source=SimpleNamespace(glue=glue, cut=str.split), target=SimpleNamespace(glue=glue, cut=str.split)
         )
 
     @classmethod
@@ -258,6 +258,19 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         ),
         (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
         (
+            ["model", "test", "--gold-from", "1"],
+            "--gold-from needs --gold: it is how words are counted there",
+        ),
+        (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
+        (
+            ["model", "test", "--gold", "far"],
+            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead.",
+        ),
+        (
+            ["model", "test", "--gold", "far", "--gold-from", "1"],
+            "far, line 3: a link must be between words of the pair, which has 3 and 3. Got 99-99 instead.",
+        ),
+        (
             ["model", "test", "--gold", "links", "--alternatives"],
             "--gold has links for each line of TEST, --alternatives puts lines together: give one",
         ),
@@ -275,6 +288,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
+    write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
     write("long", "a\tb", f"{'w ' * 1001}\tb")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from regard.seq2seq.files import Model, read_checkpoint, read_model, write_checkpoint, write_model
 from regard.seq2seq.kinds import Subwords, Words
+from regard.seq2seq.log import Log
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import SPECIAL, Vocabulary
@@ -99,6 +100,36 @@ def test_a_failed_write_leaves_the_old_file(
     assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_points_to_is_replaced(good: bytes, tmp_path: Path, there: bool) -> None:
+    target, link = tmp_path / "far" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_model(link, small_model())
+    assert link.is_symlink()
+    assert target.read_bytes() == good
+    assert [p.name for p in target.parent.iterdir()] == ["target"]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, linked: bool) -> None:
+    path = pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    for write in (lambda: write_model(path, small_model()), lambda: Log(path)):
+        with pytest.raises(ValueError, match="no regular file") as caught:
+            write()
+        assert str(caught.value) == f"{path} must be a file, or not there yet. It is no regular file instead."
+    assert pipe.is_fifo()
+    with pytest.raises(ValueError, match="It is a folder instead"):
+        write_model(tmp_path, small_model())
+    assert {p.name for p in tmp_path.iterdir()} == {"pipe", path.name}
 
 
 def refused(data: bytes, path: Path) -> str:

@@ -111,3 +111,9 @@ def test_a_column_has_the_lines_that_have_both() -> None:
     np.testing.assert_array_equal(column(entries, "loss"), [[1, 4], [2, 1]])
     assert column(entries, "loss", "seconds").shape == (2, 0)
     assert column([], "loss").shape == (2, 0)
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan, 1e308, 10**400, -1e308])
+def test_a_column_has_nothing_that_nobody_can_draw(number: float) -> None:
+    entries = [{"step": 1, "loss": number}, {"step": 2, "loss": -2.0}, {"step": -3, "loss": 1.0}]
+    np.testing.assert_array_equal(column([*entries, {"step": number, "loss": 1.0}], "loss"), [[2], [-2]])

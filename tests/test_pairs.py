@@ -345,3 +345,12 @@ def test_what_is_no_pair(wrong: Any, kind: type[Exception], said: str) -> None:
 def test_all_pairs_may_be_empty() -> None:
     said = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
     assert said == "there must be sentence pairs. Got 3 with an empty side instead."
+
+
+def test_a_file_that_fails_while_it_is_read_is_named() -> None:
+    memory = Path("/proc/self/mem")  # nothing is at its beginning, which is an error
+    if not memory.exists():
+        pytest.skip("there is no such file")
+    with pytest.raises(OSError) as caught:
+        read_pairs(memory)
+    assert caught.value.filename == str(memory)

@@ -157,6 +157,15 @@ def test_penalties_are_checked(name: str) -> None:
     assert str(caught.value) == f"{name} must be at least 0. Got -1.0 instead."
 
 
+@pytest.mark.parametrize("name", ["length_penalty", "coverage_penalty"])
+def test_no_penalty_overflows(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at most 10. Got 1e[+]308 instead."):
+        Scoring(**{name: 1e308})
+    largest = Scoring(**{name: 10})
+    assert math.isfinite(largest(-1e6, 10**6, np.zeros(1000)))
+    assert np.isfinite(largest.divisor(np.array([10**6]))).all()
+
+
 # ----------------------------------------------------------------------------------------------------------- beam
 
 

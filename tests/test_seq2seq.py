@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,36 @@ def test_minutes_end_the_training() -> None:
         ({"least": 0}, "least must be at least 1. Got 0 instead."),
         ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
+        ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
+        ({"seed": 1, "recipe": {"seed": 1}}, "seed must be given once. Got 1 and, in recipe, 1 instead."),
+        ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
     ],
 )
 def test_options_are_checked(options: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(**options)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("value", ["no", 3, None, 0])
+def test_attention_is_true_or_false(value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(attention=value)
+    assert str(caught.value) == f"attention must be True or False. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["network", "recipe"])
+@pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
+def test_options_come_in_mappings(name: str, value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(**{name: value})
+    assert str(caught.value) == f"{name} must be a mapping from names to values. Got {value!r} instead."
+
+
+def test_the_recipe_has_the_seed_of_all_chance() -> None:
+    pairs = reversals(40, 0)
+    one, other = (fitted(pairs, epochs=1, **seed) for seed in ({"seed": 7}, {"recipe": {"seed": 7}}))
+    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
 
 
 def test_names_of_options_are_checked() -> None:
@@ -178,7 +203,7 @@ def test_names_of_options_are_checked() -> None:
 @pytest.mark.parametrize(
     ("sources", "targets", "said"),
     [
-        (["a b c"], ["a"], "no training pair has between 1 and 2 tokens on both sides: 1 pairs given"),
+        (["a b c"], ["a"], "no training pair has between 1 and 2 tokens on both sides: 1 pair given"),
         (["a"], ["a", "b"], "targets must be as many as sources. Got 2 for 1 instead."),
         (["a", " "], ["a", "b"], "pair 2: the source is empty"),
         ([], [], "there must be sentence pairs. Got none instead."),
@@ -409,3 +434,44 @@ def test_links_must_be_between_tokens() -> None:
     assert str(caught.value) == (
         "links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead."
     )
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("place", ["nowhere/it", "pipe"])
+def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: Path, place: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = "there is no folder" if place != "pipe" else "must be a file, or not there yet"
+    model = Seq2Seq(epochs=1)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        model.fit(["a"], ["b"], checkpoint=tmp_path / place)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / place))
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"network": {"style": "luong", "window": "local-p", "cell": "lstm"}},
+        {"network": {"coverage": True}},
+        {"attention": False},
+        {"family": "transformer"},
+    ],
+    ids=str,
+)
+def test_a_target_of_no_source_is_given_like_any_other(options: dict[str, Any]) -> None:
+    model = fitted(reversals(30, 0), epochs=1, **options)
+    posterior = options.get("family") != "transformer" and model.attention
+    for found in (
+        model.align(["", "w1", ""], ["w1 w2", "", ""], posterior=how) for how in {False, posterior}
+    ):
+        assert [one.tokens for one in found] == [("w1", "w2"), (), ()]
+        assert [one.text for one in found] == ["w1 w2", "", ""]
+        assert [one.source for one in found] == [("</s>",), ("w1", "</s>"), ("</s>",)]
+        assert all(-np.inf < one.log_probability < 0 for one in found)
+        shapes = [None if one.alignment is None else one.alignment.shape for one in found]
+        assert shapes == ([(2, 1), (0, 2), (0, 1)] if model.attention else [None] * 3)
+    assert model.translate([""])[0].tokens == ()

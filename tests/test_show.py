@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -421,3 +422,20 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
     assert "training 100 %" in last
     assert "loss 0.250" in last
     assert "left" in last
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"digits": -1}, "digits must be at least 0. Got -1 instead."),
+        ({"digits": 18}, "digits must be at most 17. Got 18 instead."),
+        ({"digits": 1.5}, "digits must be a whole number. Got 1.5 instead."),
+        ({"most_rows": 0}, "most_rows must be at least 1. Got 0 instead."),
+        ({"values": [["a"]]}, "values must hold real numbers. Got dtype <U1 instead."),
+        ({"values": [[1j]]}, "values must hold real numbers. Got dtype complex128 instead."),
+    ],
+)
+def test_options_of_tables_are_checked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        text.table(**{"values": [[1.0]], **options})
+    assert str(caught.value).splitlines()[0] == said

@@ -97,6 +97,17 @@ def test_valid_and_test_are_files_of_their_own(
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
+def test_epochs_that_end_before_the_time_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
+    for minutes, said in (["--minutes", "90"], True), ([], False), (["--minutes", "1e-9"], False):
+        arguments = ["--epochs", "1", "--no-attention", *minutes, "--fresh", "--out", str(tmp_path / "m")]
+        assert main(["train", str(pairs), *arguments]) == 0
+        err = capsys.readouterr().err
+        assert (told in err) == ("before the" in err) == said
+
+
 def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few, out = tmp_path / "few", str(tmp_path / "m")
     few.write_text("a b\tb a\nb\tb\n")
@@ -396,6 +407,14 @@ def test_a_checkpoint_of_other_pairs_is_told(
         "program have changed; --fresh begins anew"
     )
     assert place.exists()
+    place.write_bytes(b"short")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    said = f"{place} is no checkpoint: 5 bytes are too few"
+    assert told == f"regard train: error: {said}; --fresh begins anew"
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
+    assert str(caught.value) == f"{said}; remove it to begin anew"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
     assert not place.exists()
 
@@ -450,6 +469,9 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
     assert said == "--links-by needs --links"
+    for without in (["--no-attention"], ["--network", "score=none"]):
+        said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
+        assert said == "--links needs attention: it is what learns them"
 
 
 @pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])
@@ -562,6 +584,11 @@ def test_what_is_no_model_is_not_overwritten(
         assert other.read_text() == "years of work"
     said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
     assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
+    out = tmp_path / "pipes"
+    out.mkdir()
+    os.mkfifo(out / "log.jsonl")
+    said = refused(["train", str(pairs), "--out", str(out)], capsys)
+    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is no regular file instead."
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
@@ -569,6 +596,16 @@ def test_what_is_no_model_is_not_overwritten(
 def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
     assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
+def test_what_is_said_twice_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
+    given = "3.0" if name in ("minutes", "rate") else "3"
+    assert said == f"{name} must be given once. Got {given} and, in recipe, 7 instead."
+    for option in ("recipe", "network"):
+        said = refused(["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys)
+        assert said == f"--{option}: {name} must be given once. Got it twice instead."
 
 
 @pytest.mark.parametrize("option", ["--minutes", "--rate"])
@@ -591,7 +628,7 @@ def test_pairs_that_are_too_long_are_told(
     said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
     assert said == f"{long}: no pair has at most 50 tokens on both sides"
     said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
-    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pairs given"
+    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
 
 

@@ -233,11 +233,15 @@ def test_a_tab_in_a_text_is_no_column(
         (["--seed=-1"], "argument --seed: must be a whole number of at least 0. Got '-1' instead."),
         (
             ["--length-penalty=-1"],
-            "argument --length-penalty: must be a number of at least 0. Got '-1' instead.",
+            "argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.",
+        ),
+        (
+            ["--length-penalty=1000"],
+            "argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.",
         ),
         (
             ["--coverage-penalty=x"],
-            "argument --coverage-penalty: must be a number of at least 0. Got 'x' instead.",
+            "argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.",
         ),
         (["--temperature=0"], "argument --temperature: must be a number greater than 0. Got '0' instead."),
         (
@@ -367,6 +371,8 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
     for how in ("text", "pharaoh"):
         _, told = refused(["translate", str(path), "--alignment", how], capsys)
         assert told == f"{path} was trained without attention: there is no alignment to show"
+    _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
+    assert told == f"{path} was trained without attention: --coverage-penalty is about where it looked"
 
 
 def test_pictures_need_matplotlib(
@@ -510,3 +516,15 @@ def test_links_of_a_real_model(
     lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
     assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]
     assert len(list((tmp_path / "p").iterdir())) == 2
+
+
+@pytest.mark.parametrize("method", ["union", "joint", "agreement"])
+def test_an_empty_side_has_no_links_but_a_score(
+    method: str, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"\ta b\na\t\n\t\n")
+    both = ["--reverse", str(trained), "--symmetrise", method, "--posterior"]
+    assert main(["align", str(trained), *both, "--scores"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[2] for line in lines] == ["", "", ""]
+    assert all(float(score) < 0 for line in lines for score in line[:2])

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__: list[str] = []
 
@@ -254,3 +259,22 @@ def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     if counts.size and counts.max() > most:
         fail(f"lengths must be at most {most}. Got {counts.max()} instead.")
     return counts
+
+
+def replaceable(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path stands for, behind all links, if it can be replaced by another."""
+    from pathlib import Path
+
+    place = Path(os.path.realpath(path))
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError:
+        return place
+    if not stat.S_ISREG(mode):
+        fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_place(mode)} instead.")
+    return place
+
+
+def kind_of_place(mode: int) -> str:
+    """Say what is there in place of a file."""
+    return "a folder" if stat.S_ISDIR(mode) else "no regular file"

@@ -10,7 +10,7 @@
 
 Reading checks the header against itself and against the file's size before anything is allocated: nothing is unpickled,
 and what is read never takes more memory than the file (law 11). Writing goes to a new file in the same folder that
-replaces the old one when it is whole.
+replaces the old one when it is whole; links are followed, and what is no file is never replaced.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from regard import _check
 
 __all__ = ["Container", "Wrong", "opened", "write"]
 
@@ -53,7 +55,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced.
+        Where to; an older file is replaced, that which a link points to, too.
     arrays : mapping of str to array
         uint8 arrays stay that; all others become float32.
     metadata : mapping of str to str
@@ -63,6 +65,8 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
     ------
     OSError
         If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
 
     Examples
     --------
@@ -77,7 +81,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
         for name, array in arrays.items()
     }
-    target = Path(path)
+    target = _check.replaceable(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -88,7 +92,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
             os.fsync(file.fileno())
         os.replace(partial, target)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -146,9 +150,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     name = os.fspath(path)
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(
-            f"{name} is no {what}: it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}"
-        )
+        raise ValueError(f"{name} is no {what}: it is {_check.kind_of_place(mode)}")
     try:
         with Path(path).open("rb") as file:
             yield Container(file, os.fstat(file.fileno()).st_size)

@@ -64,7 +64,7 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced.
+        Where to; an older file is replaced, that which a link points to, too.
     model : Model
         What.
 
@@ -72,6 +72,8 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     ------
     OSError
         If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
 
     Examples
     --------
@@ -227,7 +229,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced.
+        Where to; an older file is replaced, that which a link points to, too.
     state : State
         What.
 
@@ -235,6 +237,8 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     ------
     OSError
         If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
 
     Examples
     --------

@@ -21,6 +21,7 @@ from regard import _check
 __all__ = ["Log", "column", "read_log"]
 
 Entry = dict[str, Any]
+_LARGEST = 1e100  # sums and squares of what is drawn are numbers, too
 
 
 class Log:
@@ -36,7 +37,7 @@ class Log:
     Raises
     ------
     ValueError
-        If the log to go on with is none.
+        If the log to go on with is none, or what is there is no file.
     OSError
         If the file can't be written.
 
@@ -60,10 +61,11 @@ class Log:
         last = None if resume_at is None else _check.whole("resume_at", resume_at)
         if last is not None and self.path.exists():
             kept = [entry for entry in read_log(path) if entry["step"] <= last]
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        place = _check.replaceable(path)
+        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
         try:
             partial.write_text("".join(map(_line, kept)), encoding="utf-8")
-            os.replace(partial, self.path)
+            os.replace(partial, place)
         finally:
             partial.unlink(missing_ok=True)
         self._file = self.path.open("a", encoding="utf-8")
@@ -151,6 +153,8 @@ def _entry(line: bytes, place: str) -> Entry:
 def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step") -> NDArray[Any]:
     """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
 
+    What nobody can draw is left out: no numbers, those beyond 1e100, and what would be before the beginning.
+
     Parameters
     ----------
     entries : iterable of mapping
@@ -171,6 +175,10 @@ def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step")
     array([[1., 3.],
            [3., 2.]])
     """
-    found = [(entry.get(along), entry.get(name)) for entry in entries]
-    numbers = [pair for pair in found if all(isinstance(number, int | float) for number in pair)]
+    found: list[tuple[Any, Any]] = [(entry.get(along), entry.get(name)) for entry in entries]
+    numbers = [pair for pair in found if all(map(_drawable, pair)) and pair[0] >= 0]
     return np.array(numbers, np.float64).reshape(-1, 2).T
+
+
+def _drawable(number: Any) -> bool:
+    return isinstance(number, int | float) and abs(number) <= _LARGEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
 
-__all__ = ["Seq2Seq", "Translation", "hold_out", "keep_aside"]
+__all__ = ["Seq2Seq", "Translation", "go_on", "hold_out", "keep_aside"]
 
 Array = NDArray[Any]
 Side = str | Sequence[str]
@@ -96,13 +97,14 @@ class Seq2Seq:
     epochs : int, optional
         How often each pair is seen; by default 9, more if there are few pairs, 5 from 100,000 on.
     minutes : float, optional
-        The longest time to train.
+        The longest time to train; `epochs` may end before, those of the default too.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe`.
-    seed : int
-        Of all chance: the same seed, pairs and number of BLAS threads give the same model to the bit.
+        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe` that are not given
+        already.
+    seed : int, optional
+        Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
@@ -140,13 +142,15 @@ class Seq2Seq:
         minutes: float | None = None,
         rate: float | None = None,
         recipe: Mapping[str, Any] | None = None,
-        seed: int = 1,
+        seed: int | None = None,
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
             _check.choice(name, kind, KINDS)
         self.family, self.source, self.target = family, source, target
-        self.network = dict(network or {})
+        self.network, self.recipe = _options("network", network), _options("recipe", recipe)
+        if not isinstance(attention, bool):
+            _check.fail(f"attention must be True or False. Got {attention!r} instead.", kind=TypeError)
         if not attention:
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
@@ -160,8 +164,11 @@ class Seq2Seq:
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
         self.rate = None if rate is None else _check.number("rate", rate, positive=True)
-        self.recipe = dict(recipe or {})
-        self.seed = _check.whole("seed", seed)
+        for name, value in {"epochs": epochs, "minutes": minutes, "rate": rate, "seed": seed}.items():
+            if value is not None and name in self.recipe:
+                got = f"{value!r} and, in recipe, {self.recipe[name]!r}"
+                _check.fail(f"{name} must be given once. Got {got} instead.")
+        self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model | None = None
 
@@ -220,7 +227,9 @@ class Seq2Seq:
         ------
         ValueError
             If the sides don't pair up, no pair is left to learn from or to validate with, or the checkpoint is of
-            another training.
+            another training, or no file.
+        OSError
+            If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.Diverged
             If the loss is no number any more; the model is the last good one then.
         """
@@ -256,6 +265,8 @@ class Seq2Seq:
         Step
             What the step came to.
         """
+        if checkpoint is not None:
+            _place(checkpoint)  # said before the work
         yield from self.run(self.begin(pairs, valid, links=links), checkpoint=checkpoint)
 
     def run(
@@ -281,9 +292,9 @@ class Seq2Seq:
         Step
             As `steps` does.
         """
-        place = None if checkpoint is None else Path(checkpoint)
+        place = None if checkpoint is None else _place(checkpoint)
         if place is not None and place.exists():
-            _go_on(training, place)
+            go_on(training, place)
         written = time.monotonic()
         try:
             for step in training:
@@ -396,8 +407,9 @@ class Seq2Seq:
 
         corpus = Corpus(numbered())
         if not len(corpus):
+            given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
             raise ValueError(
-                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {len(pairs)} pairs given"
+                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {given} given"
             )
         return corpus
 
@@ -520,7 +532,7 @@ class Seq2Seq:
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides.
+            As many on both sides. A side without a token has its end alone.
         posterior : bool
             Whether the alignment says where each word was taken from, now that it is known, and not where the model
             looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
@@ -542,8 +554,8 @@ class Seq2Seq:
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
                 _check_length(tokens, number)
-        found: list[Translation] = [_nothing()] * len(cut)
-        for group in _alike([source for source, _ in cut]):
+        found = [_nothing()] * len(cut)
+        for group in _alike([source for source, _ in cut], empty=True):
             batch = collate([_number(texts, *cut[i]) for i in group])
             said = force(self.model.network, batch.source, batch.lengths, batch.target, posterior=posterior)
             for i, hypothesis in zip(group, said, strict=True):
@@ -598,12 +610,14 @@ class Seq2Seq:
         Parameters
         ----------
         path : str or path
-            Where to; an older file is replaced when the new one is whole.
+            Where to; an older file, that which a link points to, too, is replaced when the new one is whole.
 
         Raises
         ------
         OSError
             If it can't be written.
+        ValueError
+            If what is there is no file, but a folder, a pipe or a device.
         """
         files.write_model(path, self.model)
 
@@ -638,11 +652,57 @@ class Seq2Seq:
         return loaded
 
 
-def _go_on(training: Training, place: Path) -> None:
+def _options(name: str, given: Any) -> dict[str, Any]:
+    """Return options by name, none where nobody has chosen any."""
+    if not isinstance(given, Mapping | None):
+        _check.fail(
+            f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
+        )
+    return dict(given or {})
+
+
+def _place(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return where a checkpoint goes, if one can be written there."""
+    folder = _check.replaceable(checkpoint).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(checkpoint))
+    return Path(checkpoint)
+
+
+def go_on(training: Training, place: Path, otherwise: str = "remove it to begin anew") -> None:
+    """Go on from a checkpoint.
+
+    Parameters
+    ----------
+    training : Training
+        Before its first step.
+    place : Path
+        Of the checkpoint.
+    otherwise : str
+        What helps if it is none, or of another training.
+
+    Raises
+    ------
+    ValueError
+        Then.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
+    >>> go_on(training, Path("no-such-file"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
     try:
-        training.go_on_from(files.read_checkpoint(place))
+        state = files.read_checkpoint(place)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}; remove it to begin anew") from None
+        raise ValueError(f"{error}; {otherwise}") from None
+    try:
+        training.go_on_from(state)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; {otherwise}") from None
 
 
 def _beam(
@@ -735,11 +795,11 @@ def _check_length(tokens: Sequence[str], number: int) -> None:
         )
 
 
-def _alike(tokens: Sequence[Sequence[str]]) -> Iterator[list[int]]:
-    """Yield the places of sentences of like lengths, so that little is padded; empty ones are left out."""
+def _alike(tokens: Sequence[Sequence[str]], *, empty: bool = False) -> Iterator[list[int]]:
+    """Yield the places of sentences of like lengths, so that little is padded; empty ones where they are wanted."""
     group: list[int] = []
-    for i in sorted((i for i, words in enumerate(tokens) if words), key=lambda i: len(tokens[i])):
-        length = len(tokens[i])
+    for i in sorted((i for i, words in enumerate(tokens) if words or empty), key=lambda i: len(tokens[i])):
+        length = max(len(tokens[i]), 1)
         together = max(1, min(_TOGETHER, 4096 // length))
         if group and (len(group) >= together or length > _PADDED * len(tokens[group[0]])):
             yield group

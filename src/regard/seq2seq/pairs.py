@@ -350,7 +350,10 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
     elif isinstance(path, str | os.PathLike):
         with Path(path).open("rb") as file:
             before = _state(file)
-            yield file
+            try:
+                yield file
+            except OSError as error:  # of reading: it doesn't know what it reads
+                raise OSError(error.errno, error.strerror, name) from None
             if _state(file) != before:
                 raise ValueError(f"{name} changed while it was read")
     elif isinstance(path, io.TextIOBase):

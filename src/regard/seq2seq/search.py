@@ -17,12 +17,13 @@ from regard.seq2seq.network import Knowing, Network, Ranking, Steps
 from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
 
-__all__ = ["Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
+__all__ = ["LARGEST_PENALTY", "Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+LARGEST_PENALTY = 10.0  # nothing overflows, whatever a sentence's length
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
 
 
@@ -76,7 +77,7 @@ class Scoring:
     Raises
     ------
     ValueError, TypeError
-        If one of them is not a number of at least 0.
+        If one of them is not a number of at least 0, or a penalty is above `LARGEST_PENALTY`, 10.
 
     References
     ----------
@@ -102,6 +103,8 @@ class Scoring:
             value = _check.number(name, getattr(self, name))
             if value < 0:
                 _check.fail(f"{name} must be at least 0. Got {value!r} instead.")
+            if name != "offset" and value > LARGEST_PENALTY:
+                _check.fail(f"{name} must be at most {LARGEST_PENALTY:g}. Got {value!r} instead.")
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
         """Return the score of a sentence of so many words, END with them, that looked at source words so much."""

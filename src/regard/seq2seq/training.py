@@ -303,6 +303,10 @@ class Training:
     def _out_of_time(self) -> bool:
         return self._passed() == 1
 
+    def is_ahead(self) -> bool:
+        """Say whether all epochs are done while there is time left of a limit."""
+        return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
+
     def _out_of_patience(self) -> bool:
         return self.recipe.patience is not None and self.waited >= self.recipe.patience
 

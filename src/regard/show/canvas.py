@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard import _check
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -21,7 +23,7 @@ def require_matplotlib() -> None:
     Raises
     ------
     ImportError
-        If it is not.
+        If it is not, or what is there is no file.
 
     Examples
     --------
@@ -65,14 +67,14 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     Parameters
     ----------
     path
-        Where to; the ending says what it is: .png, .svg, .pdf.
+        Where to; the ending says what it is: .png, .svg, .pdf. Of a link, what it points to is replaced.
     draw
         Called if the ending is known.
 
     Raises
     ------
     ValueError
-        If it is not.
+        If it is not, or what is there is no file.
     OSError
         If the file can't be written.
 
@@ -82,7 +84,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     Traceback (most recent call last):
     ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
     """
-    target, kind = Path(path), picture_kind(path)
+    kind, target = picture_kind(path), _check.replaceable(path)
     figure = draw()
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -97,7 +99,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
             )
         partial.replace(target)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from None
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 

@@ -38,7 +38,7 @@ class Panel(NamedTuple):
     title : str
         What is measured.
     lines : mapping of str to (x, y)
-        By name, two arrays of n numbers each; NaN is left blank.
+        By name, two arrays of n numbers each; NaN, and what is before x = 0, is left blank.
     best : "lowest", "highest" or None
         Whether the best point of the last line is marked, and which that is.
     """
@@ -52,7 +52,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     """Draw learning curves, one panel below the other, along one axis of steps or time.
 
     A line of more than 100 points is drawn as its running mean, all points faintly behind it. The first few percent,
-    where a loss falls from what chance gives, may lie above the picture.
+    where a loss falls from what chance gives, may lie above the picture, which then says how far up they begin.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _drawn(
             raise ValueError(
                 f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}."
             )
-        seen = np.isfinite(across) & np.isfinite(up)
+        seen = np.isfinite(across) & np.isfinite(up) & (across >= 0)
         if seen.any():
             found[name] = across[seen], up[seen]
     return found
@@ -210,12 +210,15 @@ def _parted(places: Sequence[float], room: float) -> list[float]:
 
 
 def _settle(ax: Axes, strong: Sequence[_Points], rising: bool) -> None:
-    """Give the height to where curves spend their time, not to the fall at the beginning; scores start at 0."""
+    """Give the height to where curves spend their time, not to the fall at the beginning; scores start below 0."""
     end = max(float(x[-1]) for x, _ in strong)
     later = np.concatenate([y[x >= _SETTLED * end] for x, y in strong])
     low, high = min(float(y.min()) for _, y in strong), float(later.max())
     room = 0.08 * (high - low) or 0.5
-    ax.set_ylim(min(low, 0) if rising else low - 1.5 * room, high + room * (2 if rising else 1))
+    top = high + room * (2 if rising else 1)
+    ax.set_ylim(min(low, 0) - 0.5 * room if rising else low - 1.5 * room, top)
+    if (peak := max(float(y.max()) for _, y in strong)) > top:
+        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=_INK)
 
 
 def _mark_best(ax: Axes, x: NDArray[Any], y: NDArray[Any], which: str) -> None:
@@ -386,7 +389,9 @@ def _draw_counts(ax: Axes, counts: NDArray[Any], height: float) -> None:
 
 def _draw_scores(ax: Axes, name: str, row: NDArray[Any], place: int) -> None:
     color, mark = _COLORS[place % len(_COLORS)], _MARKS[place % len(_MARKS)]
-    ax.plot(row, color=color, linewidth=1.8, marker=mark, markersize=6.5, markeredgecolor="white")
+    ax.plot(
+        row, color=color, linewidth=1.8, marker=mark, markersize=6.5, markeredgecolor="white", clip_on=False
+    )
     seen = np.flatnonzero(np.isfinite(row))
     if seen.size:
         _name_line(ax, name, float(seen[-1]), float(row[seen[-1]]), color)

@@ -31,7 +31,7 @@ def curves(
     """Draw curves as lines of text, each with a mark of its own.
 
     Where several points meet in one column of the screen, their mean is drawn. The first of many columns, where a loss
-    falls from what chance gives, may lie above the picture.
+    falls from what chance gives, may lie above the picture; arrows say where.
 
     Parameters
     ----------
@@ -85,6 +85,8 @@ def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
     """Draw one mark in each column of each line that has a number there, and name three heights."""
     low, high = _range(rows)
     cells = [[" "] * len(rows[0]) for _ in range(height)]
+    for place in np.flatnonzero((np.stack(rows) > high).any(axis=0)).tolist():
+        cells[0][place] = "↑"
     for mark, row in zip(itertools.cycle(_MARKS), rows, strict=False):
         for place in np.flatnonzero(np.isfinite(row) & (row <= high)).tolist():
             cells[round((high - row[place]) / (high - low) * (height - 1))][place] = mark
@@ -116,7 +118,9 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     later = (
         everything[:, round(_SETTLED * everything.shape[1]) :] if everything.shape[1] > _MANY else everything
     )
-    low, high = float(np.nanmin(everything)), float(np.nanmax(later))  # the last column has a point
+    if np.isnan(later).all():  # all of it is at the beginning
+        later = everything
+    low, high = float(np.nanmin(everything)), float(np.nanmax(later))
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 

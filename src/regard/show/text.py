@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard import _check
 from regard.show.terminal import align, clean, display_width, fit, pad_lines, shade, wants_color
 
 __all__ = ["heatmap", "table"]
@@ -299,7 +300,7 @@ def table(
     rows, columns
         n and m words; None for none.
     digits
-        Digits after the decimal point.
+        Digits after the decimal point, 17 at most.
     shades
         Whether colours show the size of each number, as for weights.
     color
@@ -307,7 +308,7 @@ def table(
     width
         The columns of the screen; by default the terminal's, or 80.
     most_rows
-        Cut after this many rows.
+        Cut after this many rows, at least 1.
 
     Returns
     -------
@@ -317,7 +318,9 @@ def table(
     Raises
     ------
     ValueError
-        If `values` has not two dimensions, or the words don't fit its shape.
+        If `values` has not two dimensions, the words don't fit its shape, or a number is out of its range.
+    TypeError
+        If `values` are no real numbers.
 
     Examples
     --------
@@ -326,7 +329,10 @@ def table(
     q1   8   2
     q2   4   0
     """
-    cells = np.asarray(values)
+    cells = _check.numeric("values", values)
+    if _check.whole("digits", digits) > 17:
+        _check.fail(f"digits must be at most 17. Got {digits} instead.")
+    _check.whole("most_rows", most_rows, least=1)
     if cells.ndim != 2:
         raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
     n, m = cells.shape

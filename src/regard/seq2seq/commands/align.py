@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
@@ -31,7 +30,7 @@ The model says each given translation itself, and each of its words is linked wi
 most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words
 are what spaces part, unless --by tokens counts what the model cuts text into. A word that looked at the sentence's
 end has no link. A side has at most {LONGEST_SENTENCE} tokens: a longer one, or a line that is no pair, ends the work
-with an error that names the line. An empty side is fine.
+with an error that names the line. An empty side is fine: it has its end alone, and no links.
 
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
@@ -254,9 +253,8 @@ class _Aligner:
         return symmetrise(found[0], {(source, target) for target, source in found[1]}, self.method)
 
     def _weights(self, model: Seq2Seq, translation: Translation) -> Array:
-        """Return where a model looked, its sentence's end last; nowhere if a side is empty."""
-        if translation.alignment is None:
-            return np.zeros((0, 1))
+        """Return where a model looked, its sentence's end last."""
+        assert translation.alignment is not None  # as was checked of the model
         if self.by_tokens:
             return translation.alignment
         return merge(translation.alignment, *numbers_of_words(model, translation))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.seq2seq import measure
-from regard.seq2seq.align import Gold, read_gold
+from regard.seq2seq.align import Gold, read_gold, word_numbers
+from regard.seq2seq.commands.links import Line, check_range
 from regard.seq2seq.commands.translate import links_of_words, load
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
 from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq
@@ -119,7 +120,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gold-from",
         type=int,
         choices=(0, 1),
-        default=0,
         help="the number of the first word in --gold (default 0)",
     )
     add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
@@ -220,6 +220,8 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(wrong[0] if wrong else "give MODEL and TEST, or --hypotheses and --references")
     if args.posterior and not args.gold:
         raise ValueError("--posterior needs --gold: it is about links")
+    if args.gold_from is not None and not args.gold:
+        raise ValueError("--gold-from needs --gold: it is how words are counted there")
     if args.gold and args.alternatives:
         raise ValueError(
             "--gold has links for each line of TEST, --alternatives puts lines together: give one"
@@ -320,6 +322,8 @@ def _systems(
         raise ValueError("--gold needs attention: one of the models was trained without")
     for model in models:
         _check_lengths(model, test)
+        if gold is not None:
+            _check_gold(args, model, test, gold)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam, name)
         yield lines, None if gold is None else _link_score(model, test, gold, name, posterior=args.posterior)
@@ -371,10 +375,24 @@ def _measured(
 
 
 def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
-    gold = read_gold(args.gold, first=args.gold_from)
+    gold = read_gold(args.gold, first=args.gold_from or 0)
     if len(gold) != count:
         raise ValueError(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
+    if not any(links.possible for links in gold):
+        raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
     return gold
+
+
+def _check_gold(args: argparse.Namespace, model: Seq2Seq, test: _Test, gold: Sequence[Gold]) -> None:
+    """Check that the links of people are between words of the pairs."""
+    texts = model.model.source, model.model.target
+    for number, (links, *pair) in enumerate(zip(gold, test.measured[1], test.right, strict=True), 1):
+        if links.possible:
+            source, target = (
+                word_numbers(text.cut(side), text.glue) for text, side in zip(texts, pair, strict=True)
+            )
+            line = Line(number, links.possible)
+            check_range(args.gold, line, (source, target), first=args.gold_from or 0)
 
 
 def _link_score(

@@ -12,7 +12,7 @@ from regard.seq2seq.batch import Links
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.model import Pair, Side
 
-__all__ = ["Given", "Line", "line_number", "read_links"]
+__all__ = ["Given", "Line", "check_range", "line_number", "read_links"]
 
 
 class Line(NamedTuple):
@@ -88,6 +88,44 @@ def line_number(reason: str) -> int:
     return int(re.findall(r", line ([0-9]+): ", reason)[-1])
 
 
+def check_range(
+    path: Path, line: Line, numbers: tuple[Sequence[int], Sequence[int]], by: str = "words", *, first: int = 0
+) -> None:
+    """Check that links are between what a pair has.
+
+    Parameters
+    ----------
+    path : Path
+        Where they come from, for errors.
+    line : Line
+        The links.
+    numbers : two sequences of int
+        For each token of the source and of the target, what it is counted as.
+    by : {"words", "tokens"}
+        What is counted.
+    first : int
+        The number of the first of them in the file.
+
+    Raises
+    ------
+    ValueError
+        With the line's number and the link.
+
+    Examples
+    --------
+    >>> check_range(Path("links"), Line(1, frozenset({(0, 2)})), ([0, 1], [0, 0, 1]))
+    Traceback (most recent call last):
+    ValueError: links, line 1: a link must be between words of the pair, which has 2 and 2. Got 0-2 instead.
+    """
+    counts = [max(side, default=-1) + 1 for side in numbers]
+    for i, j in sorted(line.links):
+        if i >= counts[0] or j >= counts[1]:
+            raise ValueError(
+                f"{path}, line {line.number}: a link must be between {by} of the pair, which has "
+                f"{counts[0]} and {counts[1]}. Got {i + first}-{j + first} instead."
+            )
+
+
 class Given:
     """Links of the pairs to learn from, once it is known how these are cut.
 
@@ -136,11 +174,5 @@ class Given:
     def _of(self, line: Line, source: Sequence[int], target: Sequence[int]) -> Links:
         if not source or not target:
             return frozenset()
-        counts = max(source) + 1, max(target) + 1
-        for i, j in sorted(line.links):
-            if i >= counts[0] or j >= counts[1]:
-                raise ValueError(
-                    f"{self.path}, line {line.number}: a link must be between {self.by} of the pair, which has "
-                    f"{counts[0]} and {counts[1]}. Got {i}-{j} instead."
-                )
+        check_range(self.path, line, (source, target), self.by)
         return of_tokens(line.links, source, target)

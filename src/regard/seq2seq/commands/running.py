@@ -15,9 +15,9 @@ from types import FrameType
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
-from regard.seq2seq.files import read_checkpoint, write_checkpoint
+from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import Log
-from regard.seq2seq.model import Pair, Seq2Seq
+from regard.seq2seq.model import Pair, Seq2Seq, go_on
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
@@ -165,10 +165,7 @@ class Run:
         if not self.checkpoint.exists():
             write_checkpoint(self.checkpoint, self.training.state())
             return
-        try:
-            self.training.go_on_from(read_checkpoint(self.checkpoint))
-        except ValueError as error:
-            raise ValueError(f"{self.checkpoint}: {error}; --fresh begins anew") from None
+        go_on(self.training, self.checkpoint, "--fresh begins anew")
 
     def train(self) -> int:
         """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
@@ -212,6 +209,11 @@ class Run:
                 print(f"{self.name} is done already", file=sys.stderr)
             elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
+            if told is not None and self.training.is_ahead():
+                epochs, minutes = counted(self.training.recipe.epochs, "epoch"), self.training.recipe.minutes
+                told.progress.say(
+                    f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
+                )
 
     def validated(self, step: Step) -> tuple[str, Reached | None]:
         """Save the model if it is better; return what there is to say, and what it reached if that was measured."""

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from regard import _check
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
@@ -100,6 +101,7 @@ def _add_model(group: Any) -> None:
     add(
         "--network",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=VALUE",
         help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown one lists them)",
@@ -143,13 +145,19 @@ def _add_recipe(group: Any) -> None:
         "--epochs",
         type=_whole,
         metavar="N",
-        help="how often each pair is seen (default 9; more if there are few, 5 from 100,000 on)",
+        help="how often each pair is seen at most (default 9; more if there are few, 5 from 100,000 on)",
     )
-    add("--minutes", type=_positive, metavar="X", help="train no longer than this")
+    add(
+        "--minutes",
+        type=_positive,
+        metavar="X",
+        help="train no longer than this, even if --epochs are not done",
+    )
     add("--rate", type=_positive, metavar="X", help="Adam's largest rate")
     add(
         "--recipe",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=VALUE",
         help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
@@ -161,7 +169,7 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
-    add("--seed", type=_seed, default=1, metavar="N", help="of all chance (default 1)")
+    add("--seed", type=_seed, metavar="N", help="of all chance (default 1)")
 
 
 def _whole(text: str, least: int = 1) -> int:
@@ -195,6 +203,8 @@ def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
         key, sign, value = option.partition("=")
         if not sign or not key:
             raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
+        if key in found:
+            raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
         found[key] = _value(value)
     return found
 
@@ -269,10 +279,12 @@ def run(args: argparse.Namespace) -> int:
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
+    if args.links and not models[0].attention:
+        raise ValueError("--links needs attention: it is what learns them")
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
-    return _train_and_show(args, _read(args), runs)
+    return _train_and_show(args, _read(args, models[0].seed), runs)
 
 
 def _attentions(args: argparse.Namespace) -> list[bool]:
@@ -333,7 +345,7 @@ def _prepare(runs: Sequence[Run]) -> None:
             one.forget()
 
 
-def _read(args: argparse.Namespace) -> _Data:
+def _read(args: argparse.Namespace, seed: int) -> _Data:
     skipped: list[str] = []
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
     lines: Sequence[Line] | None = None
@@ -342,7 +354,7 @@ def _read(args: argparse.Namespace) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, args.seed)
+        train, valid, lines = keep_aside(train, lines, seed)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
@@ -398,6 +410,8 @@ def _check_free(one: Run) -> None:
             read_model(place)
         except ValueError:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
+    for path in (one.checkpoint, one.log, beside(place, "curve.png")):
+        _check.replaceable(path)
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 

@@ -16,7 +16,7 @@ from regard.seq2seq.align import links, of_words, spell, word_numbers
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
-from regard.seq2seq.search import Scoring
+from regard.seq2seq.search import LARGEST_PENALTY, Scoring
 from regard.show.terminal import clean
 
 __all__ = [
@@ -132,7 +132,8 @@ def _number(text: str, rule: str, fits: Callable[[float], bool]) -> float:
 
 
 def _penalty(text: str) -> float:
-    return _number(text, "of at least 0", lambda number: number >= 0)
+    rule = f"from 0 to {LARGEST_PENALTY:g}"
+    return _number(text, rule, lambda number: 0 <= number <= LARGEST_PENALTY)
 
 
 def _positive(text: str) -> float:
@@ -173,6 +174,10 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model)
     if (args.png or args.alignment != "none") and not model.attention:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
+    if args.coverage_penalty and not model.attention:
+        raise ValueError(
+            f"{args.model} was trained without attention: --coverage-penalty is about where it looked"
+        )
     check_pictures(args.png)
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
