@@ -17,7 +17,7 @@ from regard.seq2seq import ranking
 from regard.seq2seq.batch import Batch
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, beam, force, longest, sample
+from regard.seq2seq.search import Hypothesis, Scoring, _Beam, _Limits, beam, force, longest, sample
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
@@ -250,6 +250,27 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
                     break
                 words = (*words, word)
             assert found.words == words
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    numbers=st.sampled_from([numbers for numbers in SCORING if not numbers[1]]),
+    end=st.floats(-1, 2),
+    least=st.integers(0, 2),
+    most=st.integers(1, 6),
+)
+def test_greedy_is_a_beam_of_one_to_the_bit(
+    seed: int, numbers: tuple[float, float, float], end: float, least: int, most: int
+) -> None:
+    network, (source, lengths) = Chance(seed, end=end), THREE
+    chosen, limits = scoring(numbers), _Limits(np.array([most, 3, 5]), least)
+    found = beam(network, source, lengths, width=1, scoring=chosen, most=limits.most, least=least)
+    by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.steps(source, lengths))
+    for (one,), (two,) in zip(found, by_beam, strict=True):
+        assert (one.words, one.score) == (two.words, two.score)
+        np.testing.assert_array_equal(one.log_probabilities, two.log_probabilities)
+        np.testing.assert_array_equal(one.alignment, two.alignment)
 
 
 @pytest.mark.parametrize("looks", [True, False])

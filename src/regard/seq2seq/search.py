@@ -208,8 +208,8 @@ def beam(
     if _check.whole("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     limits = _limits(lengths, most, least)
-    search = _Beam(lengths, limits, width, n_best, scoring)
-    return search.run(network.steps(source, lengths))
+    kind = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
+    return kind(lengths, limits, width, n_best, scoring).run(network.steps(source, lengths))
 
 
 def sample(
@@ -560,6 +560,9 @@ class _Beam:
     def __init__(self, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring) -> None:
         self.trail, self.limits, self.scoring = _Trail(lengths, scoring), limits, scoring
         self.width, self.n_best = width, n_best
+        self.asked = (
+            width + 1
+        )  # words after each: one may be END, all others that are kept may have one beginning
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.rows = np.arange(len(lengths))  # (B,): where they are among those
         self.sums = np.zeros(
@@ -577,8 +580,7 @@ class _Beam:
         rank, words = _ranker(steps), np.full((len(self.sentences), 1), START)
         while words.size:
             early = len(self.trail.steps) < self.limits.least
-            # One may be END; all others that are kept may come from the same beginning.
-            found, weights = rank(words, self.width + 1, (END if early else START) + 1)
+            found, weights = rank(words, self.asked, (END if early else START) + 1)
             words, parents, going = self.step(found, weights)
             if going.any():
                 _keep(steps, going)
@@ -659,6 +661,32 @@ class _Beam:
         if not going.all():
             self.sentences, self.rows = self.sentences[going], self.rows.copy()
             self.rows[self.sentences] = np.arange(len(self.sentences))
+
+
+class _Greedy(_Beam):
+    """A beam of one without most of its bookkeeping: of what is likeliest, no second is ever needed."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.asked = 1
+
+    def step(self, found: Tops, weights: Array) -> tuple[Ids, Ids, Mask]:
+        step, words = len(self.trail.steps), found.words
+        totals = np.minimum(found.best + (self.sums - _total(found.sums)[:, None]), 0)
+        possible = totals[:, 0] > -np.inf
+        ends = possible & (words[:, 0] == END)
+        logs = np.zeros_like(totals)
+        np.subtract(totals, self.sums, out=logs, where=possible[:, None])
+        for row in np.flatnonzero(ends).tolist():
+            score = self.scoring(float(totals[row, 0]), step + 1, None)
+            self.done[int(self.sentences[row])].append(_Ending(score, step, 0, float(logs[row, 0])))
+        going: Mask = possible & ~ends & (step + 1 < self.limits.most[self.sentences])
+        parents = np.zeros_like(words)
+        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
+        if not going.all():
+            self._break_off(~going & ~ends, step, possible)
+        self._narrow(going, totals, parents)
+        return words[going], parents[going], going
 
 
 def _ranker(steps: Steps) -> Callable[[Ids, int, int], tuple[Tops, Array]]:
