@@ -473,9 +473,11 @@ class Few {
                         sums[u][v] *= faded[std::min(r + u, rows - 1)];
                     }
                 const char* from = values + c * sizeof(Number);
+                constexpr int READ = NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1);
+                constexpr int OFTEN = std::max(1, 2 * 64 / READ);  // a line of keys and one of values at least
                 product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
                                   [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-                    if (r == 0) soon.template ask<NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1)>();
+                    if (r == 0 && k % OFTEN == 0) soon.template ask<OFTEN * READ>();
                     S::read(from, row, k, bk);
                 });
                 UNROLL for (int u = 0; u < R; u++)
