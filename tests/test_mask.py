@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,27 @@ def test_lengths_differ_by_leading_dimension() -> None:
 def test_documents_differ_by_leading_dimension() -> None:
     dense = mask.documents(np.array([[0, 0], [0, 1]])).dense(2, 2)
     assert [picture(x) for x in dense] == ["11 11", "10 01"]
+
+
+def test_writing_a_mask_out_takes_little_more_than_what_is_written() -> None:
+    composed = mask.causal(align="start") & mask.window(255, 0, align="start") | ~mask.lengths([[7], [1500]])
+    tracemalloc.start()
+    try:
+        dense = composed.dense(1536, 2048)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * dense.nbytes
+    i, j, lengths = np.arange(1536)[:, None], np.arange(2048), np.array([7, 1500])[:, None, None, None]
+    assert np.array_equal(dense, ((j <= i) & (i - 255 <= j)) | ~(j < lengths))
+
+
+@pytest.mark.parametrize(("items", "n", "m"), [(700, 33, 31), (3, 1100, 1000), (2, 3, 600_000)])
+def test_a_mask_written_out_in_parts_is_whole(items: int, n: int, m: int) -> None:
+    counts = np.arange(items) * m // items
+    i, j = np.arange(n)[:, None], np.arange(m)
+    expected = (j <= i + (m - n)) & (j < counts[:, None, None])
+    assert np.array_equal((mask.causal(align="end") & mask.lengths(counts)).dense(n, m), expected)
 
 
 @pytest.mark.parametrize("n", [0, 3])

@@ -85,6 +85,11 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
     return Layout((*outer, heads_q), (heads_kv, heads_q // heads_kv), n, m)
 
 
+def slices(length: int, step: int) -> list[slice]:
+    """Cut a length into parts of `step`, the last of which may be shorter."""
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
 class Items:
     """An array of shape (lead..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 

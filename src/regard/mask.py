@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._layout import Items, Layout
+from regard._layout import Items, Layout, slices
 
 __all__ = ["Mask", "causal", "documents", "lengths", "prefix", "window"]
 
@@ -25,6 +25,7 @@ Answer: TypeAlias = bool | Bools
 Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
 DEEPEST = 700
+AT_ONCE = 2**16  # pairs of a mask that are written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +92,14 @@ class Mask:
                [1, 1, 1]])
         """
         shape = Layout(self.lead(), None, _check.whole("n", n), _check.whole("m", m))
-        answer = self.bind(shape)(slice(0, shape.items), slice(0, n), slice(0, m)) if shape.items else False
-        return np.array(np.broadcast_to(answer, (shape.items, n, m)).reshape(*shape.lead, n, m))
+        dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
+        rows = max(
+            1, min(n, AT_ONCE // max(1, m))
+        )  # a part at a time, since answers are made of whole numbers
+        for some in slices(shape.items, max(1, AT_ONCE // max(1, rows * m))):
+            for part in slices(n, rows):
+                dense[some, part] = ask(some, part, slice(0, m))
+        return dense.reshape(*shape.lead, n, m)
 
     def __and__(self, other: Any) -> Mask:
         return Both(self, as_mask(other))

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regard._layout import Items
+from regard._layout import Items, slices
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import (
@@ -88,10 +88,6 @@ def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) ->
     widest = max(p.values.shape[-1], pairs.left.shape[-1])
     held = max(rows * strip, real * columns * pairs.depth, rows * widest // 2, 1)
     return Plan(columns, rows, max(min(TILE // held, p.layout.items), 1))
-
-
-def _slices(length: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
@@ -259,8 +255,8 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
 
     tasks = [
         (items, rows)
-        for items in _slices(p.layout.items, plan.items)
-        for rows in _slices(p.layout.n, plan.rows)
+        for items in slices(p.layout.items, plan.items)
+        for rows in slices(p.layout.n, plan.rows)
     ]
     for _ in _each(work, tasks, thread_count(p, threads)):
         pass
@@ -283,7 +279,7 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
     total = np.zeros_like(top)
     context: Array | None = None
     taint = Taint() if kernel.tainted else None
-    for columns in _slices(p.layout.m, plan.columns):
+    for columns in slices(p.layout.m, plan.columns):
         block = kernel.logits(left, items, rows, columns)
         if block is None:
             continue
@@ -319,14 +315,14 @@ def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
     lanes = -(-left.shape[1] // LANES) * LANES
     strip = np.full((len(left), p.layout.m, lanes), -np.inf, p.compute)
-    for columns in _slices(p.layout.m, plan.columns):
+    for columns in slices(p.layout.m, plan.columns):
         block = kernel.logits(left, items, rows, columns)
         if block is not None:
             strip[:, columns] = block
     statistic = _threshold(strip, kernel.power) if kernel.power else _first_largest(strip)
     taint = Taint() if kernel.tainted else None
     context = np.zeros((len(left), lanes // LANES, p.values.shape[-1], LANES), p.compute)
-    for columns in _slices(p.layout.m, plan.columns):
+    for columns in slices(p.layout.m, plan.columns):
         block, values = strip[:, columns], kernel.values_items.block(items, columns)
         unseen = np.isneginf(block)
         if taint is not None:
@@ -418,7 +414,7 @@ def backward(
         state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
         # A bias and a function of the user's collect in the order of the tiles.
         serial = p.bias is not None or isinstance(clean, pairing.Function)
-        tasks = _slices(p.layout.items, state.chunk)
+        tasks = slices(p.layout.items, state.chunk)
         for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
             for total, where, piece in zip(totals, of, part.arrays, strict=True):
                 if not where.own:
@@ -465,7 +461,7 @@ class Backward:
             for where, total in zip(*self.totals, strict=True)
         )
         found = Collected(items, arrays, learned, positions)
-        for rows in _slices(p.layout.n, self.plan.rows):
+        for rows in slices(p.layout.n, self.plan.rows):
             Tile(self, items, rows, found).run()
         return found
 
@@ -504,7 +500,7 @@ class Tile:
             )
         total: Any = 0
         weight: Any = 0
-        for columns in _slices(self.kernel.p.layout.m, self.shared.plan.columns):
+        for columns in slices(self.kernel.p.layout.m, self.shared.plan.columns):
             block = self.kernel.logits(self.left, self.items, self.rows, columns)
             if block is not None:
                 unseen = np.isneginf(block)
@@ -522,7 +518,7 @@ class Tile:
 
     def run(self) -> None:
         """Walk over the blocks of keys."""
-        for columns in _slices(self.kernel.p.layout.m, self.shared.plan.columns):
+        for columns in slices(self.kernel.p.layout.m, self.shared.plan.columns):
             self._block(columns)
 
     def _block(self, columns: slice) -> None:
