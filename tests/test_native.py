@@ -630,6 +630,38 @@ def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e
             assert same(regard.attention(q[:, rows], k, v, kernel="native"), whole[:, rows]), rows
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["none", "array", "lengths", "gaussian"])
+def test_half_precision_is_float32_with_rounded_results(isa: str, name: str, dtype: str) -> None:
+    """Many queries: keys and values are widened once and kept, but neither for other keys nor for the next call."""
+    if isa in ("amx", "avx512bf16") and dtype == "bfloat16":
+        pytest.skip("pairs are multiplied as they are stored")
+    rng = np.random.default_rng(7)
+    options: dict[str, Any] = {
+        "none": {},
+        "array": {"mask": rng.random((200, 333)) < 0.7},
+        "lengths": {"mask": regard.mask.lengths(200)},
+        "gaussian": {"score": regard.scores.gaussian(2.0)},
+    }[name]
+    q, k, v = (
+        rng.standard_normal(shape).astype(DTYPES[dtype])
+        for shape in ((3, 4, 200, 10), (3, 2, 333, 10), (3, 2, 333, 21))
+    )
+    v[1, 1, 300, 3] = np.inf
+    v[2, 0, 5, 20] = np.nan
+    for threads in (1, 2):
+        calls, results = [], []
+        for one in (False, True, True):  # alone, an item is the last of its call and then the first
+            arrays = [x[1, :1, None] if one else x for x in (q, k, v)]
+            results.append(regard.attention(*arrays, kernel="native", threads=threads, **options))
+            calls.append([x.astype(np.float32) for x in arrays])
+            k[..., 40:50, :] *= 2  # in place, where the last call has read
+            v[..., 40:50, :] *= 2
+        for wide, found in zip(calls, results, strict=True):
+            wanted = regard.attention(*wide, kernel="native", threads=threads, **options)
+            assert same(found, wanted.astype(found.dtype))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_law_5_a_query_moved_within_a_band(isa: str, dtype: str) -> None:
     """The last rows alone, aligned to the end, see what they saw."""

@@ -86,10 +86,35 @@ constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its cod
 constexpr bool MIDDLE = false;
 #endif
 
+// Half precision is widened for every tile of queries anew or, where that is more work and they are not too many, a
+// thread widens an item's keys and values once and keeps them from task to task.
+constexpr int64_t WIDENED = 1 << 20;  // numbers at most
 template <class T>
-void tile(const Problem& p, int64_t task, Room room) {
+bool widens_once(const Problem& p) {
+    const bool wide = PAIRS || sizeof(T) != 4 || (p.keys_type == FLOAT32 && p.values_type == FLOAT32);
+    return !wide && p.n > 2 * WIDE * L<T> && p.n >= p.m / 4 && p.m * (p.d + p.e) <= WIDENED;
+}
+template <class T>
+COLD Problem widened(const Problem& p, int64_t item, Room& room) {
+    Problem own = p;
+    int64_t* from = room.take<int64_t>(2);  // what is here already; a call begins with nothing
+    const bool here = from[0] == p.keys.at(item) && from[1] == p.values.at(item);
+    from[0] = p.keys.at(item), from[1] = p.values.at(item);
+    auto widen = [&](Matrices& x, int32_t& type, int64_t columns) {
+        T* to = room.take<T>(p.m * columns);
+        if (type == FLOAT32) return;
+        if (!here) rows_of<T>(x, type, item, 0, p.m, columns, to);
+        x = {reinterpret_cast<int64_t>(to), 0, nullptr, columns * int64_t(sizeof(T))}, type = FLOAT32;
+    };
+    widen(own.keys, own.keys_type, p.d), widen(own.values, own.values_type, p.e);
+    return own;
+}
+
+template <class T>
+void tile(const Problem& given, int64_t task, Room room) {
     constexpr int64_t width = WIDE * L<T>;
-    int64_t item = task / tiles<T>(p), i = task % tiles<T>(p) * width, rows = std::min(width, p.n - i);
+    int64_t item = task / tiles<T>(given), i = task % tiles<T>(given) * width, rows = std::min(width, given.n - i);
+    const Problem p = widens_once<T>(given) ? widened<T>(given, item, room) : given;
     if (rows > (MIDDLE ? 2 : 1) * L<T>) Tile<T, WIDE>(p, item, i, rows, room).run();
     else if (MIDDLE && rows > L<T>) Tile<T, MIDDLE ? 2 : 1>(p, item, i, rows, room).run();
     else Tile<T, 1>(p, item, i, rows, room).run();
@@ -105,6 +130,7 @@ int64_t forward_scratch(const Problem& p) {
                   K * (1 + d + e + width) + L<T> * d + width;
     else
         numbers = 2 * K * W + W * (2 * d + 3 * (UNIT ? e : p.e) + width) + K * (d + e + width) + width;
+    if (!few_queries(p) && widens_once<T>(p)) numbers += p.m * (p.d + p.e);
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 

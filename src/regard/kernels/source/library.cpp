@@ -217,6 +217,7 @@ struct Job {
             starved = true;
             return;
         }
+        memset(scratch.at, 0, 64);  // what one task leaves at the front for the next is of the same call
         for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
             kernel->run(*problem, backward, phase, task, shared, scratch.at);
     }
