@@ -447,7 +447,7 @@ TIMED = """
 
 @pytest.mark.slow
 def test_importing_costs_thirty_milliseconds_at_most() -> None:
-    fresh("import numpy, regard")  # writes the byte code
+    fresh("import numpy, regard", PYTHONDONTWRITEBYTECODE="")  # as installing does
     # Noise only ever adds: the least of a few is what the import costs, and a busy machine gets more tries. NumPy's
     # own threads would spin beside it.
     least = float("inf")

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,10 +102,12 @@ class CProblem(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """Load the library and choose the instruction set; None where there is no library."""
-    path = Path(__file__).with_name(LIBRARY)
-    if not path.exists():
+    path = os.path.join(
+        os.path.dirname(__file__), LIBRARY
+    )  # importing pathlib would take longer than loading
+    if not os.path.exists(path):
         return None
-    loaded = ctypes.CDLL(str(path))
+    loaded = ctypes.CDLL(path)
     if not hasattr(loaded, "regard_dense"):  # left by an older version
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
