@@ -93,9 +93,8 @@ class Mask:
         """
         shape = Layout(self.lead(), None, _check.whole("n", n), _check.whole("m", m))
         dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
-        rows = max(
-            1, min(n, AT_ONCE // max(1, m))
-        )  # a part at a time, since answers are made of whole numbers
+        # A part at a time, since answers are made of whole numbers.
+        rows = max(1, min(n, AT_ONCE // max(1, m)))
         for some in slices(shape.items, max(1, AT_ONCE // max(1, rows * m))):
             for part in slices(n, rows):
                 dense[some, part] = ask(some, part, slice(0, m))

@@ -102,9 +102,8 @@ class CProblem(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """Load the library and choose the instruction set; None where there is no library."""
-    path = os.path.join(
-        os.path.dirname(__file__), LIBRARY
-    )  # importing pathlib would take longer than loading
+    # Importing pathlib would take longer than loading.
+    path = os.path.join(os.path.dirname(__file__), LIBRARY)
     if not os.path.exists(path):
         return None
     loaded = ctypes.CDLL(path)
