@@ -20,7 +20,7 @@ using namespace regard;
 extern "C" {
 void regard_instruction_sets(char* names, int64_t size);
 int32_t regard_choose(const char* name);
-int32_t regard_run(const Problem* p, int32_t backward, int64_t threads);
+int32_t regard_run(const Problem* p, int32_t backward);
 int32_t regard_trains();
 int32_t regard_recur(const Recurrence* p, int32_t backward);
 int32_t regard_multiply(const Product* p);
@@ -206,7 +206,7 @@ struct Attention {
         for (auto& x : backward) memset(x.at, 0, size_t(x.bytes));
         std::string found;
         for (int pass = 0; pass < 2; pass++) {
-            if (regard_run(&p, pass, threads)) found += "out of memory";
+            if (p.threads = threads, regard_run(&p, pass)) found += "out of memory";
             for (auto& x : pass ? backward : forward) found.append(static_cast<char*>(x.at), size_t(x.bytes));
         }
         return found;

@@ -96,6 +96,7 @@ class CProblem(ctypes.Structure):
         ("dbias_row", Int),
         ("dbias_column", Int),
         ("dlearned", Pointer),
+        ("threads", Int),
     ]
 
 
@@ -111,7 +112,7 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
-    loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32, Int]
+    loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32]
     loaded.regard_dense.argtypes = [ctypes.c_char_p]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
@@ -225,10 +226,10 @@ def addresses(x: Items) -> Addresses:
     return np.ascontiguousarray(places.reshape(-1)[x.source])
 
 
-def _run(c: CProblem, backward: bool, threads: int) -> bool:
+def _run(c: CProblem, backward: bool) -> bool:
     loaded = library()
     assert loaded is not None
-    failed: int = loaded.regard_run(ctypes.byref(c), int(backward), threads)
+    failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
     return not failed
 
 
@@ -260,7 +261,8 @@ class Call:
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
-        if not _run(self.c, backward, thread_count(self.p, threads)):
+        self.c.threads = thread_count(self.p, threads)
+        if not _run(self.c, backward):
             raise MemoryError
 
 

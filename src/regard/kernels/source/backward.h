@@ -44,15 +44,14 @@ struct Collected {
 template <class T, int NV>
 class Back : Strip<T, NV> {
     using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
-    using Strip<T, NV>::strip, Strip<T, NV>::room, Strip<T, NV>::scale, Strip<T, NV>::left, Strip<T, NV>::right;
+    using Strip<T, NV>::strip, Strip<T, NV>::room, Strip<T, NV>::scale, Strip<T, NV>::left, Strip<T, NV>::desk;
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Collected<T> out;
     T *dstrip, *caps = nullptr, *values_room, *turned, *rows_q, *rows_d, *dqueries;
     V<T> base[NV], logsum[NV], mean[NV], lost[NV];
 
    public:
-    Back(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given, const Collected<T>& out)
-        : Strip<T, NV>(p, item, i, rows, given), out(out) {
+    Back(Desk<T>& desk, int64_t i, int64_t rows, const Collected<T>& out) : Strip<T, NV>(desk, i, rows), out(out) {
         dstrip = room.template take<T>(K * W);
         if (scale.cap != 0) caps = room.template take<T>(K * W);
         values_room = room.template take<T>(p.values_type == p.compute ? 0 : K * p.e);
@@ -183,7 +182,7 @@ class Back : Strip<T, NV> {
         for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         add_product<T>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
                              W, rows_q, filled(p.d), rows);
-        Block<T> keys = finite_keys(rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, this->keys_room), first, last);
+        Block<T> keys = finite_keys(desk.keys(j), first, last);
         in_steps<ROWS>(0, p.d, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
@@ -207,9 +206,10 @@ class Back : Strip<T, NV> {
             for (; f < p.d; f++) witness += row[f] * T(0);
         }
         if (witness + sum<T>(witnesses) == 0) return keys;
+        desk.forget();
         for (int64_t c = first; c < last; c++)
-            for (int64_t f = 0; f < p.d; f++) this->keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
-        return {this->keys_room, p.d};
+            for (int64_t f = 0; f < p.d; f++) desk.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
+        return {desk.keys_room, p.d};
     }
 
     void pull_pairs(int64_t j, int64_t first, int64_t last) {
@@ -218,7 +218,7 @@ class Back : Strip<T, NV> {
             for (int64_t r = 0; r < rows; r++) {
                 T down = dstrip[c * W + r] * T(p.scale);
                 if (p.score == DISTANCES) pull_distance(r, c, down, dkeys);
-                else if (left.wild[r] || right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
+                else if (left.wild[r] || desk.right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
                 dstrip[c * W + r] = down;
             }
         if (p.score == PERCEPTRON) in_steps<4>(0, rows, [&](auto size, int64_t r) {
@@ -231,13 +231,13 @@ class Back : Strip<T, NV> {
     template <int R>
     INLINE void pull_perceptron(int64_t r, int64_t first, int64_t last, T* dkeys) {
         for (int64_t f = 0; f < left.width; f += L<T>) {
-            V<T> exps[R], dleft[R], dvector{}, slope = load(this->of_pairs.vector + f) * T(4);
+            V<T> exps[R], dleft[R], dvector{}, slope = load(desk.of_pairs.vector + f) * T(4);
             UNROLL for (int u = 0; u < R; u++) {
                 exps[u] = load(left.exps + (r + u) * left.width + f);
                 dleft[u] = load(dqueries + (r + u) * filled(p.d) + f);
             }
             for (int64_t c = first; c < last; c++) {
-                V<T> key = load(right.exps + c * right.width + f), dright = load(dkeys + c * filled(p.d) + f);
+                V<T> key = load(desk.right.exps + c * desk.right.width + f), dright = load(dkeys + c * filled(p.d) + f);
                 UNROLL for (int u = 0; u < R; u++) {
                     V<T> down = all(dstrip[c * W + r + u]);
                     V<T> s = reciprocal(fma(exps[u], key, all(T(1))));
@@ -255,11 +255,11 @@ class Back : Strip<T, NV> {
 
     void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
         if (down == 0) return;
-        const T *one = left.rows.at + r * left.rows.stride, *other = right.rows.at + c * right.rows.stride;
+        const T *one = left.rows.at + r * left.rows.stride, *other = desk.right.rows.at + c * desk.right.rows.stride;
         auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
         for (int64_t f = 0; f < p.d; f += L<T>) {
             V<T> high = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
-            V<T> steep = load(this->of_pairs.vector + f) * (T(1) - high * high) * down;
+            V<T> steep = load(desk.of_pairs.vector + f) * (T(1) - high * high) * down;
             add(dqueries + r * filled(p.d) + f, steep), add(dkeys + c * filled(p.d) + f, steep);
             add(out.dlearned + f, high * down);
         }
@@ -267,10 +267,10 @@ class Back : Strip<T, NV> {
 
     void pull_distance(int64_t r, int64_t c, T down, T* dkeys) {
         if (down == 0) return;  // not seen: no influence, be it infinitely far
-        const T inverse = this->of_pairs.inverse;
+        const T inverse = desk.of_pairs.inverse;
         T squares = 0;
         for (int64_t f = 0; f < p.d; f++) {
-            T apart = (left.rows.at[r * left.rows.stride + f] - right.rows.at[c * right.rows.stride + f]) * inverse;
+            T apart = (left.rows.at[r * left.rows.stride + f] - desk.right.rows.at[c * desk.right.rows.stride + f]) * inverse;
             squares += apart * apart;
             dqueries[r * filled(p.d) + f] -= down * apart * inverse;
             dkeys[c * filled(p.d) + f] += down * apart * inverse;

@@ -86,52 +86,40 @@ constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its cod
 constexpr bool MIDDLE = false;
 #endif
 
-// Half precision is widened for every tile of queries anew or, where that is more work and they are not too many, a
-// thread widens an item's keys and values once and keeps them from task to task.
-constexpr int64_t WIDENED = 1 << 20;  // numbers at most
+// Tiles that share a task, and so a block of keys: enough to be worth its preparation, but tasks for all threads.
 template <class T>
-bool widens_once(const Problem& p) {
-    const bool wide = PAIRS || sizeof(T) != 4 || (p.keys_type == FLOAT32 && p.values_type == FLOAT32);
-    return !wide && p.n > 2 * WIDE * L<T> && p.n >= p.m / 4 && p.m * (p.d + p.e) <= WIDENED;
-}
-template <class T>
-COLD Problem widened(const Problem& p, int64_t item, Room& room) {
-    Problem own = p;
-    int64_t* from = room.take<int64_t>(2);  // what is here already; a call begins with nothing
-    const bool here = from[0] == p.keys.at(item) && from[1] == p.values.at(item);
-    from[0] = p.keys.at(item), from[1] = p.values.at(item);
-    auto widen = [&](Matrices& x, int32_t& type, int64_t columns) {
-        T* to = room.take<T>(p.m * columns);
-        if (type == FLOAT32) return;
-        if (!here) rows_of<T>(x, type, item, 0, p.m, columns, to);
-        x = {reinterpret_cast<int64_t>(to), 0, nullptr, columns * int64_t(sizeof(T))}, type = FLOAT32;
-    };
-    widen(own.keys, own.keys_type, p.d), widen(own.values, own.values_type, p.e);
-    return own;
+int64_t together(const Problem& p) {
+    constexpr int64_t QUERIES = 192;
+    int64_t count = QUERIES / (WIDE * L<T>);
+    while (count > 1 && p.threads > 1 && p.items * cut(tiles<T>(p), count) < 4 * p.threads) count /= 2;
+    return count;
 }
 
 template <class T>
-void tile(const Problem& given, int64_t task, Room room) {
+void some_tiles(const Problem& p, int64_t task, Room room) {
     constexpr int64_t width = WIDE * L<T>;
-    int64_t item = task / tiles<T>(given), i = task % tiles<T>(given) * width, rows = std::min(width, given.n - i);
-    const Problem p = widens_once<T>(given) ? widened<T>(given, item, room) : given;
-    if (rows > (MIDDLE ? 2 : 1) * L<T>) Tile<T, WIDE>(p, item, i, rows, room).run();
-    else if (MIDDLE && rows > L<T>) Tile<T, MIDDLE ? 2 : 1>(p, item, i, rows, room).run();
-    else Tile<T, 1>(p, item, i, rows, room).run();
+    const int64_t queries = together<T>(p) * width, tasks = cut(p.n, queries);
+    const int64_t item = task / tasks, i = task % tasks * queries, stop = std::min(p.n, i + queries);
+    const int64_t rest = (stop - i) % width, narrow = rest > (MIDDLE ? 2 : 1) * L<T> ? 0 : rest;
+    if (stop - narrow > i) attend<T, WIDE>(p, item, i, stop - narrow, room);
+    if (narrow > L<T>) attend<T, MIDDLE ? 2 : 1>(p, item, stop - narrow, stop, room);
+    else if (narrow) attend<T, 1>(p, item, stop - narrow, stop, room);
 }
 
 template <class T>
 int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
-    int64_t numbers;
+    int64_t numbers, bytes = 4096;
     if (few_queries(p))
         numbers = 3 * K + e + PACK * (K + 2 * d + 1 + Partial<T>::size(p.e) + width) +
                   K * (1 + d + e + width) + L<T> * d + width;
-    else
-        numbers = 2 * K * W + W * (2 * d + 3 * (UNIT ? e : p.e) + width) + K * (d + e + width) + width;
-    if (!few_queries(p) && widens_once<T>(p)) numbers += p.m * (p.d + p.e);
-    return numbers * int64_t(sizeof(T)) + 4096;
+    else {
+        const int64_t count = together<T>(p);
+        numbers = 2 * K * W + count * W * (2 * d + 3 * e + width) + K * (d + e + width) + width;
+        bytes += count * int64_t(sizeof(Tile<T, WIDE>) + 512);
+    }
+    return numbers * int64_t(sizeof(T)) + bytes;
 }
 
 template <class T>
@@ -140,14 +128,14 @@ int64_t forward_shared(const Problem& p) {
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return few_queries(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * tiles<T>(p);
+    if (phase == 0) return few_queries(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * cut(tiles<T>(p), together<T>(p));
     return phase == 1 && few_queries(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>
 void forward(const Problem& p, int phase, int64_t task, char* shared, char* scratch) {
     if (phase == 1) merge<T>(p, task, shared, Room{scratch});
     else if (few_queries(p)) few<T>(p, task, shared, Room{scratch});
-    else tile<T>(p, task, Room{scratch});
+    else some_tiles<T>(p, task, Room{scratch});
 }
 
 #if defined(__AVX512BF16__)
@@ -190,7 +178,7 @@ int64_t backward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     int64_t width = width_of<T>(p.d);
     int64_t numbers = 4 * K * W + W * (3 * p.d + p.e + 2 * filled(p.d) + filled(p.e) + width) +
-                      K * (p.d + p.e + width) + width + (p.together ? p.m * (filled(p.d) + filled(p.e)) : 0);
+                      K * (p.d + p.e + width_of<T>(p.e) + width) + width + (p.together ? p.m * (filled(p.d) + filled(p.e)) : 0);
     return numbers * int64_t(sizeof(T)) + 4096;
 }
 
@@ -209,8 +197,10 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
         for (int64_t j = 0; j < p.m; j += NEAR)
             for (int64_t t = start; t < stop; t++) {
                 int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
-                if (rows > L<T>) Back<T, 3>(p, item, i, rows, room, out).run(j, last);
-                else Back<T, 1>(p, item, i, rows, room, out).run(j, last);
+                const bool wide = rows > L<T>;
+                Desk<T> desk(p, item, wide ? width : L<T>, room);
+                if (wide) Back<T, 3>(desk, i, rows, out).run(j, last);
+                else Back<T, 1>(desk, i, rows, out).run(j, last);
             }
     }
 }

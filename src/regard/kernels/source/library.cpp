@@ -217,7 +217,6 @@ struct Job {
             starved = true;
             return;
         }
-        memset(scratch.at, 0, 64);  // what one task leaves at the front for the next is of the same call
         for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
             kernel->run(*problem, backward, phase, task, shared, scratch.at);
     }
@@ -322,14 +321,14 @@ EXPORT int32_t regard_choose(const char* name) {
 EXPORT int64_t regard_problem_size() { return sizeof(regard::Problem); }
 
 // Returns 0, or 1 where memory ran out.
-EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward, int64_t threads) {
+EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward) {
     using namespace regard;
     Memory shared(chosen->shared(*p, backward));
     if (chosen->shared(*p, backward) > 0 && !shared.at) return 1;
     for (int number = 0; number < PHASES; number++) {
         Job job{chosen, p, bool(backward), number, chosen->tasks(*p, backward, number), shared.at};
         const bool light = number && job.tasks < LIGHT;
-        if (job.tasks && !phase(job, light ? 1 : threads)) return 1;
+        if (job.tasks && !phase(job, light ? 1 : p->threads)) return 1;
     }
     return 0;
 }
@@ -350,7 +349,7 @@ EXPORT int32_t regard_dense(const Dense* x) {
     const int64_t groups = x->items / x->group;
     Problem p = {};
     p.items = x->items, p.n = x->n, p.m = x->m, p.d = x->d, p.e = x->e, p.groups = groups;
-    p.scale = x->scale, p.context = x->context;
+    p.scale = x->scale, p.context = x->context, p.threads = x->threads;
     p.queries_type = p.keys_type = p.values_type = int32_t(x->type), p.compute = x->type == FLOAT64 ? FLOAT64 : FLOAT32;
     p.queries = {x->queries.start, x->queries.step, nullptr, x->queries.row};
     p.keys = {x->keys.start, x->keys.step, nullptr, x->keys.row};
@@ -367,7 +366,7 @@ EXPORT int32_t regard_dense(const Dense* x) {
         }
         p.group = firsts, p.keys.starts = keys, p.values.starts = values;
     }
-    return regard_run(&p, 0, x->threads);
+    return regard_run(&p, 0);
 }
 
 // Whether the instruction set has the functions below.

@@ -54,6 +54,7 @@ struct Problem {
     const int64_t* dbias;   // (items, parts) addresses, zeros before, or null
     int64_t dbias_row, dbias_column;
     void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
+    int64_t threads;        // that share the work
 
     int64_t first(int64_t g) const { return group ? group[g] : g; }
 };

@@ -51,7 +51,7 @@ INLINE Seen guess_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int
 }
 
 // Answer for a block without looking at pairs; SOME means that only a look can tell.
-inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
+ONCE inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     if (!p.nodes) return EVERYBODY;
     Seen stack[DEPTH] = {};
     int top = 0;
@@ -167,7 +167,7 @@ struct Sight {
     int64_t first, last;
 };
 
-inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
+ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
     s.first = 0, s.last = keys;
     Seen seen = guess(p, item, i, rows, j, keys);
     if (seen != SOME) return seen;

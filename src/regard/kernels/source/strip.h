@@ -6,33 +6,79 @@
 namespace regard {
 namespace ISA {
 
+// What the tiles of a task share: room for one strip of logits, and the block of keys and values that they work on. It is
+// widened, paired or turned over by the first tile that asks for it, once for all of them.
+template <class T>
+struct Desk {
+    static constexpr int64_t K = KEYS_AT_ONCE;
+    const Problem& p;
+    const int64_t item;
+    Room room;
+    T *strip, *bias = nullptr, *keys_room, *values_room;
+    Learned<T> of_pairs;
+    Features<T> right;
+
+    ONCE Desk(const Problem& p, int64_t item, int64_t width, Room given) : p(p), item(item), room(given) {
+        strip = room.take<T>(K * width);
+        if (score_of(p) != PRODUCTS) memset(strip, 0, K * width * sizeof(T));  // lanes of no queries stay finite
+        if (p.bias) bias = room.take<T>(K * width), memset(bias, 0, K * width * sizeof(T));
+        keys_room = room.take<T>(K * filled_columns(p.d));
+        values_room = room.take<T>(K * width_of<T>(p.e));
+        of_pairs = learned<T>(p, room);
+        right = features<T>(p, room, K);
+    }
+
+    // Keys from j on.
+    Block<T> keys(int64_t j) {
+        return rows_of<T>(p.keys, p.keys_type, item, j, has(keys_of, j) ? 0 : rows(j), p.d, keys_room);
+    }
+
+    // Values from j on; pairs of them lie in rows of two or, where a unit multiplies, turned over.
+    ONCE Block<T> values(int64_t j) {
+        const bool here = has(values_of, j);
+#if defined(__AMX_BF16__)
+        auto* halves = reinterpret_cast<uint16_t*>(values_room);
+        for (int64_t c = 0; c < rows(j) && !here; c += SUMMED)
+            turn_step(p.values, item, j + c, std::min(SUMMED, rows(j) - c), p.e, halves + c, K);
+        return {values_room, K / 2};
+#elif defined(__AVX512BF16__)
+        if (!here) pair_rows(p.values, item, j, rows(j), p.e, values_room, width_of<T>(p.e));
+        return {values_room, width_of<T>(p.e)};
+#else
+        return rows_of<T>(p.values, p.values_type, item, j, here ? 0 : rows(j), p.e, values_room);
+#endif
+    }
+    void forget() { keys_of = values_of = -1; }  // what somebody changes for himself
+
+   private:
+    int64_t keys_of = -1, values_of = -1;  // whose block is here
+    int64_t rows(int64_t j) const { return std::min(K, p.m - j); }
+    static bool has(int64_t& mine, int64_t j) { return std::exchange(mine, j) == j; }
+};
+
 template <class T, int NV>
 class Strip {
    protected:
     static constexpr int64_t W = NV * L<T>;
+    Desk<T>& desk;
     const Problem& p;
     const int64_t item, i, rows;
     const Scale<T> scale;
-    Room room;
-    T *queries, *strip, *bias = nullptr, *keys_room;
+    Room& room;
+    T *queries, *const strip, *const bias;
     Block<T> query_rows;
-    Learned<T> of_pairs;
-    Features<T> left, right;
+    Features<T> left;
     V<T> after[NV];
     bool scaled;      // whether any of these is not 1
     bool unfinished;  // whether logits need more than the products give
 
-    Strip(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
-        : p(p), item(item), i(i), rows(rows), scale(scale_of<T>(p)), room(given) {
-        strip = room.take<T>(KEYS_AT_ONCE * W);
-        if (p.bias) bias = room.take<T>(KEYS_AT_ONCE * W), memset(bias, 0, KEYS_AT_ONCE * W * sizeof(T));
-        keys_room = room.take<T>(KEYS_AT_ONCE * filled_columns(p.d));
-        of_pairs = learned<T>(p, room);
-        left = features<T>(p, room, W), right = features<T>(p, room, KEYS_AT_ONCE);
+    Strip(Desk<T>& desk, int64_t i, int64_t rows)
+        : desk(desk), p(desk.p), item(desk.item), i(i), rows(rows), scale(scale_of<T>(p)), room(desk.room),
+          strip(desk.strip), bias(desk.bias), left(features<T>(p, room, W)) {
         take_queries();
     }
 
-    void take_queries() {
+    ONCE void take_queries() {
         T* wide = room.take<T>(p.queries_type == p.compute ? 0 : W * p.d);
         Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, wide);
         T before[W], factor[W];
@@ -57,7 +103,6 @@ class Strip {
             return;
         }
         prepare<T>(p, left, q, 0, rows);
-        memset(strip, 0, KEYS_AT_ONCE * W * sizeof(T));
     }
 
     // Fill the strip [key][query] with logits, and raise `top` to the largest of them.
@@ -73,10 +118,10 @@ class Strip {
     void scores(int64_t j, const Sight& sight, V<T> (&top)[NV], bool hides) {
         const int64_t first = sight.first, last = sight.last;
         if constexpr (UNIT) return scores_of_unit(j, first, last, top);
-        Block<T> keys = rows_of<T>(p.keys, p.keys_type, item, j, last, p.d, keys_room);
+        Block<T> keys = desk.keys(j);
         if (score_of(p) != PRODUCTS) {
-            prepare<T>(p, right, keys, first, last);
-            return score_pairs<T>(p, of_pairs, left, rows, right, first, last, strip, W, 1);
+            prepare<T>(p, desk.right, keys, first, last);
+            return score_pairs<T>(p, desk.of_pairs, left, rows, desk.right, first, last, strip, W, 1);
         }
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
@@ -105,7 +150,7 @@ class Strip {
 #if defined(__AMX_BF16__)
         const int64_t start = first & -SIDE, stop = up_to(SIDE, last);
         const Bytes keys = filled_rows(p.keys, item, j + start, std::min(stop, p.m - j) - start, p.d,
-                                       reinterpret_cast<char*>(keys_room));
+                                       reinterpret_cast<char*>(desk.keys_room));
         V<T> most[NV], factor[NV];
         UNROLL for (int v = 0; v < NV; v++) most[v] = top[v], factor[v] = after[v];
         in_steps<2>(start / SIDE, stop / SIDE, [&](auto size, int64_t number) {

@@ -1,7 +1,9 @@
-// Forward, for a tile of NV vectors of queries.
+// Forward, for tiles of NV vectors of queries.
 #pragma once
 
 #include "strip.h"
+
+#include <new>
 
 namespace regard {
 namespace ISA {
@@ -20,7 +22,7 @@ INLINE V<T> countable(V<T> top) {  // what logits are counted from: no -inf
 
 // Take in what was found in other keys.
 template <class T, int NV>
-void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
+ONCE void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
     constexpr int64_t width = NV * L<T>;
     V<T> a[NV], b[NV];
     UNROLL for (int v = 0; v < NV; v++) {
@@ -66,72 +68,73 @@ void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
 template <class T, int NV>
 class Tile : Strip<T, NV> {
     using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
-    using Strip<T, NV>::strip, Strip<T, NV>::room;
-    T* values_room;
+    using Strip<T, NV>::strip, Strip<T, NV>::desk;
+    Running<T, NV> whole, part;  // of all keys so far, and of a chunk
     uint8_t* taints;
+    bool sees;           // anybody of this chunk
     bool clean = false;  // whether values that are not finite are taken out and counted
 
    public:
-    Tile(const Problem& p, int64_t item, int64_t i, int64_t rows, Room given)
-        : Strip<T, NV>(p, item, i, rows, given) {
-        values_room = room.template take<T>(KEYS_AT_ONCE * width_of<T>(p.e));
-        taints = room.template take<uint8_t>(p.e * W);
+    Tile(Desk<T>& desk, int64_t i, int64_t rows) : Strip<T, NV>(desk, i, rows) {
+        whole.context = desk.room.template take<T>(rows_of_context() * W);
+        part.context = desk.room.template take<T>(chunks() ? rows_of_context() * W : 0);
+        taints = desk.room.template take<uint8_t>(p.e * W);
     }
 
-    void run() {
-        Unit unit;
-        Running<T, NV> whole = attend();
+    // The keys come in order, by chunks, and in them by blocks.
+    void begin() { clear(whole); }
+    void begin_chunk(int64_t first, int64_t last) {
+        sees = !chunks() || guess(p, item, i, rows, first, last - first) != NOBODY;
+        if (chunks() && sees) clear(part);
+    }
+    ONCE void take(int64_t j, int64_t keys) {
+        if (!sees) return;
+        Sight sight;
+        Seen seen = look(p, item, i, rows, j, keys, sight);
+        if (seen != NOBODY) block(chunks() ? part : whole, j, seen, sight);
+    }
+    void end_chunk() {
+        if (chunks() && sees) absorb<T, NV>(whole, part, p.e);
+    }
+
+    // Whether all has to be done once more, so that nothing unseen reaches anybody.
+    ONCE bool must_clean() {
         V<T> witness{};
         for (int64_t c = 0; c < p.e * W; c += W)
             UNROLL for (int v = 0; v < NV; v++) witness += load(whole.context + c + v * L<T>) * T(0);
-        bool finite = true;
-        for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
-        if (!finite) {  // the same once more, so that nothing unseen reaches anybody
-            clean = true;
-            memset(taints, 0, p.e * W);
-            whole = attend();
+        for (int c = 0; c < L<T>; c++) clean |= !(witness[c] == 0);
+        if (clean) memset(taints, 0, p.e * W);
+        return clean;
+    }
+
+    ONCE void write() {
+        const Running<T, NV>& x = whole;
+        T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
+        UNROLL for (int v = 0; v < NV; v++) {
+            store(total + v * L<T>, x.total[v]), store(top + v * L<T>, countable<T>(x.top[v]));
+            V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
+            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, load(x.context + c) / divisor);
         }
-        write(whole);
+        turn_back<T>(x.context, W, rows, p.e, out, p.e);
+        if (clean)
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
+        if (!p.statistic) return;
+        T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
+        for (int64_t r = 0; r < rows; r++)
+            statistic[r] = top[r], statistic[p.n + r] = T(std::log2(double(total[r])));
     }
 
    private:
+    bool chunks() const { return p.m > CHUNK; }
     int64_t rows_of_context() const { return UNIT ? up_to(SIDE, p.e) : p.e; }
 
-    Running<T, NV> empty(T* context) {
-        Running<T, NV> x;
+    void clear(Running<T, NV>& x) {
         UNROLL for (int v = 0; v < NV; v++) x.top[v] = all(-INF<T>), x.total[v] = V<T>{};
-        x.context = context;
-        memset(context, 0, rows_of_context() * W * sizeof(T));
-        return x;
+        memset(x.context, 0, rows_of_context() * W * sizeof(T));
     }
 
-    Running<T, NV> attend() {
-        Room r = room;
-        Running<T, NV> whole = empty(r.take<T>(rows_of_context() * W));
-        if (p.m <= CHUNK) {
-            walk(whole, 0, p.m);
-            return whole;
-        }
-        T* context = r.take<T>(rows_of_context() * W);
-        for (int64_t j = 0; j < p.m; j += CHUNK) {
-            int64_t stop = std::min(j + CHUNK, p.m);
-            if (guess(p, item, i, rows, j, stop - j) == NOBODY) continue;
-            Running<T, NV> part = empty(context);
-            walk(part, j, stop);
-            absorb<T, NV>(whole, part, p.e);
-        }
-        return whole;
-    }
-
-    void walk(Running<T, NV>& x, int64_t first, int64_t last) {
-        Sight sight;
-        for (int64_t j = first; j < last; j += KEYS_AT_ONCE) {
-            Seen seen = look(p, item, i, rows, j, std::min<int64_t>(KEYS_AT_ONCE, last - j), sight);
-            if (seen != NOBODY) block(x, j, seen, sight);
-        }
-    }
-
-    void block(Running<T, NV>& x, int64_t j, Seen seen, const Sight& sight) {
+    ONCE void block(Running<T, NV>& x, int64_t j, Seen seen, const Sight& sight) {
         const int64_t first = sight.first, last = sight.last;
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
@@ -142,7 +145,7 @@ class Tile : Strip<T, NV> {
             x.top[v] = top[v];
         }
         if (UNIT) fade(x.context, faded);
-        const Block<T> values = values_of(j, first, last);
+        const Block<T> values = clean ? clean_values(j, first, last) : desk.values(j);
         weigh(x, first, last, from, faded);
         // Pairs begin with those of weights that have been taken together.
         const int64_t start = PAIRS ? (first & -TOGETHER) / 2 : first;
@@ -160,8 +163,7 @@ class Tile : Strip<T, NV> {
             T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
-            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
-                                     stop - start);
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W, stop - start);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
@@ -203,61 +205,63 @@ class Tile : Strip<T, NV> {
             x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
 
-    Block<T> values_of(int64_t j, int64_t first, int64_t last) {
+    // The values with 0 in place of what is not finite, which is counted for those who see it.
+    COLD Block<T> clean_values(int64_t j, int64_t first, int64_t last) {
+        desk.forget();
+        T* room = desk.values_room;
+        auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
+            for (int64_t r = 0; r < rows && c >= first; r++)
+                if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+        };
 #if defined(__AVX512BF16__)
-        return paired_values(j, first, last);
-#endif
-        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
-        if (!clean) return values;
+        const Block<T> values = desk.values(j);
+        clean_pairs<UNIT>(room, values.stride, p.e, last, tell);
+        desk.forget();
+        return values;
+#else
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, room);
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.e; f++) {
                 T x = values.at[c * values.stride + f];
                 uint8_t taint = taint_of(x);
-                values_room[c * p.e + f] = taint ? T(0) : x;
-                if (taint)
-                    for (int64_t r = 0; r < rows; r++)
-                        if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+                room[c * p.e + f] = taint ? T(0) : x;
+                if (taint) tell(c, f, taint);
             }
-        return {values_room, p.e};
-    }
-
-#if defined(__AVX512BF16__)
-    Block<T> paired_values(int64_t j, int64_t first, int64_t last) {
-#if defined(__AMX_BF16__)
-        const int64_t width = KEYS_AT_ONCE / 2;
-        auto* halves = reinterpret_cast<uint16_t*>(values_room);
-        for (int64_t c = first / SUMMED * SUMMED; c < last; c += SUMMED)
-            turn_step(p.values, item, j + c, std::min(SUMMED, p.m - j - c), p.e, halves + c, KEYS_AT_ONCE);
-#else
-        const int64_t width = width_of<T>(p.e);
-        pair_rows(p.values, item, j, last, p.e, values_room, width);
+        return {room, p.e};
 #endif
-        if (clean)
-            clean_pairs<UNIT>(values_room, width, p.e, last, [&](int64_t c, int64_t f, uint8_t taint) {
-                for (int64_t r = 0; r < rows && c >= first; r++)
-                    if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
-            });
-        return {values_room, width};
-    }
-#endif
-
-    void write(const Running<T, NV>& x) {
-        T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
-        UNROLL for (int v = 0; v < NV; v++) {
-            store(total + v * L<T>, x.total[v]), store(top + v * L<T>, countable<T>(x.top[v]));
-            V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
-            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, load(x.context + c) / divisor);
-        }
-        turn_back<T>(x.context, W, rows, p.e, out, p.e);
-        if (clean)
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
-        if (!p.statistic) return;
-        T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
-        for (int64_t r = 0; r < rows; r++)
-            statistic[r] = top[r], statistic[p.n + r] = T(std::log2(double(total[r])));
     }
 };
+
+template <class T, int NV>
+ONCE void walk(const Problem& p, Tile<T, NV>* first, Tile<T, NV>* end) {
+    auto each = [&](auto&& f) INLINE_LAMBDA {
+        for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
+    };
+    each([](auto& x) { x.begin(); });
+    for (int64_t j = 0; j < p.m; j += CHUNK) {
+        const int64_t last = std::min(j + CHUNK, p.m);
+        each([&](auto& x) { x.begin_chunk(j, last); });
+        for (int64_t b = j; b < last; b += KEYS_AT_ONCE)
+            each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
+        each([](auto& x) { x.end_chunk(); });
+    }
+}
+
+// All tiles of NV vectors for the queries from i to stop - 1: each block of keys meets them all before the next one comes.
+template <class T, int NV>
+void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Room room) {
+    constexpr int64_t W = NV * L<T>;
+    const int64_t count = (stop - i + W - 1) / W;
+    Tile<T, NV>* const tiles = room.take<Tile<T, NV>>(count);
+    Desk<T> desk(p, item, W, room);
+    for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(desk, i + t * W, std::min(W, stop - i - t * W));
+    Unit unit;
+    walk(p, tiles, tiles + count);
+    for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {
+        if (tile->must_clean()) walk(p, tile, tile + 1);
+        tile->write();
+    }
+}
 
 }  // namespace ISA
 }  // namespace regard
