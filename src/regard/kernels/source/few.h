@@ -6,22 +6,16 @@
 namespace regard {
 namespace ISA {
 
-// Rows of two matrices that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+// Rows that are needed soon: who asks for them early, in their order, doesn't wait for memory.
 struct Soon {
-    struct Rows {
-        const char* at;
-        int64_t row, bytes;  // from row to row, and of each that are needed
-        int64_t byte;
-        template <int COUNT>
-        INLINE void ask() {
-            UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
-            byte += COUNT;
-            if (byte >= bytes) byte = 0, at += row;
-        }
-    } keys, values;
+    const char* at;
+    int64_t row, bytes;  // from row to row, and of each that are needed
+    int64_t byte;
     template <int COUNT>
     INLINE void ask() {  // for as many bytes as are read meanwhile
-        keys.template ask<COUNT / 2>(), values.template ask<COUNT / 2>();
+        UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
+        byte += COUNT;
+        if (byte >= bytes) byte = 0, at += row;
     }
 };
 
@@ -58,6 +52,7 @@ template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
     static constexpr int64_t BITE = 32;                       // values that are widened at a time
+    static constexpr int64_t AHEAD = 4096;                    // bytes
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
@@ -69,7 +64,7 @@ class Few {
     Features<T> left, right;
     Partial<T>* out;
     bool clean = false;
-    Soon soon;
+    Soon keys_soon, values_soon;
 
    public:
     Few(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
@@ -133,7 +128,8 @@ class Few {
         for (int64_t r = 0; r < rows; r++)
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
-        soon = {rows_soon(p.keys, j + K, p.d, p.keys_type), rows_soon(p.values, j + K, p.e, p.values_type)};
+        keys_soon = rows_soon(p.keys, j + K, p.d, p.keys_type);
+        values_soon = rows_soon(p.values, j + ahead(), p.e, p.values_type);
         {
             LikeUnit mode;
             scores(j, keys);
@@ -148,8 +144,14 @@ class Few {
     const char* row_of(const Matrices& x, int64_t j) const {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
-    // Rows of j to the end of its block.
-    Soon::Rows rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
+    // How many rows ahead values are asked for. Where whole rows are read one after the other, the machine foresees them if
+    // it is asked for what comes next, and brings them faster than somebody who asks for all long before.
+    int64_t ahead() const {
+        const bool rows_whole = rows == 1 && p.values_type == p.compute && (p.e == 8 * L<T> || p.e == 4 * L<T>);
+        return rows_whole ? std::max<int64_t>(1, AHEAD / p.values.row) : K;
+    }
+    // Rows from j on.
+    Soon rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
         const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2);
         return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes, 0};
     }
@@ -196,7 +198,7 @@ class Few {
         const T* q[R];
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
         V<T> sums[R][H] = {}, whole[R] = {};
-        Soon soon = this->soon;
+        Soon soon = keys_soon;
         auto add = [&](const V<T> (&wide)[H], int64_t f) INLINE_LAMBDA {
             UNROLL for (int r = 0; r < R; r++) {
                 V<T> one = spread(q[r] + f);
@@ -232,7 +234,7 @@ class Few {
         UNROLL for (int r = 0; r < R; r++)
             UNROLL for (int h = 0; h < (UNIT ? 1 : H); h++)
                 store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, UNIT ? whole[r] : sums[r][h]);
-        this->soon = soon;
+        keys_soon = soon;
     }
 
     static int64_t whole(int64_t keys) {  // with the lanes that are filled up
@@ -363,7 +365,7 @@ class Few {
                 V<T> sums[2][R][NV] = {};
                 auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
                     V<T> wide[NV];
-                    if (r == 0) soon.template ask<NV * BYTES / 2>();
+                    if (r == 0) values_soon.template ask<NV * BYTES / 2>();
                     Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
                     UNROLL for (int u = 0; u < R; u++) {
                         V<T> weight = all(strip[std::min(r + u, rows - 1) * K + first + k]);
@@ -436,6 +438,7 @@ class Few {
             else c = add<S, 4, decltype(four)::value>(values, row, first, keys, faded, c);
         };
         vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, many ? 4 : 2>{});
+        if (rows == 1) c = add<S, 1, 4>(values, row, first, keys, faded, c);
         using Least = std::integral_constant<int, PAIRS && sizeof(Number) == 2 ? 2 : 1>;
         vectors(Least{}, Least{});
         if (c < columns) rest<S>(values, row, first, keys, faded, c);
@@ -474,10 +477,10 @@ class Few {
                     }
                 const char* from = values + c * sizeof(Number);
                 constexpr int READ = NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1);
-                constexpr int OFTEN = std::max(1, 2 * 64 / READ);  // a line of keys and one of values at least
+                constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
                 product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
                                   [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-                    if (r == 0 && k % OFTEN == 0) soon.template ask<OFTEN * READ>();
+                    if (r == 0 && k % OFTEN == 0) values_soon.template ask<OFTEN * READ>();
                     S::read(from, row, k, bk);
                 });
                 UNROLL for (int u = 0; u < R; u++)
