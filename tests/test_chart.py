@@ -102,6 +102,13 @@ class TestPictures:
         assert not overlap(chart.curves([Panel("loss", same)]).axes[0])
         assert not overlap(chart.by_length(["1", "2"], {name: [3, 4] for name in same}))
 
+    def test_a_long_name_leaves_room_for_the_picture(self) -> None:
+        name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
+        axes = chart.by_length(["1-2", "3-4", "5-6"], {name: [30, 20, 10], "short": [20, 20, 20]})
+        assert axes.get_position().width > 0.6
+        written = [text.get_text().replace("\n", "") for text in axes.texts if text.get_gid() == "name"]
+        assert written == [name, "short"]
+
     def test_scores_by_length_name_groups_counts_and_models(self) -> None:
         axes = chart.by_length(
             ["1-5", "6-10"], {"with": [48, 47], "$o$": [30, np.nan]}, [1200, 3], measure="BLEU $"

@@ -174,6 +174,37 @@ def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("v1.2", "v1.2"),
+        (".", "here"),
+        ("v1.2/model.safetensors", "v1.2"),
+        ("my.model", "my"),
+        ("v1.2/..", "here"),
+    ],
+)
+def test_a_model_is_called_like_its_folder_or_file(
+    given: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("here/v1.2").mkdir(parents=True)
+    monkeypatch.chdir("here")
+    for name in ("model.safetensors", "v1.2/model.safetensors", "my.model"):
+        write(name, *SAYS)
+    write("test.tsv", *TEST)
+    out, err = told(capsys, given, "test.tsv")
+    assert shown in rows(out, "exact %")
+    assert err.startswith(f"translating ({shown}): ")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_names_of_wide_letters_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
+    out, _ = told(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
+    assert "模型二" in out and "モデル" in out
+
+
+@pytest.mark.usefixtures("parrots")
 def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")

@@ -34,6 +34,13 @@ def test_more_than_one_source_is_held_out(count: int, aside: int) -> None:
     assert (len(training), len(validation)) == (count - aside, aside)
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_what_is_too_long_to_be_judged_is_not_held_out(kind: str) -> None:
+    pairs = [(f"{i} " * 40, "a") for i in range(300)] + [(f"{i:02}", "b") for i in range(60)]
+    training = Seq2Seq(source=kind, target=kind, max_tokens=5, epochs=1).begin(pairs)
+    assert (len(training.pairs), len(training.valid)) == (54, 6)
+
+
 def test_of_few_sources_none_is_held_out() -> None:
     pairs = [(str(i), "") for i in range(19)]
     assert hold_out(pairs, seed=1) == (pairs, pairs)

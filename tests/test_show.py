@@ -16,7 +16,7 @@ import regard
 from regard.show import text
 from regard.show.progress import Progress
 from regard.show.story import matrices, story
-from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color
+from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color, wrap
 
 pytestmark = pytest.mark.slow  # pictures and fresh processes
 
@@ -56,6 +56,15 @@ def test_display_width_of_words_known_by_hand(word: str, width: int) -> None:
 @given(WORDS, st.integers(1, 20), st.booleans())
 def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None:
     assert display_width(fit(clean(word), width, right=right)) == width
+
+
+@given(st.text(st.characters(exclude_categories=["C"]), max_size=60), st.integers(2, 30), st.integers(1, 4))
+def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width: int, most: int) -> None:
+    lines = wrap(text, width, most)
+    assert 1 <= len(lines) <= most
+    assert all(display_width(line) <= width for line in lines)
+    told, all_of_it = "".join("".join(lines).split()), "".join(text.split())
+    assert told == all_of_it or (len(lines) == most and told[-1] == "…" and all_of_it.startswith(told[:-1]))
 
 
 @given(WORDS)
@@ -387,6 +396,17 @@ def test_letters_that_no_font_has_become_boxes_without_a_warning(tmp_path: Path)
 
 
 # progress
+
+
+@pytest.mark.parametrize("title", ["word " * 56, "e" * 900])
+def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    def size(title: str | None) -> np.ndarray:
+        return np.array(heatmap(np.eye(12), title=title).get_figure(root=True).get_tightbbox().size)
+
+    assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
 
 
 def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

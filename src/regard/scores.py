@@ -4,13 +4,13 @@ A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (...,
 depends on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling
 one is its definition, in a line or two of NumPy. ::
 
-    dot         q . k                            Luong 2015, eq. 8
+    dot         q . k                            Luong 2015, 3.1
     scaled_dot  q . k, scaled by 1 / sqrt(d)     Vaswani 2017, eq. 1
-    general     q W k                            Luong 2015, eq. 8
+    general     q W k                            Luong 2015, 3.1
     additive    v . tanh(q Wq + k Wk + b)        Bahdanau 2014, appendix A.1.2
-    concat      v . tanh([q; k] W)               Luong 2015, eq. 8
+    concat      v . tanh([q; k] W)               Luong 2015, 3.1
     cosine      sharpness * q . k / (|q| |k|)    Graves 2014, eq. 5 and 6
-    location    (q W)_j                          Luong 2015, eq. 9
+    location    (q W)_j                          Luong 2015, 3.1
     gaussian    -|q - k|^2 / (2 width^2)         kernel regression (Nadaraya 1964, Watson 1964)
 """
 
@@ -120,7 +120,7 @@ class dot(Score):
 
     References
     ----------
-    Luong, Pham and Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation", eq. 8.
+    Luong, Pham and Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation", 3.1.
 
     Examples
     --------
@@ -235,7 +235,7 @@ class general(Score):
 
     References
     ----------
-    Luong, Pham and Manning 2015, eq. 8.
+    Luong, Pham and Manning 2015, 3.1.
 
     Examples
     --------
@@ -385,7 +385,7 @@ class concat(additive):
 
     References
     ----------
-    Luong, Pham and Manning 2015, eq. 8.
+    Luong, Pham and Manning 2015, 3.1.
 
     Examples
     --------
@@ -442,7 +442,7 @@ class location(Score):
 
     References
     ----------
-    Luong, Pham and Manning 2015, eq. 9.
+    Luong, Pham and Manning 2015, 3.1.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from regard.seq2seq.subwords import METHODS, Method, Segmenter, learn_pieces, re
 from regard.seq2seq.text import JOIN, Vocabulary, cut, glue
 from regard.seq2seq.tidy import NORMALIZATIONS, Normalization, as_normalization, tidy, tidy_tokens
 
-__all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "learn", "restore"]
+__all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "count_tokens", "learn", "restore"]
 
 Name = TypeVar("Name", bound=str)
 Side = str | Sequence[str]  # plain text, or tokens
@@ -451,6 +451,32 @@ def learn(
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)
     return _COUNTED[kind].learn(sentences, least=least, size=size, lower=lower, normalization=normalization)
+
+
+def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") -> int:
+    """Count the tokens of one side before anything is learned.
+
+    Parameters
+    ----------
+    kind : {"words", "characters", "subwords", "tokens"}
+        What a token is; of subwords nobody knows yet, so words are counted, which are no more.
+    side : str or sequence of str
+        As for `learn`.
+    normalization : {"NFC", "NFKC", "none"}
+        As for `tidy`.
+
+    Returns
+    -------
+    int
+        How many there are.
+
+    Examples
+    --------
+    >>> [count_tokens(kind, "the cat") for kind in KINDS]
+    [2, 7, 2, 2]
+    """
+    cutter = _COUNTED.get(kind, Words)
+    return len(cutter(Vocabulary.learn([]), normalization=normalization).cut(side))
 
 
 def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:

@@ -2,13 +2,13 @@
 
 Letters: T words of the source, B sentences, k hypotheses, D decoder state, C annotation, A compared size. ::
 
-    additive, concat   v . tanh(s Wq + h Wk)        Bahdanau 2014, A.1.2; Luong 2015, eq. 8
-    general            (s Wq) . h                   Luong 2015, eq. 8
+    additive, concat   v . tanh(s Wq + h Wk)        Bahdanau 2014, A.1.2; Luong 2015, 3.1
+    general            (s Wq) . h                   Luong 2015, 3.1
     dot                s . h                        the same; D must be C
     scaled_dot         (s Wq) . (h Wk) / sqrt(A)    Vaswani 2017, eq. 1
     cosine             10 cos(s Wq, h Wk)           Graves 2014, eq. 5 and 6
     gaussian           -|s Wq - h Wk|^2 / 2         Nadaraya 1964; Watson 1964
-    location           (s W)_j                      Luong 2015, eq. 7: what stands at j is not looked at
+    location           (s W)_j                      Luong 2015, 3.1: what stands at j is not looked at
 
 The window is "global", "local-m" (places near the target's own) or "local-p" (near a predicted place; Luong 2015, 3.2).
 With coverage, what has been looked at so far is added to the keys (Tu et al. 2016, "Modeling Coverage", eq. 5).

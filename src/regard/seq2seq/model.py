@@ -18,7 +18,7 @@ from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
-from regard.seq2seq.kinds import KINDS, Text, learn
+from regard.seq2seq.kinds import KINDS, Text, count_tokens, learn
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
 from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
@@ -338,15 +338,16 @@ class Seq2Seq:
         Training
             Before its first step.
         """
+        pairs = as_pairs(pairs)
         if callable(links):
             if valid is None:
                 _check.fail("valid must be given where links is a function.")
         elif links is not None and len(links) != len(pairs):
             _check.fail(f"links must be one set for each of {len(pairs)} pairs. Got {len(links)} instead.")
         elif valid is None:
-            pairs, valid, links = keep_aside(pairs, links, self.seed)
+            pairs, valid, links = keep_aside(pairs, links, self.seed, self.fits)
         assert valid is not None
-        texts = self._learn(as_pairs(pairs))
+        texts = self._learn(pairs)
         links = links(*texts) if callable(links) else links
         learned, judged = (
             self._corpus(texts, pairs, links, "training"),
@@ -362,6 +363,30 @@ class Seq2Seq:
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
         return Training(network, learned, judged, recipe)
+
+    def fits(self, pair: Pair) -> bool:
+        """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
+
+        Parameters
+        ----------
+        pair : (source, target)
+            As for `fit`.
+
+        Returns
+        -------
+        bool
+            Of subwords, words are counted.
+
+        Examples
+        --------
+        >>> Seq2Seq(max_tokens=2).fits(("two words", "and three words"))
+        False
+        """
+        kinds = self.source, self.target
+        counts = [
+            count_tokens(kind, side, self.normalization) for kind, side in zip(kinds, pair, strict=True)
+        ]
+        return all(0 < number <= self.max_tokens for number in counts)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
         """Return the fields of the recipe that somebody has chosen."""
@@ -810,7 +835,10 @@ def _alike(tokens: Sequence[Sequence[str]], *, empty: bool = False) -> Iterator[
 
 
 def keep_aside(
-    pairs: Sequence[Pair], links: Sequence[Given] | None, seed: int
+    pairs: Sequence[Pair],
+    links: Sequence[Given] | None,
+    seed: int,
+    fits: Callable[[Pair], bool] | None = None,
 ) -> tuple[list[Pair], list[Pair], Sequence[Given] | None]:
     """Keep some pairs aside as `hold_out` does, where there may be links to be kept beside the others.
 
@@ -820,8 +848,8 @@ def keep_aside(
         All there are.
     links : sequence, optional
         One for each, in whatever form.
-    seed : int
-        Of the choice.
+    seed, fits
+        As for `hold_out`.
 
     Returns
     -------
@@ -837,7 +865,7 @@ def keep_aside(
     >>> training[-1][0], links[-1]
     ('39', frozenset({(39, 39)}))
     """
-    learned, judged = hold_out(pairs, seed)
+    learned, judged = hold_out(pairs, seed, fits)
     if links is None or len(learned) == len(pairs):
         return learned, judged, links
     aside = {_key(pair[0]) for pair in judged}
@@ -849,7 +877,9 @@ def _key(source: Side) -> Any:
     return source if isinstance(source, str) else tuple(source)
 
 
-def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+def hold_out(
+    pairs: Sequence[Pair], seed: int, fits: Callable[[Pair], bool] | None = None
+) -> tuple[list[Pair], list[Pair]]:
     """Keep some sources aside with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, 500 at most.
 
     Of fewer than 20 sources none can be missed.
@@ -860,6 +890,8 @@ def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
         All there are.
     seed : int
         Of the choice.
+    fits : callable, optional
+        Says which pairs count: sources of others are neither counted nor kept aside.
 
     Returns
     -------
@@ -872,9 +904,9 @@ def hold_out(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
     >>> len(training), len(validation)
     (36, 4)
     """
-    sources = list(dict.fromkeys(_key(source) for source, _ in pairs))
-    count = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
+    sources = list(dict.fromkeys(_key(pair[0]) for pair in pairs if fits is None or fits(pair)))
+    number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
-    aside = {sources[i] for i in np.random.default_rng(seed).permutation(len(sources))[:count]}
+    aside = {sources[i] for i in np.random.default_rng(seed).permutation(len(sources))[:number]}
     return [p for p in pairs if _key(p[0]) not in aside], [p for p in pairs if _key(p[0]) in aside]

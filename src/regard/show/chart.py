@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure
+from regard.show.terminal import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _INK, _FAINT = "#444444", "#d9d9d9"
 _WIDTH = 6.0  # inches
+_LONGEST_NAME = 24  # letters of a line beside the picture
 _MANY = 100  # points: more are drawn as their mean over pieces, with all of them faint behind it
 _FEW = 40  # points: they get marks
 _PIECES = 80  # of five points or more
@@ -165,7 +167,7 @@ def _name_line(ax: Axes, name: str, x: float, y: float, color: str) -> None:
     """Write a line's name where it ends."""
     (names,), fonts = drawable([[name]])
     ax.annotate(
-        names[0],
+        "\n".join(wrap(names[0], _LONGEST_NAME, 3)),
         (x, y),
         xytext=(7, 0),
         textcoords="offset points",

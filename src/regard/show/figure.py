@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure
-from regard.show.terminal import display_width
+from regard.show.terminal import display_width, wrap
 from regard.show.text import checked_weights, words
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _LONGEST = 10.0
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
 _MOST_WORDS = 60
+_WIDE = 0.6  # of a letter's height
+_NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
 
 def heatmap(
@@ -46,7 +48,7 @@ def heatmap(
     ax
         Where to draw; by default in a new figure, as large as the words need.
     title
-        A line above the picture.
+        Above the picture, in three lines at most.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def heatmap(
     else:
         ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=30)
     if title is not None:
-        ax.set_title(drawable([[title]])[0][0][0], fontfamily=fonts, parse_math=False, fontsize=points + 2)
+        _write_title(ax, title, points + 2)
     return ax
 
 
@@ -108,7 +110,7 @@ def save_heatmap(
     rows, columns
         n and m words; numbers from 1 by default.
     title
-        A line above the picture.
+        Above the picture, in three lines at most.
 
     Raises
     ------
@@ -169,6 +171,14 @@ def _name_places(
         labels, parse_math=False, fontfamily=fonts, fontsize=points, rotation_mode="anchor", **style
     )
     axis.set_tick_params(length=0)
+
+
+def _write_title(ax: Axes, title: str, points: float) -> None:
+    """Above the picture, and hardly wider than it."""
+    (names,), fonts = drawable([[title]])
+    letters = 72 * ax.figure.get_figure(root=True).get_size_inches()[0] / (_WIDE * points)
+    lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
+    ax.set_title("\n".join(lines), fontfamily=fonts, parse_math=False, fontsize=points)
 
 
 def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> None:

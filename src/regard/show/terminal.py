@@ -4,10 +4,10 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
-__all__ = ["display_width", "wants_color", "shade", "clean", "fit", "pad_lines", "align", "beside"]
+__all__ = ["display_width", "wants_color", "shade", "clean", "fit", "wrap", "pad_lines", "align", "beside"]
 
 # White to dark blue among the 256 fixed terminal colours: the same picture on dark and on light terminals.
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
@@ -145,6 +145,52 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
         text += "…"
     padding = " " * (width - display_width(text))
     return padding + text if right else text + padding
+
+
+def wrap(text: str, width: int, most: int) -> list[str]:
+    """Break text between words into lines of at most a display width; what is too much ends in an ellipsis.
+
+    Parameters
+    ----------
+    text
+        One line without colours. A word that no line holds is broken, too.
+    width
+        Columns of a line, at least 2.
+    most
+        How many lines there may be.
+
+    Returns
+    -------
+    list of str
+        At least one.
+
+    Examples
+    --------
+    >>> wrap("where the model looked", 9, 2), wrap("注意力", 4, 3)
+    (['where the', 'model …'], ['注意', '力'])
+    """
+    lines = [""]
+    for piece, gap in _pieces(text, width):
+        longer = lines[-1] + gap + piece if lines[-1] else piece
+        if display_width(longer) <= width:
+            lines[-1] = longer
+        elif len(lines) < most:
+            lines.append(piece)
+        else:
+            return [*lines[:-1], fit(f"{lines[-1]} …", min(width, display_width(lines[-1]) + 2))]
+    return lines
+
+
+def _pieces(text: str, width: int) -> Iterator[tuple[str, str]]:
+    """Words, of which the long ones are broken, and what stands before each."""
+    for word in text.split():
+        piece, gap = "", " "
+        for character in word:
+            if display_width(piece + character) > width:
+                yield piece, gap
+                piece, gap = "", ""
+            piece += character
+        yield piece, gap
 
 
 def pad_lines(lines: Sequence[str]) -> list[str]:

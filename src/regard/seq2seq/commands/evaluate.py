@@ -279,8 +279,20 @@ def _names(args: argparse.Namespace) -> list[str]:
         return [clean(name) for name in args.names]
     if len(set(paths)) != len(paths):
         raise ValueError("the models to compare must be different files")
-    short = [path.parent.name if path.name == "model.safetensors" else path.stem for path in paths]
+    short = list(map(_name, paths))
     return [clean(name) for name in (short if len(set(short)) == len(short) else map(str, paths))]
+
+
+def _name(path: Path) -> str:
+    """Call a model like its folder or, of another name, like its file."""
+    whole = path.resolve()
+    if whole.name == "model.safetensors":
+        return whole.parent.name
+    return whole.name if whole.is_dir() else whole.stem
+
+
+def _shown_name(name: str) -> str:
+    return fit(name, min(display_width(name), _LONGEST_NAME))
 
 
 # ------------------------------------------------------------------------------------------------ what is measured
@@ -423,7 +435,7 @@ def _told(
     if args.gold:
         titles += ["AER %", "precision %", "recall %"]
         totals = [row + _percents(result.links) for row, result in zip(totals, results, strict=True)]
-    names = [fit(result.name, min(len(result.name), _LONGEST_NAME)) for result in results]
+    names = [_shown_name(result.name) for result in results]
     blocks = [
         f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
@@ -455,7 +467,7 @@ def _by_length(columns: dict[str, _Column], key: str, results: Sequence[_Result]
         cells = [[column.shown(row.scores[k]) for k, column in columns.items()] for row in rows]
         title = f"by {along}"
     else:
-        head = [fit(result.name, min(len(result.name), _LONGEST_NAME)) for result in results]
+        head = [_shown_name(result.name) for result in results]
         cells = [
             [columns[key].shown(result.rows[i].scores[key]) for result in results] for i in range(len(rows))
         ]

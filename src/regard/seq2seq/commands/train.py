@@ -284,7 +284,7 @@ def run(args: argparse.Namespace) -> int:
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
-    return _train_and_show(args, _read(args, models[0].seed), runs)
+    return _train_and_show(args, _read(args, models[0]), runs)
 
 
 def _attentions(args: argparse.Namespace) -> list[bool]:
@@ -345,7 +345,7 @@ def _prepare(runs: Sequence[Run]) -> None:
             one.forget()
 
 
-def _read(args: argparse.Namespace, seed: int) -> _Data:
+def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     skipped: list[str] = []
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
     lines: Sequence[Line] | None = None
@@ -354,7 +354,7 @@ def _read(args: argparse.Namespace, seed: int) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, seed)
+        train, valid, lines = keep_aside(train, lines, model.seed, model.fits)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
