@@ -633,7 +633,7 @@ def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["none", "array", "lengths", "gaussian"])
 def test_half_precision_is_float32_with_rounded_results(isa: str, name: str, dtype: str) -> None:
-    """Many queries: keys and values are widened once for several tiles, but not for other keys, nor for the next call."""
+    """Many queries: keys and values are widened once for several tiles, but not for other keys or the next call."""
     if isa in ("amx", "avx512bf16") and dtype == "bfloat16":
         pytest.skip("pairs are multiplied as they are stored")
     rng = np.random.default_rng(7)
