@@ -443,6 +443,28 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "scale must be finite. Got inf instead.",
     ),
+    "a score called with other sizes": (
+        lambda: scores.dot()(o(2, 5, 64), o(2, 7, 32)),
+        ValueError,
+        "queries and keys must share their last dimension d: 64 and 32\n"
+        "  queries (2, 5, 64)       is (..., n, d)\n"
+        "  keys    (2, 7, 32)       is (..., m, d)" + SIZES_HINT,
+    ),
+    "a score called with other sentences": (
+        lambda: scores.gaussian()(o(2, 5, 4), o(3, 7, 4)),
+        ValueError,
+        "leading dimensions must broadcast: (2,) and (3,)\n"
+        "  queries (2, 5, 4)        is (..., n, d)\n"
+        "  keys    (3, 7, 4)        is (..., m, d)",
+    ),
+    "a score called with one vector": (
+        lambda: scores.concat(o(8, 5), o(5))(o(4), K),
+        ValueError,
+        "queries must have at least 2 dimensions: 1\n"
+        "  queries (4,)             is (..., n, d)\n"
+        "  keys    (2, 7, 4)        is (..., m, d)\n"
+        "  hint: one vector is queries[None, :]",
+    ),
     "lengths of nothing": (
         lambda: mask.lengths(None),
         TypeError,

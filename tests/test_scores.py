@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -139,6 +140,80 @@ def test_learned_arrays_are_attributes_under_the_names_of_the_arguments(name: st
     for key, array in arrays.items():
         np.testing.assert_array_equal(getattr(score, key), array)
     assert score(np.ones((4, 2)), np.ones((5, 2))).shape == (4, 5)
+
+
+BUILT: dict[str, scores.Score] = {
+    "dot": scores.dot(),
+    "scaled_dot": scores.scaled_dot(),
+    "cosine": scores.cosine(),
+    "general": scores.general(np.eye(2)),
+    "additive": scores.additive(np.eye(2), np.eye(2), [0.5, 2.0]),
+    "additive of projected": scores.additive(None, None, [0.5, 2.0]),
+    "concat": scores.concat(np.concatenate([np.eye(2), np.eye(2)]), [0.5, 2.0]),
+    "location": scores.location([[1.0, 2.0], [0.5, 4.0]]),
+    "gaussian": scores.gaussian(8.0),
+}
+every_score = pytest.mark.parametrize("name", BUILT)
+
+
+@every_score
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int16, np.int64, np.uint64])
+def test_integers_do_not_wrap_round(name: str, dtype: Any) -> None:
+    """A call gives what it gives for the same numbers as floats: sums of powers of two, which are exact."""
+    most = 1 if dtype is bool else np.iinfo(dtype).max // 2 + 1
+    queries, keys = np.array([[most, 0]], dtype), np.array([[most, 1], [0, 1]], dtype)
+    found = BUILT[name](queries, keys)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, BUILT[name](queries.astype(float), keys.astype(float)))
+
+
+def test_the_product_of_large_integers_by_hand() -> None:
+    np.testing.assert_array_equal(scores.dot()([[2**40]], [[2**40]]), [[2.0**80]])
+    np.testing.assert_array_equal(scores.dot()(np.int8([[100]]), np.int8([[100]])), [[10000]])
+    np.testing.assert_array_equal(scores.gaussian()(np.uint8([[1]]), np.uint8([[2]])), [[-0.5]])
+    np.testing.assert_array_equal(scores.dot()([[True, True]], [[True, True]]), [[2]])
+
+
+@every_score
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8])
+def test_a_call_gives_the_scores_that_attend_sees(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    queries, keys = ((4 * rng.standard_normal(shape)).astype(dtype) for shape in ((3, 4, 2), (2, 2)))
+    seen = regard.attend(queries, keys, keys, score=BUILT[name]).scores
+    np.testing.assert_array_equal(BUILT[name](queries, keys).astype(seen.dtype), seen)
+
+
+@every_score
+def test_what_is_called_must_fit(name: str) -> None:
+    """A call refuses what `attend` refuses, in the same words, the values left out."""
+    wrong: list[tuple[Any, Any]] = [
+        (np.ones((2, 2)), np.ones(2)),
+        (np.ones((2, 2)), np.ones((2, 2)) * 1j),
+        (np.ma.ones((2, 2)), np.ones((2, 2))),
+        (np.ones((2, 2)), [[None, None]]),
+        (np.ones((2, 5)), np.ones((2, 3))),
+    ]
+    for queries, keys in wrong:
+        with pytest.raises((ValueError, TypeError)) as called:
+            BUILT[name](queries, keys)
+        with pytest.raises(type(called.value)) as attended:
+            regard.attend(queries, keys, np.ones((2, 1)), score=BUILT[name])
+        told = [line for line in str(attended.value).split("\n") if not line.startswith("  values")]
+        assert str(called.value).split("\n") == told
+
+
+def test_a_score_derived_from_one_of_these_is_the_users() -> None:
+    class Doubled(scores.dot):
+        def __call__(self, queries: Any, keys: Any) -> Any:
+            return 2 * super().__call__(queries, keys)
+
+    np.testing.assert_array_equal(Doubled()(Q, K), 2 * scores.dot()(Q, K))
+    np.testing.assert_array_equal(regard.attend(Q, K, K, score=Doubled()).scores, 2 * scores.dot()(Q, K))
+    np.testing.assert_allclose(
+        regard.attention(Q, K, K, score=Doubled()),
+        regard.attention(Q, K, K, score="dot", scale=2.0),
+        rtol=1e-14,
+    )
 
 
 def test_a_function_of_the_users() -> None:

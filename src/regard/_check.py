@@ -99,13 +99,9 @@ def numeric(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return queries, keys and values as arrays whose lengths fit each other."""
-    arrays = {
-        "queries": numeric("queries", queries),
-        "keys": numeric("keys", keys),
-        "values": numeric("values", values),
-    }
+def rows(**given: ArrayLike) -> dict[str, Array]:
+    """Return queries, keys or values by name, as arrays of rows."""
+    arrays = {name: numeric(name, value) for name, value in given.items()}
     for name, array in arrays.items():
         if array.ndim < 2:
             fail(
@@ -113,6 +109,12 @@ def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array
                 arrays,
                 f"one vector is {name}[None, :]",
             )
+    return arrays
+
+
+def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return queries, keys and values as arrays whose lengths fit each other."""
+    arrays = rows(queries=queries, keys=keys, values=values)
     m_keys, m_values = arrays["keys"].shape[-2], arrays["values"].shape[-2]
     if m_keys != m_values:
         fail(
@@ -213,6 +215,15 @@ def broadcast(
         fits = False
     if not fits:
         fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
+
+
+def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
+    """Return the shape that shapes broadcast to, or say which do not."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        *first, last = map(str, shapes)
+        fail(f"{what} must broadcast: {', '.join(first)} and {last}", arrays)
 
 
 def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:

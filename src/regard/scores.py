@@ -2,7 +2,8 @@
 
 A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair
 depends on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling
-one is its definition, in a line or two of NumPy. ::
+one is its definition, in a line or two of NumPy (`_define`), for queries and keys that are checked as `attend` checks
+them. ::
 
     dot         q . k                            Luong 2015, 3.1
     scaled_dot  q . k, scaled by 1 / sqrt(d)     Vaswani 2017, eq. 1
@@ -54,7 +55,15 @@ class Score:
     learned: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
+        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
+        arrays = _check.rows(queries=queries, keys=keys)
+        self.check(arrays)
+        _check.together("leading dimensions", *(array.shape[:-2] for array in arrays.values()), arrays=arrays)
+        compute, _ = _check.dtypes(*arrays.values())
+        return self._define(*(array.astype(compute, copy=False) for array in arrays.values()))
+
+    def _define(self, queries: Array, keys: Array) -> Array:
+        """Score arrays that fit each other, of the dtype that is computed in."""
         raise NotImplementedError
 
     def scale(self, d: int) -> float:
@@ -129,9 +138,8 @@ class dot(Score):
     array([[11.,  2.]])
     """
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
-        scores: Array = np.asarray(queries) @ np.asarray(keys).swapaxes(-1, -2)
+    def _define(self, queries: Array, keys: Array) -> Array:
+        scores: Array = queries @ keys.swapaxes(-1, -2)
         return scores
 
 
@@ -196,9 +204,8 @@ class cosine(Score):
             self, "sharpness", sharpness if sharpness.dtype.kind == "f" else sharpness.astype(float)
         )
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
-        left, right = _unit(np.asarray(queries)), _unit(np.asarray(keys))
+    def _define(self, queries: Array, keys: Array) -> Array:
+        left, right = _unit(queries), _unit(keys)
         scores: Array = (self.sharpness[..., None] * left) @ right.swapaxes(-1, -2)
         return scores
 
@@ -211,7 +218,6 @@ class cosine(Score):
 
 def _unit(x: Array) -> Array:
     """Scale vectors to length 1; by the largest entry first, so that no square over- or underflows."""
-    x = x if x.dtype.kind == "f" else x.astype(float)
     largest = np.max(np.abs(x), axis=-1, keepdims=True, initial=0)
     x = x / np.where(largest == 0, 1, largest)
     length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
@@ -250,9 +256,8 @@ class general(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, d')"))
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
-        scores: Array = np.asarray(queries) @ self.weight @ np.asarray(keys).swapaxes(-1, -2)
+    def _define(self, queries: Array, keys: Array) -> Array:
+        scores: Array = queries @ self.weight @ keys.swapaxes(-1, -2)
         return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
@@ -311,10 +316,9 @@ class additive(Score):
             object.__setattr__(self, name, array)
             _check.hidden(name, array, len(self.vector))
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
-        left = np.asarray(queries) if self.query_weight is None else np.asarray(queries) @ self.query_weight
-        right = np.asarray(keys) if self.key_weight is None else np.asarray(keys) @ self.key_weight
+    def _define(self, queries: Array, keys: Array) -> Array:
+        left = queries if self.query_weight is None else queries @ self.query_weight
+        right = keys if self.key_weight is None else keys @ self.key_weight
         hidden = left[..., :, None, :] + right[..., None, :, :]  # (..., n, m, h)
         scores: Array = np.tanh(hidden if self.bias is None else hidden + self.bias) @ self.vector
         return scores
@@ -408,9 +412,8 @@ class concat(additive):
         """Return the same score as `additive`, for queries of size d."""
         return additive(self.weight[:d], self.weight[d:], self.vector)
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d'): (..., n, m)."""
-        return self.split(np.shape(queries)[-1])(queries, keys)
+    def _define(self, queries: Array, keys: Array) -> Array:
+        return self.split(queries.shape[-1])._define(queries, keys)
 
     def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
         """Project the keys (..., m, d') once: (projected (..., m, h), the score for projected keys)."""
@@ -457,11 +460,9 @@ class location(Score):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _check.parameter("weight", self.weight, 2, "(d, M)"))
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every place of keys (..., m, any): (..., n, m)."""
-        keys = np.asarray(keys)
-        lead = np.broadcast_shapes(np.shape(queries)[:-2], keys.shape[:-2])
-        scores = np.asarray(queries) @ self.weight[:, : keys.shape[-2]]
+    def _define(self, queries: Array, keys: Array) -> Array:
+        lead = np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2])
+        scores = queries @ self.weight[:, : keys.shape[-2]]
         return np.broadcast_to(scores, (*lead, *scores.shape[-2:]))
 
     def check(self, arrays: dict[str, Array]) -> None:
@@ -511,9 +512,8 @@ class gaussian(Score):
         compute, _ = _check.dtypes(*arrays.values())
         _check.representable("width", float(self.width), compute, positive=True)
 
-    def __call__(self, queries: ArrayLike, keys: ArrayLike) -> Array:
-        """Score every query (..., n, d) against every key (..., m, d): (..., n, m)."""
-        apart = np.asarray(queries)[..., :, None, :] - np.asarray(keys)[..., None, :, :]  # (..., n, m, d)
+    def _define(self, queries: Array, keys: Array) -> Array:
+        apart = queries[..., :, None, :] - keys[..., None, :, :]  # (..., n, m, d)
         distance: Array = np.sum((apart / float(self.width)) ** 2, axis=-1)
         return distance * -0.5
 
