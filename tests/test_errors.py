@@ -401,6 +401,20 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "softcap must be a number that float32 can hold. Got 1e-46 instead.",
     ),
+    "a window below float32": (
+        lambda: regard.attention(
+            *(x.astype(np.float32) for x in (Q, K, V)), normalize=weights.local_p(1.0, 1e-46)
+        ),
+        ValueError,
+        "width must be a number that float32 can hold. Got 1e-46 instead.",
+    ),
+    "a window beyond float32": (
+        lambda: regard.attend(
+            *(x.astype(np.float32) for x in (Q, K, V)), normalize=weights.local_p(1.0, 1e39)
+        ),
+        ValueError,
+        "width must be a number that float32 can hold. Got 1e+39 instead.",
+    ),
     "masks joined by and": (
         lambda: mask.causal() and mask.window(1, 1),
         TypeError,

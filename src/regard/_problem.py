@@ -70,6 +70,8 @@ def prepare(
     if isinstance(normalize, local_m):  # a softmax behind a window
         near = window(normalize.width, normalize.width, normalize.align)
         who, normalize = (near if who is None else who & near), "softmax"
+    elif isinstance(normalize, local_p):
+        _check.representable("width", normalize.width, compute, positive=True)
     with _check.beside(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
