@@ -634,6 +634,21 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "max_distance must be at least 9. Got 8 instead.",
     ),
+    "distances that are not whole": (
+        lambda: position.t5_buckets(o(8, 2)).bucket([0.5]),
+        TypeError,
+        "apart must hold whole numbers. Got dtype float64 instead.",
+    ),
+    "distances in words": (
+        lambda: position.t5_buckets(o(8, 2)).bucket("far"),
+        TypeError,
+        "apart must hold whole numbers. Got dtype <U3 instead.",
+    ),
+    "a distance whose size no int64 holds": (
+        lambda: position.t5_buckets(o(8, 2)).bucket(-(2**63)),
+        ValueError,
+        f"apart must be at least {-(2**63) + 1}. Got {-(2**63)} instead.",
+    ),
     "rotary odd": (
         lambda: position.rotary(o(3, 5)),
         ValueError,

@@ -202,6 +202,18 @@ def test_t5_buckets_are_the_papers_formula(buckets: int, bidirectional: bool, ma
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, ">i4"])
+def test_t5_buckets_of_distances_of_any_size_are_those_of_int64(dtype: Any, bidirectional: bool) -> None:
+    bucket = position.t5_buckets(table(32), bidirectional=bidirectional).bucket
+    limits = np.iinfo(dtype)
+    distances = np.array([limits.min, 0, 1, 3, min(limits.max, 2**63 - 1)], dtype)
+    np.testing.assert_array_equal(bucket(distances), bucket(distances.astype(np.int64)))
+    expected = [31, 0, 17, 19, 31] if bidirectional else [31, 0, 0, 0, 0]
+    expected[0] = 0 if limits.min == 0 else 15 if bidirectional else 31
+    np.testing.assert_array_equal(bucket(distances), expected)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
 def test_t5_buckets_grow_with_the_distance_and_use_every_row(bidirectional: bool) -> None:
     found = position.t5_buckets(table(32), bidirectional=bidirectional).bucket(np.arange(-200, 201))
     assert (np.diff(found[:201]) <= 0).all()  # from far back to here

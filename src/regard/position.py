@@ -277,7 +277,7 @@ class t5_buckets:
         >>> regard.position.t5_buckets(np.zeros((32, 1))).bucket([0, 1, -1, -7, -8, -16, -1000])
         array([ 0, 17,  1,  7,  8, 10, 15])
         """
-        apart = np.asarray(apart)
+        apart = _check.whole_array("apart", apart, least=-_check.MOST)  # so that each has a size
         buckets = len(self.table)
         if self.bidirectional:
             buckets //= 2
