@@ -98,6 +98,33 @@ def test_a_nan_that_is_seen_makes_its_row_nan_and_no_other(name: str) -> None:
     assert np.isfinite(found[1]).all()
 
 
+@every_function
+@pytest.mark.parametrize(
+    ("dtype", "row", "expected"),
+    [
+        (np.float16, [3e4, 6e4, -6e4], [0, 1, 0]),
+        (np.float32, [1e30, 0.0, -1e30], [1, 0, 0]),
+        (np.float32, [3e38, -3e38], [1, 0]),
+        (np.float64, [-1.7e308, 1.7e308], [0, 1]),
+    ],
+)
+def test_logits_whose_difference_or_square_overflows(
+    name: str, dtype: Any, row: list[float], expected: list[float]
+) -> None:
+    """Without a warning, which would be an error here."""
+    np.testing.assert_array_equal(FUNCTIONS[name](np.array(row, dtype)), expected)
+
+
+@every_function
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_weights_come_in_the_order_of_bytes_of_this_machine(name: str, dtype: Any) -> None:
+    row = np.array([[0.25, 0.0, -INF]], dtype)
+    found = FUNCTIONS[name](row.astype(row.dtype.newbyteorder("S")))
+    assert found.dtype == row.dtype
+    assert found.dtype.isnative
+    np.testing.assert_array_equal(found, FUNCTIONS[name](row))
+
+
 @settings(max_examples=100, deadline=None)
 @given(row=rows)
 def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None:

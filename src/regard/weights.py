@@ -32,7 +32,13 @@ def _logits(logits: ArrayLike) -> Array:
     array = _check.numeric("logits", logits)
     if not array.ndim:
         _check.fail("logits must have at least 1 dimension (..., m): 0")
-    return array if array.dtype.kind == "f" else array.astype(float)
+    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else float
+    return array.astype(native, copy=False)
+
+
+def _quiet() -> np.errstate:
+    """Let go what is not finite: a NaN or +inf that is seen makes the row NaN, and what lies too far below gets 0."""
+    return np.errstate(invalid="ignore", over="ignore")
 
 
 def softmax(logits: ArrayLike) -> Array:
@@ -65,16 +71,14 @@ def softmax(logits: ArrayLike) -> Array:
     seen = ~np.isneginf(z)
     if not z.size:
         return np.zeros_like(z)
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # a NaN or +inf that is seen makes the row NaN: that is the answer
+    with _quiet():
         blind = ~seen.any(-1, keepdims=True)
         return np.where(seen, special.softmax(np.where(blind, 0, z), axis=-1), 0)
 
 
 def _sorted(z: Array) -> tuple[Array, Array, Array]:
     """Return logits in falling order with the row's largest as 0, their ranks 1..m, and whether the row is blind."""
-    with np.errstate(invalid="ignore"):
+    with _quiet():
         largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
         shifted = z - np.where(np.isneginf(largest), 0, largest)
     falling = -np.sort(-shifted, axis=-1)
@@ -106,7 +110,7 @@ def sparsemax(logits: ArrayLike) -> Array:
     """
     z = _logits(logits)
     falling, rank, blind = _sorted(z)
-    with np.errstate(invalid="ignore"):
+    with _quiet():
         total = np.cumsum(np.where(np.isneginf(falling), 0, falling), axis=-1, dtype=np.float64)
         inside = 1 + rank * falling > total
         return _spread(z, _last(inside, (total - 1) / rank), blind, 1)
@@ -137,7 +141,7 @@ def entmax15(logits: ArrayLike) -> Array:
     """
     z = _logits(logits) / 2
     falling, rank, blind = _sorted(z)
-    with np.errstate(invalid="ignore"):
+    with _quiet():
         finite = np.where(np.isneginf(falling), 0, falling)
         mean = np.cumsum(finite, axis=-1, dtype=np.float64) / rank
         spread = np.cumsum(finite**2, axis=-1, dtype=np.float64) - rank * mean**2
