@@ -689,6 +689,24 @@ def test_law_7_inspection_of_half_precision_stays_in_float32() -> None:
     assert {part.context.dtype, part.lse.dtype} == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize("options", [{}, {"kernel": "blocked"}, {"scale": 0.5}, {"bias": np.zeros((1, 3))}])
+@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
+def test_law_7_what_float16_has_no_number_for_is_rounded_without_a_word(
+    door: str, options: dict[str, Any]
+) -> None:
+    """A third of float16's smallest number is 0, and so is a third of a gradient, whatever NumPy is told to raise."""
+    if door == "attend":
+        options = {name: value for name, value in options.items() if name != "kernel"}
+    smallest = np.finfo(np.float16).smallest_subnormal
+    queries, keys = np.zeros((1, 1), np.float16), np.zeros((3, 1), np.float16)
+    values = np.array([[smallest], [0], [0]], np.float16)
+    with np.errstate(all="raise"):
+        assert same(DOORS[door](queries, keys, values, **options), np.float16([[0]]))
+        if door == "attention_vjp":
+            _, pullback = regard.attention_vjp(queries, keys, values, **options)
+            assert same(pullback(values[:1]).values, np.float16([[0]] * 3))
+
+
 # ---- law 8: inputs are never written, and may lie in memory as they like ---------------------------------------
 
 

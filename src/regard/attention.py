@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._problem import Problem, prepare
+from regard._problem import Problem, prepare, rounded
 from regard.context import recording, remember
 from regard.kernels import choose, native
 from regard.mask import MaskLike
@@ -102,7 +102,7 @@ def attention(
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
     found, _ = chosen.forward(problem, threads)
-    result: Array = found.reshape(_context_shape(problem)).astype(problem.result, copy=False)
+    result = rounded(found.reshape(_context_shape(problem)), problem.result)
     if out is None:
         return result
     out[...] = result
@@ -235,7 +235,7 @@ def attention_vjp(
     def pullback(dcontext: ArrayLike) -> Gradients:
         return _gradients(chosen, problem, bias, context, statistic, dcontext, threads)
 
-    return context.reshape(_context_shape(problem)).astype(problem.result), pullback
+    return rounded(context.reshape(_context_shape(problem)), problem.result, copy=True), pullback
 
 
 def _gradients(
@@ -270,8 +270,7 @@ def _gradients(
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
     """Return a gradient in the dtype of what it belongs to, if that can hold one."""
     dtype = of.dtype if of.dtype.kind == "f" or _check.is_half(of.dtype) else p.compute
-    with np.errstate(over="ignore"):  # what float16 cannot hold is inf
-        return gradient.astype(dtype.newbyteorder("="), copy=False)
+    return rounded(gradient, dtype.newbyteorder("="))
 
 
 def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]:
