@@ -574,3 +574,27 @@ def test_no_query_is_no_story(capsys: pytest.CaptureFixture[str]) -> None:
 def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("large.npy", np.eye(2, dtype="f4") * np.float32(1e30))
     assert "query 1" in explain(capsys, "large.npy")
+
+
+def test_products_of_large_whole_numbers_do_not_wrap_round(capsys: pytest.CaptureFixture[str]) -> None:
+    """3037000500^2 is the first square beyond int64; its root fits in, and small products stay whole."""
+    unit = ["--key-weight", "1", "--value-weight", "1"]
+    told = explain(capsys, "--words", "3037000500", "--query-weight", "3037000500", *unit)
+    assert "9.22337e+18" in told
+    assert "-9.22337e+18" not in told
+    assert "2.80114e+28" in told  # its cube
+    told = explain(capsys, "--words", "3; -4", "--query-weight", "5", *unit)
+    assert "word 1 . word 1 = 15*3 = 45" in told
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
+def test_products_of_narrow_whole_numbers_do_not_wrap_round(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, dtype: type
+) -> None:
+    """Two times the largest number of each kind."""
+    most = 1 if dtype is bool else int(np.iinfo(dtype).max)
+    np.save(tmp_path / "words.npy", np.full((1, 2), most, dtype))
+    np.save(tmp_path / "weight.npy", np.ones((2, 1), dtype))
+    weights = (f"--{name}-weight=weight.npy" for name in ("query", "key", "value"))
+    told = explain(capsys, "--words", "words.npy", *weights)
+    assert f"word 1 . word 1 = {2 * most}*{2 * most} = {4 * most * most}" in told

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import mask, scores
+from regard import _check, mask, scores
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
@@ -239,7 +239,8 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
         if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
             rows = f"must have {words.shape[1]} rows, one for each number of a word"
             raise ValueError(f"{name.replace('_', ' ')} {rows}: it is {weight.shape}")
-    arrays = [words @ weight for weight in weights]
+    compute, _ = _check.dtypes(words, *weights)  # whole numbers would wrap round
+    arrays = [words.astype(compute) @ weight for weight in weights]
     inputs = [("words", words), *zip(("query weights", "key weights", "value weights"), weights, strict=True)]
     return arrays, "\n\n".join(
         [
