@@ -598,3 +598,31 @@ def test_products_of_narrow_whole_numbers_do_not_wrap_round(
     weights = (f"--{name}-weight=weight.npy" for name in ("query", "key", "value"))
     told = explain(capsys, "--words", "words.npy", *weights)
     assert f"word 1 . word 1 = {2 * most}*{2 * most} = {4 * most * most}" in told
+
+
+def term_by_term(told: str) -> list[list[str]]:
+    """The cells of the last table, its head left out."""
+    return [line.split() for line in told.split("term by term\n\n")[1].split("\n\n")[0].split("\n")[1:]]
+
+
+def test_exponentials_of_an_infinite_logit_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Infinity minus infinity is none, exp(1 - infinity) is 0, and what is hidden is 0 beside anything."""
+    unit = "1 0; 0 1"
+    weights = (f"--{name}-weight={unit}" for name in ("query", "key", "value"))
+    words = ["--words", "1e200 1; 0 1", *weights]
+    first, second, total = term_by_term(explain(capsys, *words))
+    assert first[2:6] == ["inf", "inf", "nan", "nan"]
+    assert second[4:6] == ["0.00000", "nan"]
+    assert total[1:3] == ["nan", "nan"]
+    _, hidden, total = term_by_term(explain(capsys, *words, "--causal"))
+    assert hidden[3:6] == ["-", "0.00000", "0.00000"]
+    assert total[1:3] == ["nan", "nan"]
+
+
+def test_exponentials_of_a_query_that_sees_nothing_are_0(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "mask.npy", np.zeros((1, 1)))
+    first, total = term_by_term(explain(capsys, "--words", "1", "--mask", "mask.npy"))
+    assert first[3:6] == ["-", "0.00000", "0.00000"]
+    assert total[1:3] == ["0.00000", "0.00000"]

@@ -301,8 +301,9 @@ def _strongest(weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _exponentials(logits: NDArray[Any]) -> NDArray[Any]:
     """exp(logit - the row's largest), as a softmax that can't overflow computes it."""
-    top = logits.max(initial=-np.inf)
-    return np.exp(logits - top) if np.isfinite(top) else np.zeros_like(logits)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        terms = np.exp(logits - logits.max(initial=-np.inf))
+    return np.where(np.isneginf(logits), 0, terms)
 
 
 def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
