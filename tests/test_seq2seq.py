@@ -481,4 +481,7 @@ def test_a_target_of_no_source_is_given_like_any_other(options: dict[str, Any]) 
         assert all(-np.inf < one.log_probability < 0 for one in found)
         shapes = [None if one.alignment is None else one.alignment.shape for one in found]
         assert shapes == ([(2, 1), (0, 2), (0, 1)] if model.attention else [None] * 3)
-    assert model.translate([""])[0].tokens == ()
+    (nothing,) = model.translate([""])
+    assert nothing.tokens == ()
+    assert nothing.source == ("</s>",)
+    assert (None if nothing.alignment is None else nothing.alignment.shape) == shapes[2]

@@ -579,7 +579,7 @@ class Seq2Seq:
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
                 _check_length(tokens, number)
-        found = [_nothing()] * len(cut)
+        found = [self._nothing()] * len(cut)
         for group in _alike([source for source, _ in cut], empty=True):
             batch = collate([_number(texts, *cut[i]) for i in group])
             said = force(self.model.network, batch.source, batch.lengths, batch.target, posterior=posterior)
@@ -595,7 +595,7 @@ class Seq2Seq:
         for number, words in enumerate(tokens, 1):
             _check_length(words, number)
         groups = list(_alike(tokens))
-        found = [[_nothing()] for _ in tokens]
+        found = [[self._nothing()] for _ in tokens]
 
         def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
             # A thread begins without the caller's settings; and the library's own steps don't warn either.
@@ -628,6 +628,11 @@ class Seq2Seq:
             best.alignment if aligned else None,
             best.log_probability,
         )
+
+    def _nothing(self) -> Translation:
+        """Return the translation of no words: none, which looked nowhere."""
+        looked = np.zeros((0, 1), np.float32) if self.attention else None
+        return Translation("", (), (SPECIAL[END],), 0.0, looked)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.files` for its format.
@@ -761,11 +766,6 @@ def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence
     if len(seed) != count:
         _check.fail(f"seed must be one number for each of {count} sentences. Got {len(seed)} instead.")
     return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
-
-
-def _nothing() -> Translation:
-    """Return the translation of no words."""
-    return Translation("", (), (SPECIAL[END],), 0.0, None)
 
 
 def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
