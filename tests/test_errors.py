@@ -494,6 +494,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "keys and queries of lengths must broadcast: (2,) and (3,)",
     ),
+    "documents of other sentences": (
+        lambda: mask.documents(np.zeros((2, 3), int), np.zeros((3, 3), int)).dense(3, 3),
+        ValueError,
+        "queries and keys of documents must broadcast: (2,) and (3,)",
+    ),
     "masks composed without end": (
         lambda: reduce(operator.or_, [mask.lengths(1)] * 400),
         ValueError,

@@ -127,10 +127,7 @@ def _nest(composed: Mask, *parts: Mask) -> None:
 
 
 def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(left, right)
-    except ValueError:
-        _check.fail(f"composed masks must broadcast: {left} and {right}")
+    return _check.together("composed masks", left, right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,10 +382,7 @@ class lengths(Mask):
 
     def lead(self) -> tuple[int, ...]:
         queries = () if self.queries is None else self.queries.shape
-        try:
-            return np.broadcast_shapes(self.keys.shape, queries)
-        except ValueError:
-            _check.fail(f"keys and queries of lengths must broadcast: {self.keys.shape} and {queries}")
+        return _check.together("keys and queries of lengths", self.keys.shape, queries)
 
     def _counts(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         return _per_item("keys of lengths", self.keys, layout, layout.m), (
@@ -469,7 +463,8 @@ class documents(Mask):
         object.__setattr__(self, "keys", np.atleast_1d(_check.whole_array("keys of documents", keys)))
 
     def lead(self) -> tuple[int, ...]:
-        return np.broadcast_shapes(self.queries.shape[:-1], self.keys.shape[:-1])
+        leads = self.queries.shape[:-1], self.keys.shape[:-1]
+        return _check.together("queries and keys of documents", *leads)
 
     def _ids(self, layout: Layout) -> tuple[Items, Items]:
         return (
