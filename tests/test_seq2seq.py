@@ -155,6 +155,8 @@ def test_minutes_end_the_training() -> None:
     ("options", "said"),
     [
         ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),
+        ({"vocabulary": 4}, "vocabulary must be at least 5. Got 4 instead."),
+        ({"vocabulary": 5, "target": "subwords"}, "vocabulary must be at least 6. Got 5 instead."),
         ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
         ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
         ({"least": 0}, "least must be at least 1. Got 0 instead."),
@@ -169,6 +171,23 @@ def test_options_are_checked(options: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(**options)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"network": {"embedding": 10**12}},
+        {"network": {"decoder": 10**9}},
+        {"network": {"score": "location", "places": 10**30}},
+        {"family": "transformer", "network": {"hidden": 10**12}},
+    ],
+    ids=str,
+)
+def test_a_network_that_no_machine_holds_is_refused_before_it_is_drawn(options: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"^network must have at most 1099511627776 parameters. Got \d{13,} instead.\n"
+    ):
+        Seq2Seq(**options)
 
 
 @pytest.mark.parametrize("value", ["no", 3, None, 0])
@@ -227,6 +246,15 @@ def test_a_vocabulary_must_have_words() -> None:
         Seq2Seq(least=2).fit(["a a", "b", "a"], ["c", "d", "e"])
     assert str(caught.value) == (
         "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: least=1 learns them all"
+    )
+
+
+def test_names_that_are_reserved_are_no_vocabulary() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(source="tokens").fit(["</s>", "<pad> <s>"], ["a", "b"])
+    assert str(caught.value) == (
+        "source must have tokens to learn: those of all 2 pairs are reserved names.\n"
+        "  hint: <pad>, <s>, </s>, <unk> stand for what every vocabulary has"
     )
 
 
@@ -443,7 +471,44 @@ def test_links_must_be_between_tokens() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        (5, "links must be one set for each pair. Got int instead."),
+        ("0-0", "links must be one set for each pair. Got str instead."),
+        (["0-0"], "links must be sets of (source, target). Pair 1 has '0-0' instead."),
+        ([0], "links must be sets of (source, target). Pair 1 has 0 instead."),
+        ([{0}], "links must be sets of (source, target). Pair 1 has {0} instead."),
+        ([{(0, 0.5)}], "links must be sets of (source, target). Pair 1 has {(0, 0.5)} instead."),
+        ([{(0, 0, 0)}], "links must be sets of (source, target). Pair 1 has {(0, 0, 0)} instead."),
+    ],
+)
+def test_links_must_be_sets_of_two_whole_numbers_each(links: Any, said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a b"], ["c"], links=links)
+    assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: whole numbers, both counted from 0"
+
+
+@pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
+def test_links_may_come_in_any_collection(links: Any) -> None:
+    wanted = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
+    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == wanted
+
+
 # ------------------------------------------------------------------------------------------------ what is refused
+
+
+def test_a_listener_must_be_a_function() -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a"], ["b"], listener=5)  # type: ignore[arg-type]
+    assert str(caught.value) == "listener must be a function. Got int instead."
+
+
+def test_no_more_candidates_than_the_beam_has(reverser: Seq2Seq) -> None:
+    for sources in (["w1"], [""]):
+        with pytest.raises(ValueError) as caught:
+            reverser.candidates(sources, beam=2, n_best=5)
+        assert str(caught.value) == "n_best must be at most beam = 2. Got 5 instead."
 
 
 @pytest.mark.parametrize("place", ["nowhere/it", "pipe"])

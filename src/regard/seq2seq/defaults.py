@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -16,6 +17,7 @@ from regard.seq2seq.training import Recipe
 __all__ = ["check", "choose_config", "choose_least", "choose_recipe"]
 
 LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have what they have
+_LARGEST = 1 << 40  # network, in parameters: more than a machine trains
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
 _A_MINUTE = 16_000  # pairs; where there are more, a large network would see them too seldom
@@ -49,7 +51,13 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
         known = [field.name for field in fields(kind) if field.name not in ("source_words", "target_words")]
         if unknown := sorted(set(given) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
-    choose_config(family, _SOME, 1, 1, network)
+    config = choose_config(family, _SOME, 1, 1, network)
+    size = sum(math.prod(shape) for shape in config.shapes().values())
+    if size > _LARGEST:
+        _check.fail(
+            f"network must have at most {_LARGEST} parameters. Got {size} instead.",
+            hint=f"choose smaller sizes: {', '.join(config.grows)}",
+        )
     Recipe(**recipe)
 
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 from numpy.typing import ArrayLike
 
 from regard import _check
-from regard.seq2seq.subwords import METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.text import JOIN, Vocabulary, cut, glue
+from regard.seq2seq.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
+from regard.seq2seq.text import JOIN, SPECIAL, Vocabulary, cut, glue
 from regard.seq2seq.tidy import NORMALIZATIONS, Normalization, as_normalization, tidy, tidy_tokens
 
 __all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "count_tokens", "learn", "restore"]
@@ -383,6 +383,7 @@ _COUNTED: dict[str, type[Words] | type[Characters] | type[Tokens]] = {
     cls.kind: cls for cls in (Words, Characters, Tokens)
 }
 KINDS = (*_COUNTED, Subwords.kind)
+SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {Subwords.kind: FEWEST}  # vocabulary of each kind
 
 
 def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
@@ -446,7 +447,7 @@ def learn(
     if kind not in KINDS:
         _check.one_of("kind", kind, KINDS)
     least = _check.whole("least", least, least=1)
-    size = None if size is None else _check.whole("size", size, least=5)
+    size = None if size is None else _check.whole("size", size, least=SMALLEST[kind])
     if kind == "subwords":
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)

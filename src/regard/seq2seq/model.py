@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
-from regard.seq2seq.kinds import KINDS, Text, count_tokens, learn
+from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens, learn
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
 from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
@@ -155,7 +155,8 @@ class Seq2Seq:
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
             self.network["score"] = "none"
-        self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, least=5)
+        smallest = max(SMALLEST[source], SMALLEST[target])
+        self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, smallest)
         self.least = None if least is None else _check.whole("least", least, least=1)
         if lower is not None and not isinstance(lower, bool):
             _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
@@ -233,6 +234,10 @@ class Seq2Seq:
         regard.seq2seq.training.Diverged
             If the loss is no number any more; the model is the last good one then.
         """
+        if listener is not None and not callable(listener):
+            _check.fail(
+                f"listener must be a function. Got {type(listener).__name__} instead.", kind=TypeError
+            )
         pairs = _paired(sources, targets, "targets")
         judged = None if valid is None else _paired(*_two(valid), "the targets of valid")
         for step in self.steps(pairs, judged, links=links, checkpoint=checkpoint):
@@ -342,10 +347,11 @@ class Seq2Seq:
         if callable(links):
             if valid is None:
                 _check.fail("valid must be given where links is a function.")
-        elif links is not None and len(links) != len(pairs):
-            _check.fail(f"links must be one set for each of {len(pairs)} pairs. Got {len(links)} instead.")
-        elif valid is None:
-            pairs, valid, links = keep_aside(pairs, links, self.seed, self.fits)
+        else:
+            if links is not None:
+                _check_links(links, len(pairs))
+            if valid is None:
+                pairs, valid, links = keep_aside(pairs, links, self.seed, self.fits)
         assert valid is not None
         texts = self._learn(pairs)
         links = links(*texts) if callable(links) else links
@@ -412,10 +418,7 @@ class Seq2Seq:
                 )
             )
             if len(made[-1]) <= len(SPECIAL):
-                _check.fail(
-                    f"{name} must have tokens to learn: of {len(pairs)} pairs none comes at least {least} times.",
-                    hint="least=1 learns them all",
-                )
+                _no_vocabulary(name, len(pairs), least)
         return made[0], made[1]
 
     def _corpus(
@@ -493,6 +496,8 @@ class Seq2Seq:
         """
         width = _check.whole("beam", beam, least=1)
         wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
+        if wanted > width:
+            _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             return _beam(self.model.network, source, lengths, width, wanted, scoring or Scoring())
@@ -794,6 +799,41 @@ def _paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list
     if len(sources) != len(targets):
         _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
     return list(zip(sources, targets, strict=True))
+
+
+def _check_links(links: Any, count: int) -> None:
+    """Check that there is a collection of pairs of numbers for each of so many pairs of sentences."""
+    hint = "{(0, 0), (2, 1)}: whole numbers, both counted from 0"
+    if isinstance(links, str) or not isinstance(links, Sequence):
+        rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
+        _check.fail(rule, hint=hint, kind=TypeError)
+    if len(links) != count:
+        _check.fail(f"links must be one set for each of {count} pairs. Got {len(links)} instead.")
+    for number, given in enumerate(links, 1):
+        if not isinstance(given, Collection) or not all(map(_is_link, given)):
+            rule = f"links must be sets of (source, target). Pair {number} has {given!r:.60} instead."
+            _check.fail(rule, hint=hint, kind=TypeError)
+
+
+def _is_link(link: Any) -> bool:
+    return (
+        isinstance(link, tuple)
+        and len(link) == 2
+        and all(isinstance(place, int | np.integer) for place in link)
+    )
+
+
+def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
+    """Say why there is no token to learn."""
+    if least == 1:
+        _check.fail(
+            f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
+            hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
+        )
+    _check.fail(
+        f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
+        hint="least=1 learns them all",
+    )
 
 
 def _number(

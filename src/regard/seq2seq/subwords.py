@@ -20,6 +20,7 @@ __all__ = ["METHODS", "Segmenter", "learn_pieces", "read_scores"]
 Method = Literal["unigram", "bpe"]
 
 METHODS: tuple[Method, ...] = ("unigram", "bpe")
+FEWEST = len(SPECIAL) + 2  # tokens: the mark of a word's beginning, and one character
 LONGEST_PIECE = 64  # characters; sentencepiece learns 16 at most
 _UNKNOWN_COSTS = 10.0  # as in sentencepiece: so much less likely than the least likely piece
 _MOST_SENTENCES = 500_000  # more of them teach no other pieces
@@ -199,7 +200,7 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
     """
     _check.choice("method", method, METHODS)
-    size = _check.whole("size", size, least=6)
+    size = _check.whole("size", size, least=FEWEST)
     library = _sentencepiece()
     given = [sentence for sentence in sentences if sentence.strip(" ")]
     given = given[:: -(-len(given) // _MOST_SENTENCES) or 1]
