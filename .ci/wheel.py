@@ -1,4 +1,5 @@
-"""Checks a wheel: its tag, and the one library in it, which must be small and need nothing but the C library.
+"""Checks a wheel: its tag, and the one library in it, which must be small, need nothing but the C library, and be what
+the package loads on that system.
 
 `wheel.py native WHEEL` expects the library, `wheel.py numpy WHEEL` that there is none.
 """
@@ -10,28 +11,60 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-LIMIT = 1_000_000  # bytes of the library
-SYSTEM = {"libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+# Bytes of the library; what Clang brings of its C++ library is larger than what GCC brings.
+LIMITS = {".so": 1_000_000, ".dll": 1_250_000, ".dylib": 1_250_000}
+SYSTEM = {
+    *("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
+    *("KERNEL32.dll", "/usr/lib/libSystem.B.dylib"),
+}
+# Zig's linker for macOS takes no list of what to export: these two, and `operator new` and `delete`, which are weak.
+MACOS = ("___dso_handle", "__mh_dylib_header", "__Zn", "__Zd")
 
 
-def dynamic_section(library: Path) -> str:
-    options = ["--wide", "--dynamic", "--version-info", "--dyn-syms"]
-    return subprocess.run(["readelf", *options, library], check=True, capture_output=True, text=True).stdout
+def read(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def check_library(library: bytes) -> str:
-    """The oldest Linux that a library runs on, after checking that it needs no library but the system's."""
+def linux(file: Path) -> tuple[list[str], list[str], str]:
+    """What a library needs, what it exports, and the oldest system that it runs on."""
+    text = read("readelf", "--wide", "--dynamic", "--version-info", "--dyn-syms", file)
+    symbols = re.findall(r"(?:GLOBAL|WEAK|UNIQUE) +DEFAULT +\d+ (\S+)", text)
+    glibc = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", text))
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", text), symbols, "manylinux_" + "_".join(map(str, glibc[:2]))
+
+
+def windows(file: Path) -> tuple[list[str], list[str], str]:
+    """The same; parts of the C library are called api-ms-win-crt-..., and belong to the system since Windows 10."""
+    text = read("llvm-readobj", "--file-headers", "--coff-imports", "--coff-exports", file)
+    assert "IMAGE_FILE_MACHINE_AMD64" in text, "the library is for another processor"
+    needed = re.findall(r"Import \{\s+Name: (\S+)", text)
+    symbols = re.findall(r"Export \{\s+Ordinal: \d+\s+Name: (\S+)", text)
+    return [name for name in needed if not name.startswith("api-ms-win-crt-")], symbols, "win_amd64"
+
+
+def macos(file: Path) -> tuple[list[str], list[str], str]:
+    """The same."""
+    text = read("llvm-objdump", "--macho", "--private-headers", "--exports-trie", file)
+    needed = re.findall(r"cmd LC_LOAD\w*_DYLIB\s+cmdsize \d+\s+name (\S+)", text)
+    symbols = [name for name in re.findall(r"(?m)^0x\w+ +(\S+)", text) if not name.startswith(MACOS)]
+    (processor,) = re.findall(r"MH_MAGIC_64 +(\w+)", text)
+    (oldest,) = re.findall(r"minos ([\d.]+)", text)
+    tag = f"macosx_{oldest.replace('.', '_')}_{processor.lower()}"
+    return needed, [name.removeprefix("_") for name in symbols], tag
+
+
+def check_library(name: str, library: bytes) -> str:
+    """The oldest system that a library runs on, after checking that it needs no library but the system's."""
+    suffix = Path(name).suffix
+    assert len(library) < LIMITS[suffix], f"the library has {len(library):,} bytes"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "library")
         file.write_bytes(library)
-        text = dynamic_section(file)
-    needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
-    assert needed <= SYSTEM, f"the library needs {sorted(needed - SYSTEM)}"
-    symbols = re.findall(r"(?:GLOBAL|WEAK|UNIQUE) +DEFAULT +\d+ (\S+)", text)
+        needed, symbols, runs_on = {".so": linux, ".dll": windows, ".dylib": macos}[suffix](file)
+    assert set(needed) <= SYSTEM, f"the library needs {sorted(set(needed) - SYSTEM)}"
     assert symbols, "the library exports nothing"
     assert all(name.startswith("regard_") for name in symbols), f"the library exports {symbols}"
-    glibc = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", text))
-    return "manylinux_" + "_".join(map(str, glibc[:2]))
+    return runs_on
 
 
 def main(expected: str, wheel: Path) -> None:
@@ -47,8 +80,13 @@ def main(expected: str, wheel: Path) -> None:
         assert not wheel.name.endswith("-any.whl"), f"{wheel.name} has a library but runs anywhere"
         assert len(libraries) == 1, f"{wheel.name} has {libraries}"
         library = file.read(libraries[0])
-    assert len(library) < LIMIT, f"the library has {len(library):,} bytes"
-    runs_on = check_library(library) if libraries[0].endswith(".so") else "not checked"
+    runs_on = check_library(libraries[0], library)
+    named = wheel.stem.rsplit("-", 1)[1]
+    assert named.startswith("linux_") or named == runs_on, f"{wheel.name} has a library for {runs_on}"
+    loaded = {"win": "regard.dll", "macosx": "libregard.dylib"}.get(named.split("_")[0], "libregard.so")
+    assert libraries[0] == f"regard/kernels/{loaded}", (
+        f"{wheel.name} has {libraries[0]}, which is not loaded there"
+    )
     print(f"{wheel.name}: {libraries[0]}, {len(library):,} bytes, {runs_on}")
 
 

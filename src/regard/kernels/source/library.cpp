@@ -67,8 +67,8 @@ struct Feature {
     int bit;
 };
 constexpr Feature FMA{1, 0, ECX, 12}, F16C{1, 0, ECX, 29}, AVX2{7, 0, EBX, 5}, AVX512F{7, 0, EBX, 16},
-    AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5}, AMX_BF16{7, 0, EDX, 22}, AMX_TILE{7, 0, EDX, 24};
-constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6, KEEPS_AMX = 0x600e6;
+    AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5};
+constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6;
 
 static bool keeps(unsigned registers) {
     unsigned info[4] = {};
@@ -89,6 +89,9 @@ static bool has(std::initializer_list<Feature> features) {
 #endif
 
 #if defined(REGARD_HAVE_AMX)
+constexpr Feature AMX_BF16{7, 0, EDX, 22}, AMX_TILE{7, 0, EDX, 24};
+constexpr unsigned KEEPS_AMX = 0x600e6;
+
 // The matrix unit's registers are so large that Linux gives them only to processes that ask.
 static bool may_use_unit() {
     constexpr long ASK = 0x1023, TILES = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
