@@ -86,13 +86,13 @@ constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its cod
 constexpr bool MIDDLE = false;
 #endif
 
-// Tiles that share a task, and so a block of keys and values: enough to be worth its preparation, but tasks for all
-// threads. Where blocks are read as they lie, a tile that stays with its keys to the end keeps its own numbers nearer.
+// Tiles that share a task, and so a block of keys and values: more where it has to be prepared, fewer where it is read as
+// it lies, since tiles that take turns fetch their own numbers anew; but there shall be tasks for all threads.
 template <class T>
 int64_t together(const Problem& p) {
-    constexpr int64_t QUERIES = 192;
     const bool prepares = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
-    int64_t count = prepares ? QUERIES / (WIDE * L<T>) : 1;
+    const int64_t queries = prepares ? 192 : BYTES == 64 ? 48 : 96;
+    int64_t count = std::max<int64_t>(1, queries / (WIDE * L<T>));
     while (count > 1 && p.threads > 1 && p.items * cut(tiles<T>(p), count) < 4 * p.threads) count /= 2;
     return count;
 }
