@@ -11,8 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# Bytes of the library; what Clang brings of its C++ library is larger than what GCC brings.
-LIMITS = {".so": 1_000_000, ".dll": 1_250_000, ".dylib": 1_250_000}
+LIMIT = 1_000_000  # bytes of the library
 SYSTEM = {
     *("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
     *("KERNEL32.dll", "/usr/lib/libSystem.B.dylib"),
@@ -56,7 +55,7 @@ def macos(file: Path) -> tuple[list[str], list[str], str]:
 def check_library(name: str, library: bytes) -> str:
     """The oldest system that a library runs on, after checking that it needs no library but the system's."""
     suffix = Path(name).suffix
-    assert len(library) < LIMITS[suffix], f"the library has {len(library):,} bytes"
+    assert len(library) < LIMIT, f"the library has {len(library):,} bytes, {LIMIT:,} are allowed"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "library")
         file.write_bytes(library)
