@@ -1,9 +1,9 @@
 // Products of matrices of the size that layers of small networks have; float32.
 //
-// A panel of b, three vectors wide, is packed so that a part of its depth stays in the nearest cache while some rows of a
-// pass by, which are read where they are, or, where they lie side by side, gathered first; the same rows meet the next
-// part while their sums are near, too. A number of the result is a sum over the depth in order, whatever the shapes: a
-// row never depends on the others.
+// Panels of b, three vectors wide, are packed, as many as stay near. A block of rows of a stays in the second cache
+// while all of them pass by: it is read where it is, or, where its rows lie side by side, gathered first. It meets one
+// part of the depth after the other while its sums are near, too. A part of a panel stays in the nearest cache. A number
+// of the result is a sum over the depth in order, whatever the shapes: a row never depends on the others.
 #include "some.h"
 
 #include <new>
@@ -11,8 +11,9 @@
 namespace regard {
 namespace ISA {
 
-constexpr int64_t PANEL_DEPTH = 192, PANEL = WIDE * UNITS, DEEP = 1024, SOME_ROWS = 12 * ROWS;
-constexpr int64_t GROUP = 256, GROUP_TILE = ROWS * PANEL_DEPTH + 16;  // tiles don't begin at the same place of a cache
+constexpr int64_t PANEL = WIDE * UNITS, DEEP = 1024, PACKED = 128 << 10;
+constexpr int64_t PART = 192, PANEL_DEPTH = BYTES == 32 ? 256 : PART;  // in depth; of rows that are read where they are
+constexpr int64_t BLOCK = 256, TILE = ROWS * PART + 16;  // tiles don't begin at the same place of a cache
 
 // A matrix of which one number lies after the other from row to row, or from column to column.
 struct Part {
@@ -48,67 +49,65 @@ ONCE static void copy(const float* from, int64_t from_row, float* to, int64_t to
 
 class Multiply {
     const Product& p;
-    const bool across;
-    const int64_t step;            // parts of the depth are as long as each other, more or less
-    int64_t k, depth, c, columns;  // where the panel begins, and what there is of it
-    Part b;                        // the panel: packed, or where it is
-    alignas(64) float packed[DEEP * PANEL], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
-    alignas(64) float group[GROUP / ROWS * GROUP_TILE];
+    const bool across, packs;
+    const int64_t step, rows_of_block;  // parts of the depth are as long as each other, more or less, and so are blocks
+    int64_t first, last, start, end;    // columns and depth of the panels that are near
+    int64_t k, depth, c, columns;       // a part of a panel
+    Part b;                             // this part: packed, or where it is
+    alignas(64) float packed[PACKED], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
+    alignas(64) float group[BLOCK / ROWS * TILE];
 
    public:
-    explicit Multiply(const Product& p) : p(p), across(p.a_column == 1), step(part_of(p.depth)) {}
+    explicit Multiply(const Product& p)
+        : p(p), across(p.a_column == 1), packs(p.rows > 8 * ROWS || p.sums),
+          step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
-    void run() { across ? run_across() : run_down(); }
+    void run() {
+        const int64_t deep = across ? std::min(DEEP, p.depth) : step;  // gathered once, where that is done
+        const int64_t many = PACKED / (deep * PANEL) * PANEL;
+        for (first = 0; first < p.columns; first = last)
+            for (start = 0; start < p.depth; start = end) {
+                last = std::min(first + many, p.columns), end = std::min(start + deep, p.depth);
+                for (int64_t r = 0; r < p.rows; r += rows_of_block) block(r, std::min(rows_of_block, p.rows - r));
+            }
+    }
 
    private:
-    static int64_t part_of(int64_t depth) {
-        const int64_t parts = (depth + PANEL_DEPTH - 1) / PANEL_DEPTH;
-        return (depth + parts * UNITS - 1) / (parts * UNITS) * UNITS;
+    static int64_t evenly(int64_t count, int64_t most) {
+        const int64_t parts = (count + most - 1) / most;
+        return (count + parts * UNITS - 1) / (parts * UNITS) * UNITS;
     }
     int64_t vectors() const { return (columns + UNITS - 1) / UNITS; }
     bool fresh() const { return k == 0 && !p.onto; }
-    void begin_columns() { columns = std::min<int64_t>(PANEL, p.columns - c); }
-    void begin_depth(int64_t end) { depth = std::min<int64_t>(step, end - k); }
 
-    void run_across() {
-        for (c = 0; c < p.columns; c += PANEL)
-            for (int64_t deep = 0; deep < p.depth; deep += DEEP) {
-                begin_columns();
-                const int64_t end = std::min<int64_t>(deep + DEEP, p.depth), width = vectors() * UNITS;
-                const bool packs = p.b_column != 1 || columns < PANEL || p.rows > 8 * ROWS || p.sums;
-                for (k = deep; packs && k < end; k += step) begin_depth(end), pack(packed + (k - deep) * width, true);
-                for (int64_t r = 0; r < p.rows; r += SOME_ROWS)
-                    for (k = deep; k < end; k += step) {
-                        begin_depth(end);
-                        b = packs ? Part{packed + (k - deep) * width, width} : in_place();
-                        pass(r, std::min<int64_t>(SOME_ROWS, p.rows - r));
-                    }
-            }
-    }
-    void run_down() {
-        for (int64_t r = 0; r < p.rows; r += GROUP)
-            for (k = 0; k < p.depth; k += step) {
-                const int64_t rows = std::min<int64_t>(GROUP, p.rows - r);
-                begin_depth(p.depth), gather(r, rows);
-                for (c = 0; c < p.columns; c += PANEL) {
-                    begin_columns();
-                    const bool packs = p.b_column != 1 || columns < PANEL || rows > 8 * ROWS || (p.sums && r == 0);
-                    if (packs) pack(packed, r == 0);
-                    b = packs ? Part{packed, vectors() * UNITS} : in_place();
-                    pass(r, rows);
+    // Some rows of a by all panels that are near. The first rows find them not packed yet.
+    void block(int64_t r, int64_t rows) {
+        for (k = start; k < end; k += step) {
+            depth = std::min(step, end - k);
+            if (!across) gather(r, rows);
+            for (c = first; c < last; c += PANEL) {
+                columns = std::min(PANEL, last - c);
+                const bool whole = p.b_column == 1 && columns == PANEL;
+                const int64_t width = vectors() * UNITS;
+                b = {p.b + k * p.b_row + c * p.b_column, p.b_row};
+                if (packs || !whole) {
+                    const bool again = p.rows > rows_of_block;  // it will be needed
+                    float* panel = packed + again * ((c - first) * (end - start) + (k - start) * width);
+                    if (r == 0) pack(panel, width);
+                    b = {panel, width};
                 }
+                pass(r, rows);
             }
+        }
     }
-
-    Part in_place() const { return {p.b + k * p.b_row + c * p.b_column, p.b_row}; }
 
     // Some rows of a by a panel.
-    void pass(int64_t first, int64_t count) {
+    void pass(int64_t from, int64_t count) {
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
         for (int64_t r = 0; r < count; r += ROWS) {
-            const Part a = across ? Part{p.a + (first + r) * p.a_row + k, p.a_row} : Part{group + r / ROWS * GROUP_TILE, ROWS};
-            float* out = p.out + (first + r) * p.out_row + c;
+            const Part a = across ? Part{p.a + (from + r) * p.a_row + k, p.a_row} : Part{group + r / ROWS * TILE, ROWS};
+            float* out = p.out + (from + r) * p.out_row + c;
             const int64_t rows = std::min<int64_t>(ROWS, count - r);
             if (rows == ROWS && columns % UNITS == 0) one(a, fresh() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
             else at_edge(a, rows, out);
@@ -139,19 +138,15 @@ class Multiply {
             const float* from = p.a + (k + i) * p.a_column + first;
             float* to = group + i * ROWS;
             int64_t r = 0;
-            for (; r + ROWS <= rows; r += ROWS, to += GROUP_TILE) memcpy(to, from + r, ROWS * sizeof(float));
+            for (; r + ROWS <= rows; r += ROWS, to += TILE) memcpy(to, from + r, ROWS * sizeof(float));
             for (int64_t u = 0; r < rows && u < ROWS; u++) to[u] = r + u < rows ? from[r + u] : 0;
         }
     }
 
     // Fill a panel [depth][vectors] with columns of b, and 0 beyond them.
-    void pack(float* panel, bool sum) {
-        const int64_t width = vectors() * UNITS;
-        b = in_place();
-        p.b_column == 1 ? pack_rows(panel, width, sum ? p.sums : nullptr) : pack_columns(panel, width);
-    }
+    void pack(float* panel, int64_t width) { p.b_column == 1 ? pack_rows(panel, width) : pack_columns(panel, width); }
     // On the way, sum up its columns where that is asked for.
-    ONCE void pack_rows(float* panel, int64_t width, float* sums_of_columns) {
+    ONCE void pack_rows(float* panel, int64_t width) {
         Lane sums[WIDE] = {};
         for (int64_t i = 0; i < depth; i++)
             for (int64_t v = 0; v < width; v += UNITS) {
@@ -161,9 +156,9 @@ class Multiply {
                 store(panel + i * width + v, x);
                 sums[v / UNITS] += x;
             }
-        if (!sums_of_columns) return;
+        if (!p.sums) return;
         for (int64_t v = 0; v < width; v += UNITS) {
-            float* to = sums_of_columns + c + v;
+            float* to = p.sums + c + v;
             store_first(to, k > 0 ? load_first(to, columns - v) + sums[v / UNITS] : sums[v / UNITS], columns - v);
         }
     }

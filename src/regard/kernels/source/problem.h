@@ -90,7 +90,7 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
-constexpr int64_t PRODUCT_ROOM = 416 << 10, PREDICTION_ROOM = 1 << 20;  // bytes to work in
+constexpr int64_t PRODUCT_ROOM = 800 << 10, PREDICTION_ROOM = 1408 << 10;  // bytes to work in
 
 enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
