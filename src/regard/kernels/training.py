@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_WORDS = 192  # that the library predicts at a time
+_NARROW = 48  # words whose numbers lie together where the library multiplies with them
 
 
 class CSoftmax(ctypes.Structure):
@@ -80,8 +80,8 @@ def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
         expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
-        known = loaded.regard_training_size(), loaded.regard_words()
-        assert known == (expected, _WORDS), "the library is of another version"
+        known = loaded.regard_training_size(), loaded.regard_narrow()
+        assert known == (expected, _NARROW), "the library is of another version"
     return loaded
 
 
@@ -151,13 +151,13 @@ class Words:
 
     def __init__(self, weight: Array, bias: Array) -> None:
         self.count, self.size = weight.shape
-        blocks = -(-self.count // _WORDS)
-        self.weight = np.zeros((blocks, self.size, _WORDS), np.float32)
-        self.bias = np.zeros(blocks * _WORDS, np.float32)
+        parts = -(-self.count // _NARROW)
+        self.weight = np.zeros((parts, self.size, _NARROW), np.float32)
+        self.bias = np.zeros(parts * _NARROW, np.float32)
         self.bias[: self.count] = bias
-        for start, block in zip(range(0, self.count, _WORDS), self.weight, strict=True):
-            some = weight[start : start + _WORDS]
-            block[:, : len(some)] = some.T
+        for start, part in zip(range(0, self.count, _NARROW), self.weight, strict=True):
+            some = weight[start : start + _NARROW]
+            part[:, : len(some)] = some.T
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:

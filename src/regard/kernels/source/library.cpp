@@ -411,7 +411,7 @@ EXPORT int32_t regard_tops(const regard::Tops* p) {
     if (scratch.at) regard::chosen->training.tops(*p, scratch.at);
     return !scratch.at;
 }
-EXPORT int64_t regard_words() { return regard::WORDS; }
+EXPORT int64_t regard_narrow() { return regard::NARROW; }
 
 EXPORT int64_t regard_training_size() {
     using namespace regard;

@@ -11,6 +11,7 @@
 namespace regard {
 namespace ISA {
 
+static_assert(NARROW % (WIDE * UNITS) == 0);
 constexpr int64_t PANEL = WIDE * UNITS, DEEP = 1024, PACKED = 128 << 10;
 constexpr int64_t PART = 192, PANEL_DEPTH = BYTES == 32 ? 256 : PART;  // in depth; of rows that are read where they are
 constexpr int64_t BLOCK = 256, TILE = ROWS * PART + 16;  // tiles don't begin at the same place of a cache
@@ -59,7 +60,7 @@ class Multiply {
 
    public:
     explicit Multiply(const Product& p)
-        : p(p), across(p.a_column == 1), packs(p.rows > 8 * ROWS || p.sums),
+        : p(p), across(p.a_column == 1), packs((p.rows > 8 * ROWS && p.b_row > NARROW) || p.sums),
           step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
     void run() {

@@ -127,7 +127,7 @@ INLINE uint32_t exceeding(Lane x, float bar) {
 #endif
 }
 
-// The largest logits instead of one target's. The matrix comes in blocks of words, [depth][word].
+// The largest logits instead of one target's. The matrix comes in parts, [depth][word].
 class Rank {
     const Tops& p;
     char* scratch;
@@ -152,8 +152,9 @@ class Rank {
 
    private:
     void logits() const {
-        multiply({rows, p.size, WORDS, p.size, 1, WORDS, 1, WORDS, p.readout + row * p.size, p.weight + first * p.size,
-                  p.bias + first, block, nullptr, false, false}, scratch);
+        for (int64_t w = 0; w < words; w += NARROW)
+            multiply({rows, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + row * p.size,
+                      p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false}, scratch);
     }
 
     void meet(int64_t r, const float* x) const {

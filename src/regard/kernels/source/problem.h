@@ -122,12 +122,13 @@ struct Prediction {
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
     float share, spread, taken;              // as above
 };
-constexpr int64_t WORDS = 192;  // that are predicted at a time
+constexpr int64_t NARROW = 48;   // columns of a matrix whose rows are so near to each other that nobody packs them
+constexpr int64_t WORDS = 192;   // that are predicted at a time
 // The largest logits of each row, in falling order; of equals the first. What is missing is -inf.
 struct Tops {
     int64_t rows, words, size, count, first;  // words before the first are not looked for
     const float* logits;                      // (rows, words); or null, and what they are made of:
-    const float *readout, *weight, *bias;     // (rows, size), (blocks, size, WORDS), (blocks, WORDS), with 0 at the end
+    const float *readout, *weight, *bias;     // (rows, size), (parts, size, NARROW), (parts, NARROW), with 0 at the end
     float *best, *found;                      // (rows, count); (rows, 2): the largest of all, the sum of exponentials
     int64_t* places;                          // (rows, count)
 };
