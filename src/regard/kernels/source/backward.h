@@ -17,7 +17,10 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
             T* at = c + r * ldc + x;
             V<T> sums[R][NV];
             UNROLL for (int u = 0; u < R; u++)
-                UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at + u * ldc + v * L<T>);
+                UNROLL for (int v = 0; v < NV; v++) {
+                    sums[u][v] = load(at + u * ldc + v * L<T>);
+                    if (v * BYTES % 64 == 0) __builtin_prefetch(at + (R + u) * ldc + v * L<T>, 1);  // the next step's
+                }
             product<T, R, NV, true>(sums, a + r * lda, lda, b + x, ldb, depth);
             UNROLL for (int u = 0; u < R; u++)
                 UNROLL for (int v = 0; v < NV; v++) store(at + u * ldc + v * L<T>, sums[u][v]);
@@ -27,6 +30,21 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
     for (; x + 4 * L<T> <= lanes || x + 3 * L<T> < lanes; x += 4 * L<T>) strip(std::integral_constant<int, 4>{}, x);
     for (; x + L<T> < lanes; x += 2 * L<T>) strip(std::integral_constant<int, 2>{}, x);
     for (; x < lanes; x += L<T>) strip(std::integral_constant<int, 1>{}, x);
+}
+
+template <class T>
+ONCE bool all_finite(Block<T> x, int64_t first, int64_t last, int64_t columns) {
+    T rest = 0;
+    V<T> witness[4] = {};  // that don't wait for each other
+    for (int64_t c = first; c < last; c++) {
+        const T* row = x.at + c * x.stride;
+        int64_t f = 0;
+        for (; f + 4 * L<T> <= columns; f += 4 * L<T>)
+            UNROLL for (int u = 0; u < 4; u++) witness[u] += load(row + f + u * L<T>) * T(0);
+        for (; f + L<T> <= columns; f += L<T>) witness[0] += load(row + f) * T(0);
+        for (; f < columns; f++) rest += row[f] * T(0);
+    }
+    return rest + sum<T>((witness[0] + witness[1]) + (witness[2] + witness[3])) == 0;
 }
 
 // Rows of gradients are filled up to a multiple of this many numbers; the Python side knows it.
@@ -127,7 +145,9 @@ class Back : Strip<T, NV> {
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(dstrip + (c + r) * W + v * L<T>, sums[r][v]);
         });
-        weigh(first, last);
+        const T factor = p.score == PRODUCTS ? T(p.scale) : T(1);
+        const bool later = out.dbias || caps;  // somebody wants them without it
+        weigh(first, last, later ? T(1) : factor);
         add_product<T>(out.dvalues + (j + first) * filled(p.e), filled(p.e), last - first, p.e,
                              strip + first * W, W, rows_d, filled(p.e), rows);
         if (out.dbias) add_bias_gradient(j, first, last);
@@ -136,12 +156,14 @@ class Back : Strip<T, NV> {
                 V<T> cap = load(caps + c), down = load(dstrip + c) * (T(1) - cap * cap);
                 store(dstrip + c, load(strip + c) == V<T>{} ? V<T>{} : down);
             }
+        if (later && factor != 1)
+            for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         if (p.score == PRODUCTS) pull_products(j, first, last);
         else pull_pairs(j, first, last);
     }
 
-    // Weights into the strip, gradients of the logits into the other one.
-    void weigh(int64_t first, int64_t last) {
+    // Weights into the strip, gradients of the logits, times a factor, into the other one.
+    void weigh(int64_t first, int64_t last, T factor) {
         for (int64_t c = first; c < last; c++)
             UNROLL for (int v = 0; v < NV; v++) {
                 T *at = strip + c * W + v * L<T>, *dat = dstrip + c * W + v * L<T>;
@@ -150,7 +172,7 @@ class Back : Strip<T, NV> {
                 V<T> weight = exp2<T>((logit - base[v]) - logsum[v]) + lost[v];
                 V<T> down = weight * (load(dat) - mean[v]);
                 store(at, hidden ? V<T>{} : weight);
-                store(dat, hidden ? V<T>{} : down);
+                store(dat, hidden ? V<T>{} : down * factor);
             }
     }
 
@@ -178,8 +200,6 @@ class Back : Strip<T, NV> {
     }
 
     void pull_products(int64_t j, int64_t first, int64_t last) {
-        const T factor = T(p.scale);
-        for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         add_product<T>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
                              W, rows_q, filled(p.d), rows);
         Block<T> keys = finite_keys(desk.keys(j), first, last);
@@ -197,15 +217,7 @@ class Back : Strip<T, NV> {
 
     // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
     Block<T> finite_keys(Block<T> keys, int64_t first, int64_t last) {
-        T witness = 0;
-        V<T> witnesses{};
-        for (int64_t c = first; c < last; c++) {
-            const T* row = keys.at + c * keys.stride;
-            int64_t f = 0;
-            for (; f + L<T> <= p.d; f += L<T>) witnesses += load(row + f) * T(0);
-            for (; f < p.d; f++) witness += row[f] * T(0);
-        }
-        if (witness + sum<T>(witnesses) == 0) return keys;
+        if (all_finite<T>(keys, first, last, p.d)) return keys;
         desk.forget();
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.d; f++) desk.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
