@@ -26,12 +26,14 @@
 #endif
 #endif
 
-#if defined(__GLIBCXX__)
 // How a program ends whose exception nobody caught. The C++ library's own way to say it is linked in wherever this is
 // not defined, and reads the names of types: more code than a whole instruction set needs for training.
+#if defined(__GLIBCXX__)
 namespace __gnu_cxx {
 void __verbose_terminate_handler() { std::abort(); }
 }  // namespace __gnu_cxx
+#elif defined(_LIBCPP_VERSION)  // only the part that reads names can be replaced: they are said as they are
+extern "C" char* __cxa_demangle(const char*, char*, size_t*, int*) { return nullptr; }
 #endif
 
 namespace regard {

@@ -111,7 +111,7 @@ INLINE V<T> load_some(const T* at, int64_t count) {  // 0 beyond `count`
 }
 
 template <class T>
-T wild_pair(const Problem& p, const Learned<T>& w, const T* left, const T* right) {
+ONCE T wild_pair(const Problem& p, const Learned<T>& w, const T* left, const T* right) {
     V<T> found{};
     for (int64_t c = 0; c < p.d; c += L<T>) {
         V<T> x = load_some(left + c, p.d - c) + load_some(right + c, p.d - c);
