@@ -8,13 +8,20 @@ namespace ISA {
 
 // ---- the one product -----------------------------------------------------------------------------------------
 
+// Clang would load early for the next step what this one leaves no register for.
+INLINE void in_order() {
+#if defined(__clang__)
+    asm volatile("" ::: "memory");
+#endif
+}
+
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
 // where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order.
 template <class T, int R, int NV, bool ACROSS, class Read>
 INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
     auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
-        read(k, bk);
+        in_order(), read(k, bk);
         UNROLL for (int r = 0; r < R; r++) {
             V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
