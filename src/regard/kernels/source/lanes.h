@@ -253,7 +253,8 @@ struct Pieces {
         x = _mm512_inserti32x4(x, one(at[2] + byte), 2);
         return (V)_mm512_inserti32x4(x, one(at[3] + byte), 3);
 #elif defined(__AVX2__)
-        return (V)_mm256_inserti128_si256(_mm256_castsi128_si256(one(at[0] + byte)), one(at[1] + byte), 1);
+        const __m256i second = _mm256_broadcastsi128_si256(one(at[1] + byte));  // inserting it would take a shuffle
+        return (V)_mm256_blend_epi32(_mm256_castsi128_si256(one(at[0] + byte)), second, 0xf0);
 #else
         V x;
         memcpy(&x, at[0] + byte, 16);

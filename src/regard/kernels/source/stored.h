@@ -36,7 +36,10 @@ INLINE V<float> wide(__m256i x) {
 template <int32_t TYPE>
 INLINE V<float> wide(__m128i x) {
     if (TYPE == FLOAT16) return (V<float>)_mm256_cvtph_ps(x);
-    return (V<float>)_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16);
+    constexpr char O = -1;  // 0; from memory this is one shuffle, and nothing to be shifted
+    const __m256i places = _mm256_setr_epi8(O, O, 0, 1, O, O, 2, 3, O, O, 4, 5, O, O, 6, 7,  //
+                                            O, O, 8, 9, O, O, 10, 11, O, O, 12, 13, O, O, 14, 15);
+    return (V<float>)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(x), places);
 }
 #endif
 
