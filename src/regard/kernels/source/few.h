@@ -460,6 +460,35 @@ class Few {
     static T number(T x, int32_t) { return x; }
     static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
 
+    // Sums of products with vectors as they are stored; meanwhile one of PART such bytes is asked for, where it `asks`.
+    template <class S, int R, int NV, int PART>
+    INLINE void sum_up(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
+                       bool asks, Soon& asked) {
+        constexpr int SIZE = sizeof(typename S::Number);
+        constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1);
+        constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
+        Soon soon = asked;
+        auto ask = [&](int64_t k) INLINE_LAMBDA {
+            if (asks && k % (PART * OFTEN) == 0) soon.template ask<OFTEN * READ>();
+        };
+        if constexpr (R == 1 && !PAIRS)
+            for (int64_t k = 0; k < depth; k++) {
+                ask(k);
+                const V<T> one = all(a[k]);
+                UNROLL for (int v = 0; v < NV; v++) {  // one by one: there are no registers for all at once
+                    V<T> x[1];
+                    S::read(from + v * L<T> * SIZE, row, k, x);
+                    sums[0][v] = fma(one, x[0], sums[0][v]);
+                }
+            }
+        else
+            product_of<T, R, NV, true>(sums, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+                ask(k);
+                S::read(from, row, k, bk);
+            });
+        asked = soon;
+    }
+
     // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
     template <class S, int R, int NV>
     int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
@@ -476,13 +505,8 @@ class Few {
                         sums[u][v] *= faded[std::min(r + u, rows - 1)];
                     }
                 const char* from = values + c * sizeof(Number);
-                constexpr int READ = NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1);
-                constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
-                product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
-                                  [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-                    if (r == 0 && k % OFTEN == 0) values_soon.template ask<OFTEN * READ>();
-                    S::read(from, row, k, bk);
-                });
+                sum_up<S, R, NV, 1>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys), from, row, r == 0,
+                                    values_soon);
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
             }
