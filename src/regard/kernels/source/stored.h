@@ -213,18 +213,15 @@ struct Half {
         return wide<TYPE>((__m128i)x);
 #endif
     }
-    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
 #if defined(__AVX512F__)
+    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
         out[0] = wide<TYPE>(_mm512_castsi512_si256((__m512i)x));
         out[1] = wide<TYPE>(_mm512_extracti64x4_epi64((__m512i)x, 1));
-#else
-        out[0] = wide<TYPE>(_mm256_castsi256_si128((__m256i)x));
-        out[1] = wide<TYPE>(_mm256_extracti128_si256((__m256i)x, 1));
-#endif
     }
     static INLINE void widen(const Pieces<uint16_t>::V* at, V<float> (&out)[2]) {
         out[0] = one(reinterpret_cast<const char*>(at)), out[1] = one(reinterpret_cast<const char*>(at) + SIZE);
     }
+#endif
     template <int NV>
     static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
         UNROLL for (int v = 0; v < NV; v++) out[v] = one(at + k * row + v * SIZE);
