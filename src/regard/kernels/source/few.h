@@ -76,9 +76,10 @@ class Few {
         nobodys = room.take<T>(width_of<T>(p.e));
         memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
         bias = room.take<T>(K);
-        queries = room.take<T>(rows * p.d);
+        queries = room.take<T>((rows + 3) * p.d);
+        memset(queries + rows * p.d, 0, 3 * p.d * sizeof(T));
         after = room.take<T>(rows);
-        spare = room.take<char>(BYTES * p.d);
+        spare = room.take<char>(2 * BYTES * p.d);
         keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
         values_room = room.take<T>(BITE * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
@@ -173,68 +174,103 @@ class Few {
 
     template <class S>
     void products(const char* at, int64_t row, int64_t keys) {
-        using P = Pieces<typename S::Number>;
-        int64_t c = 0;
-        for (; c + P::COUNT <= keys; c += P::COUNT) multiply<S>(at + c * row, row, c);
-        if (c == keys) return;
-        const int64_t bytes = numbers(p.d) * sizeof(typename S::Number);  // fewer than a vector holds: nobody looks
-        for (int64_t r = c; r < keys; r++) memcpy(spare + (r - c) * bytes, at + r * row, bytes);  // at other lanes
-        multiply<S>(spare, bytes, c);
-    }
-    template <class S>
-    void multiply(const char* from, int64_t row, int64_t c) {
-        if (rows == 1) return multiply<S, 1>(from, row, 0, c);
-        for (int64_t r = 0; r < rows; r += 4) multiply<S, 4>(from, row, r, c);
+        if constexpr (BYTES < 64 && sizeof(typename S::Number) < sizeof(T))
+            rows == 1 ? turned_first<S, 1, 4>(at, row, keys) : turned_first<S, 4, 2>(at, row, keys);
+        else
+            rows == 1 ? turned_on_the_way<S, 1, 1>(at, row, keys) : turned_on_the_way<S, 4, VECTORS>(at, row, keys);
     }
 
-    // Scores of R queries with a vector of keys, which are turned over on the way.
-    template <class S, int R>
+    template <class S, int R, int M>
+    void turned_on_the_way(const char* at, int64_t row, int64_t keys) {
+        constexpr int COUNT = M * Pieces<typename S::Number>::COUNT;
+        int64_t c = 0;
+        for (; c + COUNT <= keys; c += COUNT)
+            for (int64_t r = 0; r < rows; r += R) multiply<S, R, M>(at + c * row, row, r, c);
+        if (c == keys) return;
+        const int64_t bytes = numbers(p.d) * sizeof(typename S::Number);  // fewer than vectors hold: nobody looks
+        for (int64_t r = c; r < keys; r++) memcpy(spare + (r - c) * bytes, at + r * row, bytes);  // at other lanes
+        for (int64_t r = 0; r < rows; r += R) multiply<S, R, M>(spare, bytes, r, c);
+    }
+
+    // Scores of R queries with M vectors of keys, which are turned over on the way.
+    template <class S, int R, int M>
     void multiply(const char* from, int64_t row, int64_t first, int64_t c) {
         using P = Pieces<typename S::Number>;
         constexpr int H = UNIT ? 2 : P::COUNT / L<T>;
         const int64_t columns = numbers(p.d);
-        typename P::Rows at;
-        P::begin(at, from, row);
+        typename P::Rows at[M];
+        for (int m = 0; m < M; m++) P::begin(at[m], from + m * P::COUNT * row, row);
         const T* q[R];
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
-        V<T> sums[R][H] = {}, whole[R] = {};
+        V<T> sums[R][M][H] = {}, whole[R] = {};
         Soon soon = keys_soon;
-        auto add = [&](const V<T> (&wide)[H], int64_t f) INLINE_LAMBDA {
+        auto add = [&](const V<T> (&wide)[M][H], int64_t f) INLINE_LAMBDA {
             UNROLL for (int r = 0; r < R; r++) {
                 V<T> one = spread(q[r] + f);
-                UNROLL for (int h = 0; h < H; h++)
-                    sums[r][h] = UNIT ? fma(all(q[r][2 * f + h]), wide[h], sums[r][h]) : add_products<T>(one, wide[h], sums[r][h]);
+                UNROLL for (int m = 0; m < M; m++)
+                    UNROLL for (int h = 0; h < H; h++)
+                        sums[r][m][h] = UNIT ? fma(all(q[r][2 * f + h]), wide[m][h], sums[r][m][h])
+                                             : add_products<T>(one, wide[m][h], sums[r][m][h]);
             }
         };
         auto join = [&]() INLINE_LAMBDA {  // as the unit does
             UNROLL for (int r = 0; r < R; r++) {
-                whole[r] += sums[r][0] + sums[r][H - 1];
-                UNROLL for (int h = 0; h < H; h++) sums[r][h] = V<T>{};
+                whole[r] += sums[r][0][0] + sums[r][0][H - 1];
+                UNROLL for (int h = 0; h < H; h++) sums[r][0][h] = V<T>{};
             }
         };
         int64_t f = 0;
         for (; f + P::PIECE <= columns; f += P::PIECE) {
-            typename P::V x[P::PIECE];
-            soon.template ask<16 * P::COUNT>();
-            P::next(at, row, x);
-            V<T> wide[H];
+            typename P::V x[M][P::PIECE];
+            soon.template ask<16 * M * P::COUNT>();
+            UNROLL for (int m = 0; m < M; m++) P::next(at[m], row, x[m]);
+            V<T> wide[M][H];
             if constexpr (UNIT || H == 1 || R == 1)
-                UNROLL for (int i = 0; i < P::PIECE; i++) S::widen(x[i], wide), add(wide, f + i);
+                UNROLL for (int i = 0; i < P::PIECE; i++) {
+                    UNROLL for (int m = 0; m < M; m++) S::widen(x[m][i], wide[m]);
+                    add(wide, f + i);
+                }
             else  // from the nearest cache, which leaves the multipliers' neighbour alone
-                _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x + i, wide), add(wide, f + i);
+                _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x[0] + i, wide[0]), add(wide, f + i);
             if (UNIT && f % SIDE == SIDE - P::PIECE) join();
         }
         for (; f < columns; f++) {
-            typename S::Number x[P::COUNT];
-            for (int r = 0; r < P::COUNT; r++) memcpy(x + r, from + r * row + f * sizeof *x, sizeof *x);
-            V<T> wide[H];
-            S::widen(P::load(x), wide), add(wide, f);
+            V<T> wide[M][H];
+            for (int m = 0; m < M; m++) {
+                typename S::Number x[P::COUNT];
+                for (int r = 0; r < P::COUNT; r++)
+                    memcpy(x + r, from + (m * P::COUNT + r) * row + f * sizeof *x, sizeof *x);
+                S::widen(P::load(x), wide[m]);
+            }
+            add(wide, f);
         }
         if (UNIT) join();
         UNROLL for (int r = 0; r < R; r++)
-            UNROLL for (int h = 0; h < (UNIT ? 1 : H); h++)
-                store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, UNIT ? whole[r] : sums[r][h]);
+            UNROLL for (int h = 0; h < (UNIT ? 1 : M * H); h++)
+                store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, UNIT ? whole[r] : sums[r][h / H][h % H]);
         keys_soon = soon;
+    }
+
+    // Scores of numbers that have to be widened, where registers are few: NV vectors of keys are turned over as they are
+    // stored, into the nearest cache, and widened as R queries read them. Both ask for keys, so that memory never rests.
+    template <class S, int R, int NV>
+    void turned_first(const char* at, int64_t row, int64_t keys) {
+        using Number = typename S::Number;
+        constexpr int W = NV * L<T>, SIZE = sizeof(Number);
+        struct OfHalf : Soon {
+            INLINE void operator()() { this->template ask<8 * BYTES / SIZE>(); }
+        };
+        auto* turned = reinterpret_cast<Number*>(spare);
+        for (int64_t c = 0; c < keys; c += W) {
+            keys_soon = turn_rows(reinterpret_cast<const Number*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
+                                  p.d, turned, W, W, OfHalf{keys_soon});
+            for (int64_t r = 0; r < rows; r += R) {
+                V<T> sums[R][NV] = {};
+                sum_up<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, spare, W * SIZE, r == 0, keys_soon);
+                UNROLL for (int u = 0; u < R; u++)
+                    UNROLL for (int v = 0; v < NV; v++) store(strip + (r + u) * K + c + v * L<T>, sums[u][v]);
+            }
+        }
     }
 
     static int64_t whole(int64_t keys) {  // with the lanes that are filled up
@@ -460,6 +496,35 @@ class Few {
     static T number(T x, int32_t) { return x; }
     static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
 
+    // Sums of products with vectors as they are stored; meanwhile one of PART such bytes is asked for, where it `asks`.
+    template <class S, int R, int NV, int PART>
+    INLINE void sum_up(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
+                       bool asks, Soon& asked) {
+        constexpr int SIZE = sizeof(typename S::Number);
+        constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1);
+        constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
+        Soon soon = asked;
+        auto ask = [&](int64_t k) INLINE_LAMBDA {
+            if (asks && k % (PART * OFTEN) == 0) soon.template ask<OFTEN * READ>();
+        };
+        if constexpr (R == 1 && !PAIRS)
+            for (int64_t k = 0; k < depth; k++) {
+                ask(k);
+                const V<T> one = all(a[k]);
+                UNROLL for (int v = 0; v < NV; v++) {  // one by one: there are no registers for all at once
+                    V<T> x[1];
+                    S::read(from + v * L<T> * SIZE, row, k, x);
+                    sums[0][v] = fma(one, x[0], sums[0][v]);
+                }
+            }
+        else
+            product_of<T, R, NV, true>(sums, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+                ask(k);
+                S::read(from, row, k, bk);
+            });
+        asked = soon;
+    }
+
     // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
     template <class S, int R, int NV>
     int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
@@ -476,13 +541,8 @@ class Few {
                         sums[u][v] *= faded[std::min(r + u, rows - 1)];
                     }
                 const char* from = values + c * sizeof(Number);
-                constexpr int READ = NV * L<T> * sizeof(Number) * (PAIRS && sizeof(Number) == 2 ? 2 : 1);
-                constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
-                product_of<T, R, NV, true>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys),
-                                  [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
-                    if (r == 0 && k % OFTEN == 0) values_soon.template ask<OFTEN * READ>();
-                    S::read(from, row, k, bk);
-                });
+                sum_up<S, R, NV, 1>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys), from, row, r == 0,
+                                    values_soon);
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);
             }

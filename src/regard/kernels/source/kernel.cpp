@@ -115,7 +115,7 @@ int64_t forward_scratch(const Problem& p) {
     int64_t numbers, bytes = 4096;
     if (few_queries(p))
         numbers = 3 * K + e + PACK * (K + 2 * d + 1 + Partial<T>::size(p.e) + width) +
-                  K * (1 + d + e + width) + L<T> * d + width;
+                  K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
     else {
         const int64_t count = together<T>(p);
         numbers = 2 * K * W + count * W * (2 * d + 3 * e + width) + K * (d + e + width) + width;

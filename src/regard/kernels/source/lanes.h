@@ -42,6 +42,7 @@ constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays i
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
 constexpr int FEW = 4;         // queries of an item up to which lanes are keys and values
 constexpr int PACK = 16;       // such queries in one task
+constexpr int VECTORS = BYTES < 64 ? 2 : 1;  // of keys that four queries meet at once, so that no sum waits
 
 template <class T>
 struct Lanes {
@@ -253,7 +254,8 @@ struct Pieces {
         x = _mm512_inserti32x4(x, one(at[2] + byte), 2);
         return (V)_mm512_inserti32x4(x, one(at[3] + byte), 3);
 #elif defined(__AVX2__)
-        return (V)_mm256_inserti128_si256(_mm256_castsi128_si256(one(at[0] + byte)), one(at[1] + byte), 1);
+        const __m256i second = _mm256_broadcastsi128_si256(one(at[1] + byte));  // inserting it would take a shuffle
+        return (V)_mm256_blend_epi32(_mm256_castsi128_si256(one(at[0] + byte)), second, 0xf0);
 #else
         V x;
         memcpy(&x, at[0] + byte, 16);
@@ -293,9 +295,11 @@ struct Pieces {
 #endif
 };
 
-// out[c * step + r] = in[r * stride + c] for r < rows, c < columns; other lanes up to width get 0.
-template <class T>
-ONCE void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width) {
+// out[c * step + r] = in[r * stride + c] for r < rows, c < columns; other lanes up to width get 0. Calls each() before
+// COUNT * PIECE numbers are read, and gives it back.
+template <class T, class Each>
+ONCE Each turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
+                    Each each) {
     using P = Pieces<T>;
     for (int64_t r = 0; r < width; r += L<T>) {
         int64_t c = 0;
@@ -304,6 +308,7 @@ ONCE void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, 
             P::begin(at, in + r * stride, stride * int64_t(sizeof(T)));
             for (; c + P::PIECE <= columns; c += P::PIECE) {
                 typename P::V x[P::PIECE];
+                each();
                 P::next(at, stride * int64_t(sizeof(T)), x);
                 UNROLL for (int i = 0; i < P::PIECE; i++) store(out + (c + i) * step + r, (V<T>)x[i]);
             }
@@ -312,6 +317,12 @@ ONCE void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, 
         for (int64_t i = r; i < std::min(rows, r + L<T>); i++)
             for (int64_t f = c; f < columns; f++) out[f * step + i] = in[i * stride + f];
     }
+    return each;
+}
+
+template <class T>
+void turn_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width) {
+    turn_rows(in, stride, rows, columns, out, step, width, [] {});
 }
 
 // out[r * stride + c] = in[c * width + r] for r < rows, c < columns.

@@ -36,7 +36,10 @@ INLINE V<float> wide(__m256i x) {
 template <int32_t TYPE>
 INLINE V<float> wide(__m128i x) {
     if (TYPE == FLOAT16) return (V<float>)_mm256_cvtph_ps(x);
-    return (V<float>)_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16);
+    constexpr char O = -1;  // 0; from memory this is one shuffle, and nothing to be shifted
+    const __m256i places = _mm256_setr_epi8(O, O, 0, 1, O, O, 2, 3, O, O, 4, 5, O, O, 6, 7,  //
+                                            O, O, 8, 9, O, O, 10, 11, O, O, 12, 13, O, O, 14, 15);
+    return (V<float>)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(x), places);
 }
 #endif
 
@@ -210,18 +213,15 @@ struct Half {
         return wide<TYPE>((__m128i)x);
 #endif
     }
-    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
 #if defined(__AVX512F__)
+    static INLINE void widen(Pieces<uint16_t>::V x, V<float> (&out)[2]) {
         out[0] = wide<TYPE>(_mm512_castsi512_si256((__m512i)x));
         out[1] = wide<TYPE>(_mm512_extracti64x4_epi64((__m512i)x, 1));
-#else
-        out[0] = wide<TYPE>(_mm256_castsi256_si128((__m256i)x));
-        out[1] = wide<TYPE>(_mm256_extracti128_si256((__m256i)x, 1));
-#endif
     }
     static INLINE void widen(const Pieces<uint16_t>::V* at, V<float> (&out)[2]) {
         out[0] = one(reinterpret_cast<const char*>(at)), out[1] = one(reinterpret_cast<const char*>(at) + SIZE);
     }
+#endif
     template <int NV>
     static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
         UNROLL for (int v = 0; v < NV; v++) out[v] = one(at + k * row + v * SIZE);
