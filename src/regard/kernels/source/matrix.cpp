@@ -64,19 +64,21 @@ class Multiply {
           step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
     void run() {
-        const int64_t deep = across ? std::min(DEEP, p.depth) : step;  // gathered once, where that is done
+        const int64_t deep = across ? evenly(p.depth, DEEP) : step;  // gathered once, where that is done
         const int64_t many = PACKED / (deep * PANEL) * PANEL;
-        for (first = 0; first < p.columns; first = last)
+        for (first = 0; first < p.columns; first = last) {
+            last = std::min(first + many, p.columns);
             for (start = 0; start < p.depth; start = end) {
-                last = std::min(first + many, p.columns), end = std::min(start + deep, p.depth);
+                end = std::min(start + deep, p.depth);
                 for (int64_t r = 0; r < p.rows; r += rows_of_block) block(r, std::min(rows_of_block, p.rows - r));
             }
+        }
     }
 
    private:
-    static int64_t evenly(int64_t count, int64_t most) {
-        const int64_t parts = (count + most - 1) / most;
-        return (count + parts * UNITS - 1) / (parts * UNITS) * UNITS;
+    static int64_t evenly(int64_t count, int64_t most) {  // whole vectors, and one where there is nothing
+        const int64_t parts = std::max<int64_t>(1, (count + most - 1) / most), each = parts * UNITS;
+        return std::max<int64_t>(1, (count + each - 1) / each) * UNITS;
     }
     int64_t vectors() const { return (columns + UNITS - 1) / UNITS; }
     bool fresh() const { return k == 0 && !p.onto; }
