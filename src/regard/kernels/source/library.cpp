@@ -156,7 +156,7 @@ struct Memory {
     Memory& operator=(const Memory&) = delete;
 };
 
-constexpr int64_t KEPT = 1 << 20;  // bytes that a thread keeps to work in
+constexpr int64_t KEPT = PREDICTION_ROOM;  // bytes that a thread keeps; only what it works in takes memory
 
 // Memory for a call: this thread's own, or more.
 struct Scratch {
