@@ -59,7 +59,7 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     if run(*command, str(probe), "-o", str(directory / "probe")).returncode:
         pytest.skip(f"the compiler has no -fsanitize={sanitizer}")
     library = directory / "library.cpp"
-    text, whole = (SOURCE / "library.cpp").read_text(), "constexpr int64_t KEPT = 1 << 20;"
+    text, whole = (SOURCE / "library.cpp").read_text(), "constexpr int64_t KEPT = PREDICTION_ROOM;"
     assert whole in text  # memory that is kept from call to call would hide who writes a little too far
     library.write_text(text.replace(whole, "constexpr int64_t KEPT = 0;"))
     units = {
