@@ -16,106 +16,13 @@ from regard import _check
 from regard.seq2seq.network import Knowing, Network, Ranking, Steps
 from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
+from regard.seq2seq.trail import LARGEST_PENALTY, Ending, Hypothesis, Said, Scoring, Trail, hypothesis
 
 __all__ = ["LARGEST_PENALTY", "Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-LARGEST_PENALTY = 10.0  # nothing overflows, whatever a sentence's length
-_LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One way to translate a sentence.
-
-    Parameters
-    ----------
-    words : tuple of int
-        The n target words, without START and END.
-    score : float
-        What it is ranked by; see `Scoring`.
-    log_probabilities : array (n + 1,)
-        The logarithm of each word's probability, END's after them; (n,) if it was broken off before END.
-    alignment : array (n, T)
-        Where the network looked for each word, over the sentence's own T source positions with END; rows sum to 1,
-        or to less with the window "local-p". (n, 0) without attention.
-    """
-
-    words: tuple[int, ...]
-    score: float
-    log_probabilities: Array
-    alignment: Array
-
-    @property
-    def log_probability(self) -> float:
-        """The logarithm of the whole sentence's probability."""
-        return float(self.log_probabilities.sum())
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How a sentence is ranked: by its log-probability, without favour for what is short or skips source words. ::
-
-        score = log P / ((offset + length) / (offset + 1))**length_penalty
-                + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
-
-    The length counts END, j runs over the source's words without END, i over the target's words with END. The default
-    is the mean log-probability of the words; Wu et al. have offset 5, and 0.2 for both penalties.
-
-    Parameters
-    ----------
-    length_penalty : float
-        0 ranks by the bare log-probability; the larger, the better for long sentences.
-    coverage_penalty : float
-        0 leaves the second line out, as a network without attention does.
-    offset : float
-        How many words of a sentence are too few to matter.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one of them is not a number of at least 0, or a penalty is above `LARGEST_PENALTY`, 10.
-
-    References
-    ----------
-    Wu et al. 2016, "Google's Neural Machine Translation System", equation 14.
-
-    Examples
-    --------
-    >>> Scoring()(-6.0, 3)
-    -2.0
-    >>> Scoring(length_penalty=0)(-6.0, 3)
-    -6.0
-    >>> weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])  # half of the first word was looked at
-    >>> round(Scoring(coverage_penalty=1)(-4.0, 2, weights.sum(axis=0)[:-1]), 6)
-    -2.693147
-    """
-
-    length_penalty: float = 1.0
-    coverage_penalty: float = 0.0
-    offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("length_penalty", "coverage_penalty", "offset"):
-            value = _check.number(name, getattr(self, name))
-            if value < 0:
-                _check.fail(f"{name} must be at least 0. Got {value!r} instead.")
-            if name != "offset" and value > LARGEST_PENALTY:
-                _check.fail(f"{name} must be at most {LARGEST_PENALTY:g}. Got {value!r} instead.")
-
-    def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
-        """Return the score of a sentence of so many words, END with them, that looked at source words so much."""
-        score = log_probability / float(self.divisor(length))
-        if self.coverage_penalty and coverage is not None:
-            score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())
-        return score
-
-    def divisor(self, length: Any) -> Any:
-        """Return what the log-probability of a sentence of this length is divided by; or of several lengths."""
-        return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
 
 
 def longest(lengths: Ids) -> Ids:
@@ -390,10 +297,10 @@ def _knowing(steps: Steps) -> Knowing:
 
 def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
     if not said:  # START alone
-        return _hypothesis((), np.zeros(0), np.zeros((0, length)), length, scoring)
+        return hypothesis((), np.zeros(0), np.zeros((0, length)), length, scoring)
     words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
     logs, looks = np.array([step.log for step in said], float), np.array([step.look for step in said])
-    found = _hypothesis(words, logs, looks.reshape(len(said), -1)[:, :length], length, scoring)
+    found = hypothesis(words, logs, looks.reshape(len(said), -1)[:, :length], length, scoring)
     taken = np.array([step.taken for step in said]).reshape(len(said), -1)
     return replace(found, alignment=taken[: len(words), :length])
 
@@ -443,107 +350,26 @@ def _total(found: Array) -> Array:
     return totals
 
 
-def _hypothesis(
-    words: tuple[int, ...],
-    logs: Array,
-    weights: Array,
-    length: int,
-    scoring: Scoring,
-    score: float | None = None,
-) -> Hypothesis:
-    """Put together what was said; log-probabilities (n,) and weights (n, T) are those of the words and of END."""
-    if score is None:
-        score = scoring(float(logs.sum()), max(len(logs), 1), _coverage(weights, length))
-    return Hypothesis(words, score, logs, weights[: len(words)])
+def _beginning(sentences: int, width: int = 1) -> tuple[Ids, Ids, Array]:
+    """Return what all hypotheses have said before the first step: START."""
+    rows = sentences * width
+    return np.full(rows, START), np.arange(rows), np.zeros(rows)
 
 
-def _coverage(weights: Array, length: int) -> Array | None:
-    return weights.sum(axis=0)[: length - 1] if weights.shape[-1] else None
+def _go_on(going: Mask, width: int, words: Ids, parents: Ids, logs: Array) -> tuple[Ids, Ids, Array]:
+    """Return what the hypotheses of the sentences that go on have said; `width` of each were rows before."""
+    rows = np.flatnonzero(going)[:, None] * width + parents[going]
+    return words[going].reshape(-1), rows.reshape(-1), logs[going].reshape(-1)
 
 
-# ------------------------------------------------------------------------------------- what was said, step by step
+def _in_rows(weights: Array) -> Array:
+    batch, width, positions = weights.shape
+    return weights.reshape(batch * width, positions)
 
 
-class _Said(NamedTuple):
-    """One step: word, hypothesis before, log-probability (B', k) each; where those before looked; sentences' rows."""
-
-    words: Ids
-    parents: Ids
-    logs: Array
-    looks: Array
-    rows: Ids
-
-
-class _Ending(NamedTuple):
-    """A hypothesis: what `slot` held after `step` words, and END's log-probability, None if it was broken off."""
-
-    score: float
-    step: int
-    slot: int
-    end: float | None
-
-
-_Found = tuple[
-    int, _Ending, float | None
-]  # a sentence, one of its hypotheses, and that one's score if it is known
-
-
-class _Trail:
-    """What was said and where it came from, so that every hypothesis can be walked back to its beginning."""
-
-    def __init__(self, lengths: Ids, scoring: Scoring) -> None:
-        self.lengths, self.scoring = lengths, scoring
-        self.steps: list[_Said] = []
-
-    def hypotheses(self, found: Sequence[_Found]) -> list[list[Hypothesis]]:
-        """Return what was found for each sentence; scores are computed unless they are known."""
-        if not found:
-            return [[] for _ in self.lengths]
-        walked = self._walk(found)
-        made: list[list[Hypothesis]] = [[] for _ in self.lengths]
-        for i, (sentence, ending, score) in enumerate(found):
-            count, length = ending.step + (ending.end is not None), int(self.lengths[sentence])
-            words = tuple(walked.words[i, : ending.step].tolist())
-            logs, looks = walked.logs[i, :count].copy(), walked.looks[i, :count, :length].copy()
-            made[sentence].append(_hypothesis(words, logs, looks, length, self.scoring, score))
-        return made
-
-    def _walk(self, found: Sequence[_Found]) -> _Walked:
-        """Go back from all endings together."""
-        sentences, ends, slots = (
-            np.array(numbers)
-            for numbers in zip(
-                *((sentence, ending.step, ending.slot) for sentence, ending, _ in found), strict=True
-            )
-        )
-        last, looks = int(ends.max()) + 1, self.steps[0].looks
-        walked = _Walked.room(len(found), last, looks.shape[-1], looks.dtype)
-        looked = ends.copy()  # END comes after a look, too
-        for i, (_, ending, _) in enumerate(found):
-            if ending.end is not None:
-                walked.logs[i, ending.step], looked[i] = ending.end, ending.step + 1
-        for t in reversed(range(min(last, len(self.steps)))):
-            said, going = self.steps[t], np.flatnonzero(ends > t)
-            at = said.rows[sentences[going]], slots[going]
-            walked.words[going, t], walked.logs[going, t] = said.words[at], said.logs[at]
-            slots[going] = said.parents[at]
-            going = np.flatnonzero(looked > t)
-            walked.looks[going, t] = said.looks[said.rows[sentences[going]], slots[going]]
-        return walked
-
-
-class _Walked(NamedTuple):
-    """Words, their log-probabilities (H, n) and where was looked before them (H, n, T), of H hypotheses."""
-
-    words: Ids
-    logs: Array
-    looks: Array
-
-    @classmethod
-    def room(cls, count: int, steps: int, positions: int, dtype: Any) -> _Walked:
-        """Return arrays to be filled."""
-        shape = count, steps
-        return cls(np.zeros(shape, np.int64), np.zeros(shape), np.zeros((*shape, positions), dtype))
+def _badness(ending: Ending) -> float:
+    """Return what is less for better sentences."""
+    return -ending.score if ending.score is not None else np.inf
 
 
 def _forbid(logits: Array, *, end: bool) -> None:
@@ -558,19 +384,19 @@ class _Beam:
     """The beginnings of B' sentences that go on, at most `width` of each, the best first."""
 
     def __init__(self, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring) -> None:
-        self.trail, self.limits, self.scoring = _Trail(lengths, scoring), limits, scoring
+        self.trail, self.limits, self.scoring = Trail(lengths, scoring), limits, scoring
         self.width, self.n_best = width, n_best
         self.asked = (
             width + 1
         )  # words after each: one may be END, all others that are kept may have one beginning
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
-        self.rows = np.arange(len(lengths))  # (B,): where they are among those
+        self.said = _beginning(len(lengths))
         self.sums = np.zeros(
             (len(lengths), 1)
         )  # (B', k'): log-probabilities; -inf in a place that is not used
         self.coverage: Any = 0.0  # (B', k', T): how much was looked at each source word
-        self.done: list[list[_Ending]] = [[] for _ in lengths]  # the best that ended
-        self.broken: dict[int, _Ending] = {}
+        self.done: list[list[Ending]] = [[] for _ in lengths]  # the best that ended
+        self.broken: dict[int, Ending] = {}
         self.bars = np.full(
             len(lengths), -np.inf
         )  # (B,): what a further sentence must score to be among the best
@@ -588,11 +414,9 @@ class _Beam:
         endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
         return self.trail.hypotheses(endings)
 
-    def _found(self, sentence: int) -> list[_Found]:
+    def _found(self, sentence: int) -> list[tuple[int, Ending]]:
         """Return what ended, the best first; or the best beginning, if nothing did."""
-        if done := self.done[sentence]:
-            return [(sentence, ending, ending.score) for ending in done]
-        return [(sentence, self.broken[sentence], None)]
+        return [(sentence, ending) for ending in self.done[sentence] or [self.broken[sentence]]]
 
     def step(self, found: Tops, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
@@ -612,8 +436,9 @@ class _Beam:
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs = words[rows, order], parents[rows, order], logs[rows, order]
         totals = np.where(live, totals, -np.inf)[rows, order]
-        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        self._break_off(~going, step, grown)
+        self.trail.steps.append(Said(*self.said, _in_rows(weights)))
+        self._break_off(~going, grown, words, parents, logs)
+        self.said = _go_on(going, self.sums.shape[1], words, parents, logs)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -624,11 +449,12 @@ class _Beam:
             sentence, slot = int(self.sentences[row]), int(parents[row, rank])
             score = self.scoring(float(totals[row, rank]), step + 1, self._coverage(row, slot))
             done = self.done[sentence]
-            done.append(_Ending(score, step, slot, float(logs[row, rank])))
-            done.sort(key=lambda ending: -ending.score)  # of equals, the first that ended stays first
+            place = row * self.sums.shape[1] + slot
+            done.append(Ending(score, step, place, END, float(logs[row, rank])))
+            done.sort(key=_badness)  # of equals, the first that ended stays first
             del done[self.n_best :]
             if len(done) == self.n_best:
-                self.bars[sentence] = done[-1].score
+                self.bars[sentence] = -_badness(done[-1])
 
     def _coverage(self, row: int, slot: int) -> Array | None:
         if not self.scoring.coverage_penalty or not self.coverage.shape[-1]:
@@ -647,11 +473,15 @@ class _Beam:
         live &= np.cumsum(live, axis=1) <= self.width
         return live
 
-    def _break_off(self, over: Mask, step: int, grown: Mask) -> None:
+    def _break_off(self, over: Mask, grown: Mask, words: Ids, parents: Ids, logs: Array) -> None:
+        """Keep the best beginnings of sentences that may not go on, where nothing ended."""
+        step, width = len(self.trail.steps) - 1, self.sums.shape[1]
         for row in np.flatnonzero(over).tolist():
             sentence = int(self.sentences[row])
             if not self.done[sentence]:
-                self.broken[sentence] = _Ending(0.0, step + bool(grown[row]), 0, None)
+                last = int(words[row, 0]) if grown[row] else None
+                place = row * width + (int(parents[row, 0]) if grown[row] else 0)
+                self.broken[sentence] = Ending(None, step, place, last, float(logs[row, 0]))
 
     def _narrow(self, going: Mask, sums: Array, parents: Ids) -> None:
         """Go on with some of the sentences."""
@@ -659,8 +489,7 @@ class _Beam:
         if self.scoring.coverage_penalty:
             self.coverage = np.take_along_axis(self.coverage[going], parents[going, :, None], axis=1)
         if not going.all():
-            self.sentences, self.rows = self.sentences[going], self.rows.copy()
-            self.rows[self.sentences] = np.arange(len(self.sentences))
+            self.sentences = self.sentences[going]
 
 
 class _Greedy(_Beam):
@@ -679,12 +508,13 @@ class _Greedy(_Beam):
         np.subtract(totals, self.sums, out=logs, where=possible[:, None])
         for row in np.flatnonzero(ends).tolist():
             score = self.scoring(float(totals[row, 0]), step + 1, None)
-            self.done[int(self.sentences[row])].append(_Ending(score, step, 0, float(logs[row, 0])))
+            self.done[int(self.sentences[row])].append(Ending(score, step, row, END, float(logs[row, 0])))
         going: Mask = possible & ~ends & (step + 1 < self.limits.most[self.sentences])
         parents = np.zeros_like(words)
-        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
+        self.trail.steps.append(Said(*self.said, _in_rows(weights)))
         if not going.all():
-            self._break_off(~going & ~ends, step, possible)
+            self._break_off(~going & ~ends, possible, words, parents, logs)
+        self.said = _go_on(going, 1, words, parents, logs)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -768,14 +598,14 @@ class _Draws:
         choice: _Choice,
         rngs: Sequence[np.random.Generator],
     ) -> None:
-        self.trail, self.limits = _Trail(lengths, scoring), limits
+        self.trail, self.limits = Trail(lengths, scoring), limits
         self.choice, self.rngs = choice, rngs
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
-        self.rows = np.arange(len(lengths))  # (B,): where they are among those
+        self.said = _beginning(len(lengths), count)
         self.which = np.tile(
             np.arange(count), (len(lengths), 1)
         )  # (B', k'): which sample is there; -1 none any more
-        self.done: list[dict[int, _Ending]] = [{} for _ in lengths]
+        self.done: list[dict[int, Ending]] = [{} for _ in lengths]
 
     def run(self, steps: Steps) -> list[list[Hypothesis]]:
         """Draw to the end."""
@@ -787,32 +617,30 @@ class _Draws:
                 _keep(steps, going)
                 steps.select(parents)
         found = [
-            (sentence, done[sample], None)
-            for sentence, done in enumerate(self.done)
-            for sample in sorted(done)
+            (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
         ]
         return self.trail.hypotheses(found)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
-        step = len(self.trail.steps)
+        step, slots = len(self.trail.steps), self.which.shape[1]
         normaliser = _normaliser(logits)
         _forbid(logits, end=step < self.limits.least)
         words = self.choice(logits, self._chance())
         logs = np.take_along_axis(logits, words[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
-        ended = (words == END) & (self.which >= 0)
-        for row, slot in np.argwhere(ended).tolist():
-            self._done(row, slot, _Ending(0.0, step, slot, float(logs[row, slot])))
-        live = (self.which >= 0) & ~ended
+        here, ended = self.which >= 0, words == END
+        over = step + 1 >= self.limits.most[self.sentences]
+        for row, slot in np.argwhere(here & (ended | over[:, None])).tolist():
+            last = Ending(None, step, row * slots + slot, int(words[row, slot]), float(logs[row, slot]))
+            self.done[int(self.sentences[row])][int(self.which[row, slot])] = last
+        live = here & ~ended
         parents = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         self.which = np.where(live, self.which, -1)
         self.which, words, logs = (np.take_along_axis(x, parents, axis=1) for x in (self.which, words, logs))
-        self.trail.steps.append(_Said(words, parents, logs, weights, self.rows))
-        over = step + 1 >= self.limits.most[self.sentences]
-        for row, slot in np.argwhere(over[:, None] & (self.which >= 0)).tolist():
-            self._done(row, slot, _Ending(0.0, step + 1, slot, None))
+        self.trail.steps.append(Said(*self.said, _in_rows(weights)))
         going = live.any(axis=1) & ~over
-        self._narrow(going)
+        self.said = _go_on(going, slots, words, parents, logs)
+        self.which, self.sentences = self.which[going], self.sentences[going]
         return words[going], parents[going], going
 
     def _chance(self) -> Array:
@@ -822,13 +650,3 @@ class _Draws:
             count = int((self.which[row] >= 0).sum())
             chance[row, :count] = self.rngs[sentence].random(count)
         return chance
-
-    def _done(self, row: int, slot: int, ending: _Ending) -> None:
-        self.done[int(self.sentences[row])][int(self.which[row, slot])] = ending
-
-    def _narrow(self, going: Mask) -> None:
-        """Go on with some of the sentences."""
-        self.which = self.which[going]
-        if not going.all():
-            self.sentences, self.rows = self.sentences[going], self.rows.copy()
-            self.rows[self.sentences] = np.arange(len(self.sentences))
