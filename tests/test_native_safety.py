@@ -65,7 +65,7 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     units = {
         **{
             name: [*flags, f"-DISA={NAME}", str(SOURCE / f"{name}.cpp")]
-            for name in ("kernel", "matrix", "prediction", "recurrence", "rows", "training")
+            for name in ("kernel", "matrix", "prediction", "recurrence", "rows", "search", "training")
         },
         "library": [f"-I{SOURCE}", f"-DREGARD_HAVE_{NAME.upper()}", str(library)],
         "driver": [f"-I{SOURCE}", str(HERE / "native" / "driver.cpp")],

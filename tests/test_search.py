@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.kernels import training
+from regard import kernels
+from regard.kernels import native, training
 from regard.seq2seq import ranking
 from regard.seq2seq.batch import Batch
+from regard.seq2seq.network import Searching
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
 from regard.seq2seq.search import Hypothesis, Scoring, _Beam, _Limits, beam, force, longest, sample
@@ -273,6 +275,66 @@ def test_greedy_is_a_beam_of_one_to_the_bit(
         np.testing.assert_array_equal(one.alignment, two.alignment)
 
 
+def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwork:
+    """One that the native library searches with."""
+    config = Recurrent(20, 9, embedding=6, encoder=3, decoder=5, attention=4, style=style)
+    whole = Parameters(config.shapes())
+    flat = np.random.default_rng(seed).normal(size=whole.flat.size).astype(np.float32)
+    network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
+    network.parameters["output_bias"][END] += np.float32(end)
+    return network
+
+
+@pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
+@pytest.mark.parametrize("style", ["bahdanau", "conditional"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), seed=st.integers(0, 1000), width=st.integers(1, 7), end=st.floats(-3, 5))
+def test_the_library_finds_what_python_does_step_by_step(
+    isa: str, style: str, data: Any, seed: int, width: int, end: float
+) -> None:
+    network, (source, lengths) = plain_network(style, seed, end=end), THREE
+    if not isinstance(network.steps(source, lengths), Searching):
+        assert isa == "baseline"
+        return
+    n_best = data.draw(st.integers(1, width))
+    chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
+    most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
+    limits = _Limits(most, data.draw(st.integers(0, 3)))
+    wanted = _Beam(lengths, limits, width, n_best, chosen).run(network.steps(source, lengths))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
+        options: Any = {"width": width, "n_best": n_best, "most": most, "least": limits.least}
+        found = beam(network, source, lengths, scoring=chosen, **options)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert [x.words for x in ours] == [x.words for x in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
+            np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
+
+
+@pytest.mark.parametrize("style", ["bahdanau", "conditional"])
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_recurrent_network_s_sentence_is_searched_as_if_alone_to_the_bit(style: str, width: int) -> None:
+    network, (source, lengths) = plain_network(style, 3, end=1.0), THREE
+    together = beam(network, source, lengths, width=width, n_best=width)
+    for i, hypotheses in enumerate(together):
+        (alone,) = beam(network, source[: lengths[i], [i]], lengths[[i]], width=width, n_best=width)
+        for one, other in zip(alone, hypotheses, strict=True):
+            assert one.words == other.words
+            if native.library() is not None:
+                assert one.score == other.score
+                np.testing.assert_array_equal(one.alignment, other.alignment)
+
+
+def test_a_search_remembers_what_it_has_said_through_many_calls() -> None:
+    network, (source, lengths) = plain_network("bahdanau", 1, end=-1e6), THREE
+    for (found,) in beam(network, source, lengths, width=2, most=np.array([90, 70, 80])):
+        assert len(found.words) == len(found.log_probabilities) == len(found.alignment) >= 70
+        np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
+        assert found.score == pytest.approx(found.log_probabilities.mean())
+
+
 @pytest.mark.parametrize("looks", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_each_sentence_is_searched_as_if_alone(seed: int, looks: bool) -> None:
@@ -320,6 +382,16 @@ def test_of_equals_the_first_wins() -> None:
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
+        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
+
+
+def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
+    config = Recurrent(20, V, embedding=4, encoder=3, decoder=5, attention=3)
+    flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
+    (source, lengths), network = THREE, RecurrentNetwork(config, Parameters(config.shapes(), flat))
+    options: Any = {"width": 5, "n_best": 5, "most": np.array([3, 3, 3]), "scoring": Scoring(length_penalty=0)}
+    for hypotheses in beam(network, source, lengths, **options):
         # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
@@ -660,6 +732,16 @@ def test_a_network_that_is_broken_is_told(value: float) -> None:
     network.bias[4] = value
     with pytest.raises(ValueError) as caught:
         beam(network, SOURCE, LENGTHS)
+    assert str(caught.value) == f"what the network predicts must be finite. Got {value} instead."
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) -> None:
+    network = plain_network("bahdanau", 0)
+    network.parameters["output_bias"][4] = value
+    with pytest.raises(ValueError) as caught:
+        beam(network, SOURCE, LENGTHS, width=width)
     assert str(caught.value) == f"what the network predicts must be finite. Got {value} instead."
 
 

@@ -33,6 +33,8 @@ void regard_norm(const Norm* p, int32_t backward);
 void regard_drop(const Drop* p);
 void regard_unrectify(const Rectified* p);
 int64_t regard_recurrence_room(const Recurrence* p);
+int32_t regard_search(Search* p);
+int64_t regard_search_room(const Search* p);
 }
 
 namespace {
@@ -321,6 +323,35 @@ void search(uint64_t seed) {
     regard_recur(&p, 0);
 }
 
+// A whole search, a few steps in each call.
+void find(uint64_t seed) {
+    Source source(seed);
+    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) {
+        int64_t* x = source.take<int64_t>(count);
+        for (int64_t i = 0; i < count; i++) x[i] = source.whole(least, most);
+        return x;
+    };
+    Search x{};
+    Recurrence& p = x.decoder;
+    const int64_t h = p.size = source.whole(1, 50), s = p.sentences = source.whole(1, 5), e = x.size = source.whole(1, 40);
+    const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40), c = p.context = 3 * h + e;
+    const int64_t words = x.words = source.whole(4, 400), filled = (words + NARROW - 1) / NARROW * NARROW;
+    p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
+    p.seen = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
+    if (source.chance(0.5)) p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h);
+    x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
+    x.output_weight = draw(filled * e), x.output_bias = draw(filled);
+    x.begin = 1, x.end = 2, x.width = source.whole(1, 6), x.n_best = source.whole(1, x.width), x.least = source.whole(0, 3);
+    x.most = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.whole(1, 4);
+    x.taken = source.take<int64_t>(x.capacity), x.said = source.take<int64_t>(x.capacity);
+    x.parents = source.take<int64_t>(x.capacity), x.logs = source.take<double>(x.capacity);
+    x.looks = draw(x.capacity * t), x.ended = source.take<int64_t>(s), x.endings = source.take<Ending>(s * x.n_best);
+    char* room = source.take<char>(regard_search_room(&x) + 64);
+    x.room = room + (64 - reinterpret_cast<uintptr_t>(room) % 64) % 64;
+    while (!regard_search(&x) && x.rows) continue;
+}
+
 int check_all(int count, int callers) {
     std::vector<std::thread> threads;
     std::vector<int> wrong(size_t(callers), 0);
@@ -328,7 +359,7 @@ int check_all(int count, int callers) {
         threads.emplace_back([&, c] {
             for (int i = c; i < count; i += callers) {
                 wrong[size_t(c)] += check(uint64_t(i));
-                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i));
+                if (regard_trains()) train(uint64_t(i)), search(uint64_t(i)), find(uint64_t(i));
             }
         });
     for (auto& thread : threads) thread.join();

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import nn, position
-from regard.kernels import native, recurrence, training
+from regard.kernels import native, recurrence, search, training
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -105,7 +105,7 @@ class Call(native.Call):
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
     readable = native._readable
-    native.np = position.np = recurrence.np = training.np = Edge()
+    native.np = position.np = recurrence.np = search.np = training.np = Edge()
     native.Call = Call
 
     def at_the_edge(x: Array, dtype: Any) -> Array:
@@ -192,6 +192,26 @@ def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
     adam.step(draw(B * H), 0.1)
 
 
+def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
+    """Beams of two widths, by decoders with a unit before the look and with one on each side of it."""
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Array:
+        return guarded(rng.standard_normal(shape).astype(np.float32))
+
+    words, lengths = 3 + A, guarded(rng.integers(1, T + 1, B))
+    for after in (None, recurrence.After(draw(H, 3 * H), draw(3 * H))):
+        looks = draw(B, T, A), draw(B, T, 3 * H + E), lengths, draw(H, A), draw(A), draw(H, 3 * H)
+        steps = recurrence.Search(*looks, after)
+        given = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
+        decoder = search.Decoder(*given, training.Words(draw(words, E), draw(words)))
+        for width in (1, 4):
+            aims = search.Aims(1, 2, width, width, guarded(np.arange(1, B + 1)), 1, 1.0, 0.0)
+            found = search.beam(steps, draw(B, H), decoder, aims)
+            assert len(found.endings) == B
+            assert all(is_guarded(x) for step in found.steps for x in step)
+
+
 def main(isa: str, side: str) -> None:
     """Every dtype, size and option."""
     global SIDE
@@ -211,6 +231,7 @@ def main(isa: str, side: str) -> None:
     for of_recurrences in ((1, 1, 1, 1, 1), (3, 9, 17, 5, 33), (2, 8, 48, 16, 64), (7, 3, 31, 50, 15)):
         print(isa, side, "recurrences", of_recurrences, flush=True)
         run_recurrences(*of_recurrences)
+        run_search(*of_recurrences)
         release()
     print("done")
 

@@ -124,6 +124,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_add_rows.argtypes = loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [
         Pointer
     ]
+    loaded.regard_search.argtypes = loaded.regard_search_room.argtypes = [Pointer]
+    loaded.regard_search_size.restype = loaded.regard_search_room.restype = Int
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
     known = _names(loaded)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.context import recording
-from regard.kernels import recurrence
+from regard.kernels import recurrence, search
 from regard.kernels.matrix import multiply, multiply_and_sum
 from regard.nn import attended_gru, conditional_gru, dropout, embed, linear
 from regard.seq2seq.cells import GATES, Stack, layer, parts
@@ -563,6 +563,13 @@ class _FusedSteps(Steps):
         return readout.reshape(batch, k, readout.shape[1]), made.weights.reshape(
             batch, k, made.weights.shape[1]
         )
+
+    def beam(self, aims: search.Aims) -> search.Found:
+        """Search to the end, before the first step: in the library, with no Python between the steps."""
+        given, words = self.words, self.output.words
+        assert words is not None
+        decoder = search.Decoder(given.embedding, given.weight, given.bias, self.p["readout_state"], words)
+        return search.beam(self.search, self.encoded.start, decoder, aims)
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k) of each sentence."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.kernels.search import Aims, Found
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.ranking import Tops
@@ -21,6 +22,7 @@ __all__ = [
     "Knowing",
     "Network",
     "Ranking",
+    "Searching",
     "Steps",
     "build",
     "describe",
@@ -51,6 +53,14 @@ class Ranking(Steps, Protocol):
 
     def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
         """Predict what follows words (B, k): the likeliest words from `first` on, of B k rows; weights (B, k, T)."""
+
+
+@runtime_checkable
+class Searching(Steps, Protocol):
+    """Steps of a network that can search by themselves, many at a time."""
+
+    def beam(self, aims: Aims) -> Found:
+        """Search to the end, before the first step."""
 
 
 @runtime_checkable

@@ -155,10 +155,11 @@ class Output:
 
     def tops(self, readout: Array, count: int, first: int = 0) -> Tops:
         """Return what `tops` finds among the logits of readouts (N, E); the library never holds them all."""
-        if self._words is not None and readout.dtype == np.float32:
-            return Tops(*self._words.tops(readout, count, first))
+        if self.words is not None and readout.dtype == np.float32:
+            return Tops(*self.words.tops(readout, count, first))
         return tops(self.logits(readout), count, first)
 
     @cached_property
-    def _words(self) -> training.Words | None:
+    def words(self) -> training.Words | None:
+        """The matrix as the library reads it, if it does."""
         return training.Words.of(self.embedding, self.bias)

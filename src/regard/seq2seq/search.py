@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.network import Knowing, Network, Ranking, Steps
+from regard.kernels.search import Aims, NotFinite
+from regard.seq2seq.network import Knowing, Network, Ranking, Searching, Steps
 from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.trail import LARGEST_PENALTY, Ending, Hypothesis, Said, Scoring, Trail, hypothesis
@@ -115,8 +116,11 @@ def beam(
     if _check.whole("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     limits = _limits(lengths, most, least)
+    steps = network.steps(source, lengths)
+    if isinstance(steps, Searching) and not scoring.coverage_penalty:
+        return _at_once(steps, lengths, limits, width, n_best, scoring)
     kind = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
-    return kind(lengths, limits, width, n_best, scoring).run(network.steps(source, lengths))
+    return kind(lengths, limits, width, n_best, scoring).run(steps)
 
 
 def sample(
@@ -346,8 +350,13 @@ def _total(found: Array) -> Array:
     totals: Array = np.log(found[:, 1]) + found[:, 0]
     wrong = ~np.isfinite(totals)
     if wrong.any():
-        _check.fail(f"what the network predicts must be finite. Got {found[wrong][0, 0]!s} instead.")
+        largest = found[wrong][0, 0]
+        _refuse(totals[wrong][0] if np.isfinite(largest) else largest)
     return totals
+
+
+def _refuse(predicted: Any) -> NoReturn:
+    _check.fail(f"what the network predicts must be finite. Got {predicted!s} instead.")
 
 
 def _beginning(sentences: int, width: int = 1) -> tuple[Ids, Ids, Array]:
@@ -378,6 +387,23 @@ def _forbid(logits: Array, *, end: bool) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- beam
+
+
+def _at_once(
+    steps: Searching, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring
+) -> list[list[Hypothesis]]:
+    """Let the network search by itself: what `_Beam` does, without a penalty for what was not looked at."""
+    penalty, offset = scoring.length_penalty, scoring.offset
+    aims = Aims(START, END, width, n_best, limits.most, limits.least, penalty, offset)
+    try:
+        found = steps.beam(aims)
+    except NotFinite as wrong:
+        _refuse(wrong)
+    trail = Trail(lengths, scoring)
+    trail.steps += [Said(*said) for said in found.steps]
+    return trail.hypotheses(
+        [(sentence, Ending(*ending)) for sentence, of_it in enumerate(found.endings) for ending in of_it]
+    )
 
 
 class _Beam:

@@ -168,6 +168,8 @@ void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.t
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
 void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
 void tops(const Tops& p, char* scratch) { avx512::kernel.training.tops(p, scratch); }
+int64_t search_room(const Search& p) { return avx512::kernel.training.search_room(p); }
+bool search(Search& p, char* scratch) { return avx512::kernel.training.search(p, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
@@ -253,6 +255,8 @@ void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // prediction.cpp
 void tops(const Tops& p, char* scratch);
+int64_t search_room(const Search& p);  // search.cpp
+bool search(Search& p, char* scratch);
 void cross_entropy(const Softmax& p);  // training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
@@ -271,8 +275,8 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, tops, norm, drop,
-                               unrectify};
+constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, tops, search_room,
+                               search, norm, drop, unrectify};
 #else
 constexpr Training training = {};
 #endif

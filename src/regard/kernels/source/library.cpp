@@ -413,6 +413,18 @@ EXPORT int32_t regard_tops(const regard::Tops* p) {
     if (scratch.at) regard::chosen->training.tops(*p, scratch.at);
     return !scratch.at;
 }
+
+EXPORT int64_t regard_search_size() { return sizeof(regard::Search); }
+
+// Bytes of `room`.
+EXPORT int64_t regard_search_room(const regard::Search* p) { return regard::chosen->training.search_room(*p); }
+
+// Returns 0, 1 where memory ran out, or 2 where a number is not finite.
+EXPORT int32_t regard_search(regard::Search* p) {
+    regard::Scratch scratch(regard::PREDICTION_ROOM);
+    if (!scratch.at) return 1;
+    return regard::chosen->training.search(*p, scratch.at) ? 0 : 2;
+}
 EXPORT int64_t regard_narrow() { return regard::NARROW; }
 
 EXPORT int64_t regard_training_size() {

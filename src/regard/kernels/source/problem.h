@@ -132,6 +132,33 @@ struct Tops {
     float *best, *found;                      // (rows, count); (rows, 2): the largest of all, the sum of exponentials
     int64_t* places;                          // (rows, count)
 };
+// A sentence that a search found: its score (NaN if it was broken off) and the logarithm of its last word's probability;
+// the step that said this word (-1 if none was left), and the row that it came after.
+struct Ending {
+    double score, log;
+    int64_t step, row, word;
+};
+// A search with a plain decoder (kernels/search.py has the same structure). S sentences, k = width.
+struct Search {
+    Recurrence decoder;                                // of S sentences; what belongs to rows is the search's own
+    int64_t words, size, begin, end;                   // V, E; the words before the first and after the last
+    const float *embedding, *word_weight, *word_bias;  // (V, E); (E, 3H + E), (3H + E,): what words give to gates and readout
+    const float *readout_weight;                       // (H, E)
+    const float *output_weight, *output_bias;          // as in Tops
+    int64_t width, n_best, least;                      // hypotheses of a sentence; endings kept; words before the first end
+    const int64_t* most;                               // (S,) words after which it is broken off
+    char* room;                                        // regard_search_room bytes, which stay from call to call
+    int64_t step, rows;                                // so far, and that go on: 0 at first
+    // What was said, as long as there is room for the rows of a step: words, rows before, log-probabilities, weights.
+    int64_t capacity, steps_taken;                     // rows; steps of this call
+    int64_t *taken, *said, *parents;                   // rows of each step; (capacity,) twice
+    double* logs;                                      // (capacity,)
+    float* looks;                                      // (capacity, T)
+    int64_t* ended;                                    // (S,) endings of each sentence
+    Ending* endings;                                   // (S, n_best), the best first
+    double penalty, offset;                            // of n words: log P / ((offset + n) / (offset + 1))^penalty is the score
+    double wrong;                                      // a number that is not finite, if there was one
+};
 // A step of Adam (nn/adam.py says how).
 struct Adam {
     int64_t count;
@@ -182,6 +209,8 @@ struct Training {
     void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
     void (*tops)(const Tops&, char* scratch);
+    int64_t (*search_room)(const Search&);  // bytes
+    bool (*search)(Search&, char* scratch);
     void (*norm)(const Norm&, bool backward);
     void (*drop)(const Drop&);
     void (*unrectify)(const Rectified&);

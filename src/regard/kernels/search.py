@@ -1,0 +1,175 @@
+"""A beam search with a plain decoder, many steps in one call: the native library's (`source/search.cpp`) only.
+
+`seq2seq/search.py` has the same for every network, step by step; `recurrence.native_does` says whether the library can.
+It uses the thread that calls it and no other. Letters: S sentences, T source positions, R hypotheses that go on,
+H the state's size, E that of embeddings and readout.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels import native, recurrence, training
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Counts = NDArray[np.int64]
+
+_LINE = 64  # bytes; where rooms begin
+_STEPS = 16  # of all rows that there may be, in a call: time enough for Ctrl-C in between
+
+
+_ENDING = np.dtype(
+    {"names": ["score", "log", "step", "row", "word"], "formats": ["f8", "f8", "i8", "i8", "i8"]}
+)  # `struct Ending`
+
+
+class CSearch(ctypes.Structure):
+    """`struct Search`."""
+
+    _fields_ = [
+        ("decoder", recurrence.CRecurrence),
+        *((name, native.Int) for name in ("words", "size", "begin", "end")),
+        *((name, native.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
+        *((name, native.Pointer) for name in ("output_weight", "output_bias")),
+        *((name, native.Int) for name in ("width", "n_best", "least")),
+        *((name, native.Pointer) for name in ("most", "room")),
+        *((name, native.Int) for name in ("step", "rows", "capacity", "steps_taken")),
+        *((name, native.Pointer) for name in ("taken", "said", "parents", "logs", "looks")),
+        *((name, native.Pointer) for name in ("ended", "endings")),
+        *((name, ctypes.c_double) for name in ("penalty", "offset", "wrong")),
+    ]
+
+
+class NotFinite(ArithmeticError):
+    """What the decoder predicts is no number, or infinite: the first argument."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What belongs to a decoder beside its steps, all float32.
+
+    `embedding` (V, E); `word_weight` (E, 3 H + E) and `word_bias` (3 H + E,): what a word gives to gates and readout;
+    `readout_weight` (H, E); `words`: the output matrix.
+    """
+
+    embedding: Array
+    word_weight: Array
+    word_bias: Array
+    readout_weight: Array
+    words: training.Words
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What is searched for: the `n_best` of `width` hypotheses, from the word `begin` to the word `end`.
+
+    `most` (S,): words after which a sentence is broken off; `least`: words before which none may end; `penalty` and
+    `offset`: for ranking, the log-probability of n words is divided by ``((offset + n) / (offset + 1)) ** penalty``.
+    """
+
+    begin: int
+    end: int
+    width: int
+    n_best: int
+    most: Counts
+    least: int
+    penalty: float
+    offset: float
+
+
+Said: TypeAlias = tuple[Counts, Counts, Array, Array]
+Ended: TypeAlias = tuple[float | None, int, int, int | None, float]
+
+
+class Found(NamedTuple):
+    """Words, rows before, log-probabilities (R,) and looks (R, T) of each step; endings of each sentence.
+
+    Those are the score (None if it was broken off), step, row, last word (None if none was left) and that one's
+    log-probability; the best first.
+    """
+
+    steps: list[Said]
+    endings: list[list[Ended]]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    loaded = native.library()
+    assert loaded is not None
+    assert loaded.regard_search_size() == ctypes.sizeof(CSearch), "the library is of another version"
+    return loaded
+
+
+def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -> Found:
+    """Search from the states (S, H) of S sentences until nothing better can come.
+
+    Raises `NotFinite`, and MemoryError.
+    """
+    if not (sentences := len(start)):
+        return Found([], [])
+    endings, ended = np.zeros((sentences, aims.n_best), _ENDING), np.zeros(sentences, np.int64)
+    arrays = {
+        "embedding": decoder.embedding,
+        "word_weight": decoder.word_weight,
+        "word_bias": decoder.word_bias,
+        "readout_weight": decoder.readout_weight,
+        "output_weight": decoder.words.weight,
+        "output_bias": decoder.words.bias,
+        "most": np.require(aims.most, np.int64, ["C", "A"]),
+        "ended": ended,
+        "endings": endings,
+    }
+    c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
+    for name, x in arrays.items():
+        setattr(c, name, _address(x))
+    start = np.require(start, np.float32, ["C", "A"])
+    c.decoder.start = _address(start)
+    c.words, c.size = decoder.embedding.shape
+    for name in ("begin", "end", "width", "n_best", "least", "penalty", "offset"):
+        setattr(c, name, getattr(aims, name))
+    room = np.empty(_library().regard_search_room(ctypes.byref(c)) + _LINE, np.uint8)
+    c.room = -(-_address(room) // _LINE) * _LINE
+    said = [step for part in _parts(c, sentences * aims.width) for step in part]
+    return Found(said, _endings(endings, ended))
+
+
+def _address(x: Array) -> int:
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
+    """Search on and on, and give what was said in the steps of each call."""
+    capacity = c.capacity = most_rows * _STEPS
+    while True:
+        taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
+        logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
+        c.taken, c.said, c.parents, c.logs, c.looks = map(_address, (taken, said, parents, logs, looks))
+        if status := _library().regard_search(ctypes.byref(c)):
+            raise MemoryError if status == 1 else NotFinite(c.wrong)
+        ends = np.cumsum(taken[: c.steps_taken])
+        yield [
+            (said[start:end], parents[start:end], logs[start:end], looks[start:end])
+            for start, end in zip((ends - taken[: c.steps_taken]).tolist(), ends.tolist(), strict=True)
+        ]
+        if not c.rows:
+            return
+
+
+def _endings(endings: Array, ended: Counts) -> list[list[Ended]]:
+    return [
+        [
+            (None if score != score else score, step, row, None if word < 0 else word, log)
+            for score, log, step, row, word in of_sentence[:count]
+        ]
+        for of_sentence, count in zip(endings.tolist(), ended.tolist(), strict=True)
+    ]
