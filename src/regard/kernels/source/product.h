@@ -16,8 +16,9 @@ INLINE void in_order() {
 }
 
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
-// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order.
-template <class T, int R, int NV, bool ACROSS, class Read>
+// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order, in STEPS between one look at the counter and
+// the next.
+template <class T, int R, int NV, bool ACROSS, int STEPS = 2, class Read>
 INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
     auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
@@ -27,14 +28,17 @@ INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth,
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     };
-    if constexpr (R * NV >= ROWS * 2)  // where most of the time goes, counting takes its place beside multiplying
+    constexpr bool LARGE = R * NV >= ROWS * 2;  // where most of the time goes, counting takes its place beside multiplying
+    if constexpr (LARGE && STEPS == 4)
+        _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++) add(k);
+    else if constexpr (LARGE)
         _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) add(k);
     else
         for (int64_t k = 0; k < depth; k++) add(k);
 }
-template <class T, int R, int NV, bool ACROSS>
+template <class T, int R, int NV, bool ACROSS, int STEPS = 2>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
-    product_of<T, R, NV, ACROSS>(c, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+    product_of<T, R, NV, ACROSS, STEPS>(c, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
     });
 }

@@ -163,7 +163,7 @@ class Tile : Strip<T, NV> {
             T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
-            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W, stop - start);
+            product<T, R, NV, false, BYTES == 64 ? 4 : 2>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W, stop - start);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
