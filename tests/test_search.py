@@ -390,7 +390,12 @@ def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
     config = Recurrent(20, V, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
     (source, lengths), network = THREE, RecurrentNetwork(config, Parameters(config.shapes(), flat))
-    options: Any = {"width": 5, "n_best": 5, "most": np.array([3, 3, 3]), "scoring": Scoring(length_penalty=0)}
+    options: Any = {
+        "width": 5,
+        "n_best": 5,
+        "most": np.array([3, 3, 3]),
+        "scoring": Scoring(length_penalty=0),
+    }
     for hypotheses in beam(network, source, lengths, **options):
         # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]

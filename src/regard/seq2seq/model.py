@@ -584,13 +584,19 @@ class Seq2Seq:
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
                 _check_length(tokens, number)
-        found = [self._nothing()] * len(cut)
-        for group in _alike([source for source, _ in cut], empty=True):
-            batch = collate([_number(texts, *cut[i]) for i in group])
-            said = force(self.model.network, batch.source, batch.lengths, batch.target, posterior=posterior)
-            for i, hypothesis in zip(group, said, strict=True):
+        groups = list(_alike([source for source, _ in cut], empty=True))
+
+        def said(group: Sequence[int]) -> list[Hypothesis]:
+            with np.errstate(all="ignore"):  # as in `_each`
+                batch = collate([_number(texts, *cut[i]) for i in group])
+                network = self.model.network
+                return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
+
+        found: dict[int, Translation] = {}
+        for group, of_group in zip(groups, _on_two_threads(said, groups), strict=True):
+            for i, hypothesis in zip(group, of_group, strict=True):
                 found[i] = self._spell(cut[i][0], hypothesis, tuple(cut[i][1]))
-        return found
+        return [found[i] for i in range(len(cut))]
 
     def _each(self, sources: Sequence[Side], search: _Search) -> list[list[Translation]]:
         """Search for all sources, those of like lengths together, and on two threads if there are."""
@@ -600,7 +606,7 @@ class Seq2Seq:
         for number, words in enumerate(tokens, 1):
             _check_length(words, number)
         groups = list(_alike(tokens))
-        found = [[self._nothing()] for _ in tokens]
+        found = [[] if words else [self._nothing()] for words in tokens]
 
         def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
             # A thread begins without the caller's settings; and the library's own steps don't warn either.
