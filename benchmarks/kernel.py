@@ -28,10 +28,12 @@ import footprint
 import numpy as np
 from peers import LIBRARIES, Case, Data, Definition, Plain, PlainSciPy, Turn
 from probe import Probe, compile_into
+from threadpoolctl import threadpool_limits
 
 from regard.kernels import native
 
 GB = 1e9
+SQUARE = 2048  # rows and columns of a matrix that no near cache holds
 TWIN = "dense"  # the name of a contestant that is no library
 TURN = 0.02  # seconds that a turn takes at least
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # between two contestants
@@ -475,6 +477,21 @@ def limits(probe: Probe, threads: int) -> None:
     )
     read = max(probe.read(data) for _ in range(9)) / GB
     print(f"limits with {threads} threads: {', '.join(peaks)} GFLOP/s; reading {read:.0f} GB/s")
+    print(
+        f"NumPy's product of two matrices of {SQUARE} x {SQUARE}, float32: {product(threads) / GB:.0f} GFLOP/s"
+    )
+
+
+def product(threads: int) -> float:
+    """Return what a product that fills the machine reaches where numbers have to come from memory, FLOP/s."""
+    a, b = np.random.default_rng(0).random((2, SQUARE, SQUARE), np.float32)
+    seconds = []
+    with threadpool_limits(threads, user_api="blas"):
+        for _ in range(6):
+            start = time.perf_counter()
+            a @ b
+            seconds.append(time.perf_counter() - start)
+    return 2 * SQUARE**3 / min(seconds)
 
 
 def processor() -> str:

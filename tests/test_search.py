@@ -315,16 +315,15 @@ def test_the_library_finds_what_python_does_step_by_step(
 
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("width", [1, 4])
-def test_a_recurrent_network_s_sentence_is_searched_as_if_alone_to_the_bit(style: str, width: int) -> None:
+def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, width: int) -> None:
     network, (source, lengths) = plain_network(style, 3, end=1.0), THREE
     together = beam(network, source, lengths, width=width, n_best=width)
     for i, hypotheses in enumerate(together):
         (alone,) = beam(network, source[: lengths[i], [i]], lengths[[i]], width=width, n_best=width)
         for one, other in zip(alone, hypotheses, strict=True):
             assert one.words == other.words
-            if native.library() is not None:
-                assert one.score == other.score
-                np.testing.assert_array_equal(one.alignment, other.alignment)
+            assert one.score == pytest.approx(other.score, rel=1e-5)
+            np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
 
 
 def test_a_search_remembers_what_it_has_said_through_many_calls() -> None:
