@@ -117,22 +117,20 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     if not (sentences := len(start)):
         return Found([], [])
     endings, ended = np.zeros((sentences, aims.n_best), _ENDING), np.zeros(sentences, np.int64)
-    arrays = {
+    numbers = {
         "embedding": decoder.embedding,
         "word_weight": decoder.word_weight,
         "word_bias": decoder.word_bias,
         "readout_weight": decoder.readout_weight,
         "output_weight": decoder.words.weight,
         "output_bias": decoder.words.bias,
-        "most": np.require(aims.most, np.int64, ["C", "A"]),
-        "ended": ended,
-        "endings": endings,
+        "start": start,
     }
+    arrays: dict[str, Array] = {name: np.require(x, np.float32, ["C", "A"]) for name, x in numbers.items()}
+    arrays |= {"most": np.require(aims.most, np.int64, ["C", "A"]), "ended": ended, "endings": endings}
     c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
     for name, x in arrays.items():
-        setattr(c, name, _address(x))
-    start = np.require(start, np.float32, ["C", "A"])
-    c.decoder.start = _address(start)
+        setattr(c.decoder if name == "start" else c, name, _address(x))
     c.words, c.size = decoder.embedding.shape
     for name in ("begin", "end", "width", "n_best", "least", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
