@@ -155,9 +155,9 @@ class Words:
         self.weight = np.zeros((parts, self.size, _NARROW), np.float32)
         self.bias = np.zeros(parts * _NARROW, np.float32)
         self.bias[: self.count] = bias
-        for start, part in zip(range(0, self.count, _NARROW), self.weight, strict=True):
-            some = weight[start : start + _NARROW]
-            part[:, : len(some)] = some.T
+        whole, some = divmod(self.count, _NARROW)
+        self.weight[:whole] = weight[: self.count - some].reshape(whole, _NARROW, self.size).swapaxes(1, 2)
+        self.weight[whole:, :, :some] = weight[self.count - some :].T
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:
