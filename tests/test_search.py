@@ -300,9 +300,10 @@ def test_the_library_finds_what_python_does_step_by_step(
     chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
     most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
     limits = _Limits(most, data.draw(st.integers(0, 3)))
-    wanted = _Beam(lengths, limits, width, n_best, chosen).run(network.steps(source, lengths))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both ways
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
+        wanted = _Beam(lengths, limits, width, n_best, chosen).run(network.steps(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most, "least": limits.least}
         found = beam(network, source, lengths, scoring=chosen, **options)
     for ours, theirs in zip(found, wanted, strict=True):
@@ -324,6 +325,35 @@ def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, widt
             assert one.words == other.words
             assert one.score == pytest.approx(other.score, rel=1e-5)
             np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1000, 100_000])
+def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
+    network, (source, lengths) = plain_network("bahdanau", 1), THREE
+    options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
+    limits = _Limits(options["most"], 0)
+    wanted = _Beam(lengths, limits, width, 5, Scoring()).run(network.steps(source, lengths))
+    found = beam(network, source, lengths, width=width, **options)
+    assert [[x.words for x in of_it] for of_it in found] == [[x.words for x in of_it] for of_it in wanted]
+
+
+def test_no_memory_for_a_beam_is_told() -> None:
+    with pytest.raises(MemoryError):
+        beam(plain_network("bahdanau", 1), *THREE, width=1 << 31)
+
+
+def test_none_may_end_before_more_words_than_a_machine_counts() -> None:
+    network, most = plain_network("bahdanau", 1, end=9.0), np.array([4, 5, 6])
+    found = beam(network, *THREE, width=3, least=1 << 64, most=most)
+    assert [len(x.words) for (x,) in found] == most.tolist()
+
+
+def test_there_must_be_a_word_to_begin_with() -> None:
+    config = Recurrent(20, 1, embedding=4, encoder=3, decoder=5, attention=2)
+    flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
+    network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
+    with pytest.raises(IndexError):
+        beam(network, *THREE, width=2)
 
 
 def test_a_search_remembers_what_it_has_said_through_many_calls() -> None:

@@ -24,7 +24,11 @@ Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
 _LINE = 64  # bytes; where rooms begin
-_STEPS = 16  # of all rows that there may be, in a call: time enough for Ctrl-C in between
+_STEPS = 16  # of all rows that there may be, in a call;
+_WORK = (
+    1 << 32
+)  # multiplications with words, or a step if that is more: Ctrl-C has to wait for the end of a call
+_MOST_ROWS = 1 << 32  # beyond it, nobody has the memory
 
 
 _ENDING = np.dtype(
@@ -112,10 +116,14 @@ def _library() -> ctypes.CDLL:
 def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -> Found:
     """Search from the states (S, H) of S sentences until nothing better can come.
 
-    Raises `NotFinite`, and MemoryError.
+    Raises `NotFinite`, IndexError if `begin` is no word, and MemoryError.
     """
     if not (sentences := len(start)):
         return Found([], [])
+    if not 0 <= aims.begin < len(decoder.embedding):
+        raise IndexError(f"a search begins with word {aims.begin}, and there are {len(decoder.embedding)}")
+    if sentences * aims.width > _MOST_ROWS:
+        raise MemoryError(f"no memory for {aims.width} hypotheses of {sentences} sentences")
     endings, ended = np.zeros((sentences, aims.n_best), _ENDING), np.zeros(sentences, np.int64)
     numbers = {
         "embedding": decoder.embedding,
@@ -147,7 +155,8 @@ def _address(x: Array) -> int:
 
 def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
     """Search on and on, and give what was said in the steps of each call."""
-    capacity = c.capacity = most_rows * _STEPS
+    steps = min(_STEPS, max(1, _WORK // (most_rows * c.words * c.size)))
+    capacity = c.capacity = most_rows * steps
     while True:
         taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
         logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)

@@ -593,8 +593,12 @@ class _Words:
         self.embedding = p["target_embedding"]
         self.weight = np.concatenate([p["decoder_word"], p["readout_word"]], axis=1)
         self.bias = np.concatenate([p["decoder_bias"], p["readout_bias"]])
-        self.table = np.empty((len(self.embedding), len(self.bias)), self.weight.dtype)
         self.known = np.zeros(len(self.embedding), bool)
+
+    @cached_property
+    def table(self) -> Array:
+        """Their rows, as far as they are known."""
+        return np.empty((len(self.embedding), len(self.bias)), self.weight.dtype)
 
     def __call__(self, words: Ids) -> Array:
         """Return the rows of words (R,)."""
@@ -636,7 +640,8 @@ def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1
     >>> logits.shape, weights.tolist()
     ((1, 1, 7), [[[0.5, 0.5, 0.0]]])
     """
-    fused = _is_plain(c) and recurrence.native_does(p["decoder_state"], *encoded[:3]) and not recording()
+    read = p["decoder_state"], p["target_embedding"], p["output_bias"], *encoded[:3]
+    fused = _is_plain(c) and recurrence.native_does(*read) and not recording()
     return (_FusedSteps if fused else Steps)(p, c, encoded, width)
 
 

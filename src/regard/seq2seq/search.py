@@ -394,10 +394,13 @@ def _at_once(
 ) -> list[list[Hypothesis]]:
     """Let the network search by itself: what `_Beam` does, without a penalty for what was not looked at."""
     penalty, offset = scoring.length_penalty, scoring.offset
-    aims = Aims(START, END, width, n_best, limits.most, limits.least, penalty, offset)
+    least = min(limits.least, int(limits.most.max(initial=0)))  # C's numbers end somewhere
+    wrong: NotFinite | None = None
     try:
-        found = steps.beam(aims)
-    except NotFinite as wrong:
+        found = steps.beam(Aims(START, END, width, n_best, limits.most, least, penalty, offset))
+    except NotFinite as refused:
+        wrong = refused
+    if wrong:
         _refuse(wrong)
     trail = Trail(lengths, scoring)
     trail.steps += [Said(*said) for said in found.steps]

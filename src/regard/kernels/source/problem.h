@@ -133,7 +133,7 @@ struct Tops {
     int64_t* places;                          // (rows, count)
 };
 // A sentence that a search found: its score (NaN if it was broken off) and the logarithm of its last word's probability;
-// the step that said this word (-1 if none was left), and the row that it came after.
+// the step that said this word, the row that it came after, and the word (-1 if none was left).
 struct Ending {
     double score, log;
     int64_t step, row, word;
@@ -147,11 +147,11 @@ struct Search {
     const float *output_weight, *output_bias;          // as in Tops
     int64_t width, n_best, least;                      // hypotheses of a sentence; endings kept; words before the first end
     const int64_t* most;                               // (S,) words after which it is broken off
-    char* room;                                        // regard_search_room bytes, which stay from call to call
+    char* room;                                        // regard_search_room bytes, at a multiple of 64; kept from call to call
     int64_t step, rows;                                // so far, and that go on: 0 at first
     // What was said, as long as there is room for the rows of a step: words, rows before, log-probabilities, weights.
     int64_t capacity, steps_taken;                     // rows; steps of this call
-    int64_t *taken, *said, *parents;                   // rows of each step; (capacity,) twice
+    int64_t *taken, *said, *parents;                   // (capacity,) each; the first: rows of each step
     double* logs;                                      // (capacity,)
     float* looks;                                      // (capacity, T)
     int64_t* ended;                                    // (S,) endings of each sentence

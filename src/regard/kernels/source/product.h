@@ -16,8 +16,8 @@ INLINE void in_order() {
 }
 
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
-// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order, in STEPS between one look at the counter and
-// the next.
+// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order; where there are many, in STEPS (2 or 4) between
+// one look at the counter and the next.
 template <class T, int R, int NV, bool ACROSS, int STEPS = 2, class Read>
 INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
     auto add = [&](int64_t k) INLINE_LAMBDA {

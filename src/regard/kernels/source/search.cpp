@@ -40,7 +40,8 @@ class Find {
    public:
     Find(Search& p, char* scratch)
         : p(p), scratch(scratch), room{p.room}, h(p.decoder.size), given_size(3 * h + p.size),
-          count(p.width == 1 ? 1 : p.width + 1),  // one may be the end, all others that are kept may follow one row
+          // One may be the end, all others that are kept may follow one row.
+          count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)),
           most_rows(p.decoder.sentences * p.width) {
         const int64_t kept_gates = 4 * width_of<float>(h) + 64;
         sentences = room.take<int64_t>(most_rows), unknown = room.take<int64_t>(most_rows);
