@@ -60,6 +60,12 @@ struct Source {
         memset(kept.back().get(), 0, size_t(count) * sizeof(T));
         return reinterpret_cast<T*>(kept.back().get());
     }
+    int64_t* wholes(int64_t count, int64_t low, int64_t high) {
+        int64_t* x = take<int64_t>(count);
+        for (int64_t i = 0; i < count; i++) x[i] = whole(low, high);
+        return x;
+    }
+    float* floats(int64_t count) { return reinterpret_cast<float*>(numbers(FLOAT32, count, true)); }
     // `count` numbers of a type.
     char* numbers(int32_t type, int64_t count, bool clean) {
         const int64_t size = type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2;
@@ -232,12 +238,8 @@ int check(uint64_t seed) {
 // All that training asks for, of random sizes; only the sanitizers judge.
 void train(uint64_t seed) {
     Source source(seed);
-    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
-    auto counts = [&](int64_t count, int64_t most) {
-        int64_t* x = source.take<int64_t>(count);
-        for (int64_t i = 0; i < count; i++) x[i] = source.whole(0, most);
-        return x;
-    };
+    auto draw = [&](int64_t count) { return source.floats(count); };
+    auto counts = [&](int64_t count, int64_t most) { return source.wholes(count, 0, most); };
     Recurrence p{};
     const int64_t n = p.steps = source.whole(0, 4), b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50);
     const int64_t looks = source.whole(0, 1), t = looks * source.whole(0, 20), a = looks * source.whole(1, 40),
@@ -296,12 +298,8 @@ void train(uint64_t seed) {
 // Two steps of a search, the second with what the first has kept.
 void search(uint64_t seed) {
     Source source(seed);
-    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) {
-        int64_t* x = source.take<int64_t>(count);
-        for (int64_t i = 0; i < count; i++) x[i] = source.whole(least, most);
-        return x;
-    };
+    auto draw = [&](int64_t count) { return source.floats(count); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.wholes(count, least, most); };
     Recurrence p{};
     const int64_t b = p.batch = source.whole(0, 19), h = p.size = source.whole(1, 50), sentences = source.whole(1, 5);
     const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40),
@@ -326,12 +324,8 @@ void search(uint64_t seed) {
 // A whole search, a few steps in each call.
 void find(uint64_t seed) {
     Source source(seed);
-    auto draw = [&](int64_t count) { return reinterpret_cast<float*>(source.numbers(FLOAT32, count, true)); };
-    auto counts = [&](int64_t count, int64_t least, int64_t most) {
-        int64_t* x = source.take<int64_t>(count);
-        for (int64_t i = 0; i < count; i++) x[i] = source.whole(least, most);
-        return x;
-    };
+    auto draw = [&](int64_t count) { return source.floats(count); };
+    auto counts = [&](int64_t count, int64_t least, int64_t most) { return source.wholes(count, least, most); };
     Search x{};
     Recurrence& p = x.decoder;
     const int64_t h = p.size = source.whole(1, 50), s = p.sentences = source.whole(1, 5), e = x.size = source.whole(1, 40);
