@@ -39,7 +39,7 @@ def draw(rows: int, columns: int, turned: bool = False, beside: int = 0) -> Arra
     return x.T[:rows] if turned else x[:, :columns]
 
 
-SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193, 400]), st.integers(1, 110))
+SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193, 1100]), st.integers(1, 110))
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,7 +62,7 @@ def test_products(
     np.testing.assert_allclose(room - before, a.astype(float) @ b.astype(float), **near)
 
 
-@pytest.mark.parametrize("sizes", [(16, 1, 1), (200, 400, 50), (20, 193, 7)], ids=str)
+@pytest.mark.parametrize("sizes", [(16, 1, 1), (200, 400, 50), (20, 193, 7), (20, 1100, 70)], ids=str)
 @pytest.mark.parametrize("turned", [False, True])
 def test_sums_come_with_the_product(isa: str, sizes: tuple[int, int, int], turned: bool) -> None:
     rows, depth, columns = sizes
@@ -82,7 +82,7 @@ def test_nothing_is_written_beside_a_part(isa: str) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_row_does_not_depend_on_the_others(isa: str, turned: bool) -> None:
-    a, b = draw(61, 300), draw(300, 50, turned)
+    a, b = draw(61, 300), draw(300, 250, turned)
     if not matrix.native_does(a, b, None, None):
         pytest.skip("NumPy's products promise nothing about single bits")
     whole = matrix.multiply(a, b)
@@ -98,6 +98,61 @@ def test_what_is_not_a_number_stays_in_its_row_and_column(isa: str) -> None:
     assert not found[5].any()
     assert not found[:, 34].any()
     assert found.sum() == 32 * 34
+
+
+EPS = 2.0**-24
+
+
+def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
+    """Compare a product with the exact one: each number within 16 roundings of what is added up."""
+    with np.errstate(all="ignore"):
+        a, b = a.astype(float), b.astype(float)
+        exact = a @ b + start
+        added = np.abs(a) @ np.abs(b) + np.abs(start)
+        infinite = ~np.isfinite(exact.astype(np.float32))
+        wrong = (
+            np.abs(found - exact) > 16 * EPS * added + np.finfo(np.float32).smallest_subnormal * a.shape[1]
+        )
+    assert (np.isfinite(found) == ~infinite).all()
+    np.testing.assert_array_equal(found[infinite], exact.astype(np.float32)[infinite])
+    assert not wrong[~infinite].any()
+
+
+@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61)], ids=str)
+@pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
+def test_every_digit_counts(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+    rows, depth, columns = sizes
+    a, b, bias = draw(rows, depth, turned[0]), draw(depth, columns, turned[1]), draw(1, columns)[0]
+    check(matrix.multiply(a, b), a, b)
+    check(matrix.multiply(a, b, bias), a, b, bias)
+    before = draw(rows, columns)
+    check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
+
+
+STRANGE = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # NumPy's, of infinite numbers
+@pytest.mark.parametrize("depth", [240, 900])
+def test_numbers_of_every_size(isa: str, depth: int) -> None:
+    """Also those that a unit for bfloat16 can't take; and only the rows that have them are computed another way."""
+    a, b, bias = draw(50, depth), draw(depth, 290), draw(1, 290)[0]
+    if not matrix.native_does(a, b):
+        pytest.skip("NumPy's products overflow where they like")
+    usual = matrix.multiply(a, b, bias, squash=True)
+    for row, number in enumerate(STRANGE):
+        a[3 * row, depth - 1 - row] = number
+        if abs(number) < 1e30:
+            a[3 * row + 1] = np.float32(number)  # nothing else
+    check(matrix.multiply(a, b), a, b)
+    check(matrix.multiply(a, b, bias), a, b, bias)
+    before = draw(50, 290)
+    check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
+    squashed = matrix.multiply(a, b, bias, squash=True)
+    np.testing.assert_allclose(squashed, np.tanh(matrix.multiply(a, b, bias)), rtol=1e-5)
+    assert (squashed[30:] == usual[30:]).all()
+    b[depth // 2, 3], b[1, 60], b[5, 289] = 1e-41, 1.1e19, np.inf
+    check(matrix.multiply(a, b), a, b)
 
 
 def test_the_library_is_for_rows_of_float32(isa: str) -> None:

@@ -280,11 +280,18 @@ constexpr Training training = {recurrence_scratch, recur, multiply, predict, cro
 #else
 constexpr Training training = {};
 #endif
+#if defined(__AMX_BF16__)
+void multiply_triples(const Product& p, char* scratch, void (*by_vectors)(const Product&, char*));  // triple.cpp
+constexpr Triples by_unit = {multiply_triples};
+constexpr const Triples* offered = &by_unit;
+#else
+constexpr const Triples* offered = nullptr;
+#endif
 
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, offered};
 
 }  // namespace ISA
 }  // namespace regard

@@ -130,6 +130,7 @@ static const Choice CHOICES[] = {  // the best first
 };
 
 static const Kernel* chosen = nullptr;
+const Triples* triples = nullptr;
 
 // ---- threads -------------------------------------------------------------------------------------------------
 
@@ -317,7 +318,7 @@ EXPORT void regard_instruction_sets(char* names, int64_t size) {
 EXPORT int32_t regard_choose(const char* name) {
     for (const auto& choice : regard::CHOICES)
         if (!strcmp(choice.kernel->name, name) && choice.supported()) {
-            regard::chosen = choice.kernel;
+            regard::chosen = choice.kernel, regard::triples = choice.kernel->triples;
             return 1;
         }
     return 0;

@@ -90,7 +90,8 @@ struct Recurrence {
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
 };
 
-constexpr int64_t PRODUCT_ROOM = 800 << 10, PREDICTION_ROOM = 1408 << 10;  // bytes to work in
+// Bytes to work in: for a product by a matrix unit, for any product, for a prediction.
+constexpr int64_t TRIPLE_ROOM = 888 << 10, PRODUCT_ROOM = (800 << 10) + TRIPLE_ROOM, PREDICTION_ROOM = (608 << 10) + PRODUCT_ROOM;
 
 enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
@@ -216,6 +217,13 @@ struct Training {
     void (*unrectify)(const Rectified&);
 };
 
+// Products of float32 by a unit for matrices of bfloat16 (triple.cpp).
+struct Triples {
+    // `by_vectors` does what the unit can't.
+    void (*multiply)(const Product&, char* scratch, void (*by_vectors)(const Product&, char* scratch));
+};
+extern const Triples* triples;  // of the instruction set that was chosen; null where it has no such unit
+
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
 struct Kernel {
     const char* name;
@@ -225,6 +233,7 @@ struct Kernel {
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
     Training training;
+    const Triples* triples;
 };
 constexpr int PHASES = 3;
 
