@@ -106,3 +106,13 @@ def test_shapes_are_checked(name: str, shape: tuple[int, ...], text: str) -> Non
     with pytest.raises(ValueError) as caught:
         nn.lstm(*arrays.values(), lengths=lengths)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
+def test_without_a_way_back(lengths: list[int] | None) -> None:
+    arrays = [draw(4, 3, 2), draw(2, 2, 12), draw(2, 12), draw(2, 3, 12)]
+    states, _ = nn.lstm(*arrays, lengths=lengths)
+    found, pullback = nn.lstm(*arrays, lengths=lengths, keep=False)
+    assert (found == states).all()
+    with pytest.raises(ValueError, match="keep must be True"):
+        pullback(states)

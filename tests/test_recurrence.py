@@ -198,6 +198,18 @@ def test_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> 
         assert_near(all_of_gru(narrow(arrays), **options), all_of_gru(arrays, **options))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [4, 5])
+@pytest.mark.parametrize("lengths", [None, [2, 0, 5]])
+def test_gru_without_a_way_back(isa: str, dtype: str, count: int, lengths: list[int] | None) -> None:
+    arrays = [x.astype(dtype) for x in gru_arrays(5, 3, 20)[:count]]
+    states, _ = nn.gru(*arrays, lengths=lengths)
+    found, pullback = nn.gru(*arrays, lengths=lengths, keep=False)
+    assert_same([found], [states])
+    with pytest.raises(ValueError, match="keep must be True"):
+        pullback(states)
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("twice", [False, True])

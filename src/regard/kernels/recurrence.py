@@ -67,14 +67,15 @@ class Gru:
     reverse: bool = False
 
 
-def gru(g: Gru, states: Array) -> Pull:
+def gru(g: Gru, states: Array, keep: bool = True) -> Pull:
     """Write the states after each step to (n, B, H), which must stay as they are for the gradients.
 
     Returns ``pullback(dstates, dinputs) -> (dhidden (n, B, 3 H), dstart (B, H))``, which writes to `dinputs`. `dhidden`
     is the gradient of ``state before @ weight + bias``. The rows of `states`, `dstates` and `dinputs` may be apart.
+    Where nothing is to be kept for it, it can't be called.
     """
     does = native_does(g.inputs, g.start, g.weight, g.bias) and _in_rows(states)
-    return _native_gru(g, states) if does else _plain_gru(g, states)
+    return (_native_gru if does else _plain_gru)(g, states, keep)
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _sigmoid(x: Array) -> Array:
     return x
 
 
-def _plain_gru(g: Gru, states: Array) -> Pull:
+def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
     order = list(range(len(g.inputs)))[:: -1 if g.reverse else 1]
     pulls: dict[int, Pull] = {}
     state = g.start
@@ -231,7 +232,9 @@ def _plain_gru(g: Gru, states: Array) -> Pull:
         if g.bias is not None:
             hidden += g.bias
         states[t] = state
-        states[t][awake], pulls[t] = step(g.inputs[t][awake], hidden, state[awake])
+        states[t][awake], pull = step(g.inputs[t][awake], hidden, state[awake])
+        if keep:
+            pulls[t] = pull
         state = states[t]
 
     def pullback(dstates: Array, dinputs: Array) -> tuple[Array, Array]:
@@ -399,13 +402,13 @@ def _row(x: Array) -> int:
     return x.strides[1] // x.itemsize
 
 
-def _call(g: Gru, states: Array) -> _Call:
+def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
     (n, batch, _), size = g.inputs.shape, len(g.weight)
     inputs = _rows(g.inputs)
     made = _Call(CRecurrence(n, batch, size, g.reverse, _row(inputs), _row(states)), [])
     made.point(inputs=inputs, states=states, start=_whole(g.start), lengths=_counts(g.lengths))
     made.point(state_weight=_whole(g.weight), state_bias=_whole(g.bias))
-    made.point(gates=_gates(n * batch, size))
+    made.point(gates=_gates(n * batch, size) if keep else None)
     return made
 
 
@@ -414,8 +417,8 @@ def _gates(rows: int, size: int) -> Array:
     return np.empty((rows, 4, -(-size // native.FILLED) * native.FILLED), np.float32)
 
 
-def _native_gru(g: Gru, states: Array) -> Pull:
-    call = _call(g, states)
+def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
+    call = _call(g, states, keep)
     call.run(False)
 
     def pullback(dstates: Array, dinputs: Array) -> tuple[Array, Array]:

@@ -140,6 +140,7 @@ def gru(
     state_bias: Array | None = None,
     *,
     lengths: ArrayLike | None = None,
+    keep: bool = True,
 ) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
     """Read a sequence forwards (K = 1), or forwards and backwards (K = 2), starting from states of 0.
 
@@ -157,6 +158,8 @@ def gru(
         Added to that, so the reset gate also acts on it.
     lengths : integer array (B,), optional
         Steps of each sequence; by default all have T. What x holds after them has no influence.
+    keep : bool
+        Whether there will be a way back, for which several times as much as the states is kept.
 
     Returns
     -------
@@ -170,7 +173,7 @@ def gru(
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit.
+        If shapes or lengths don't fit; from the pullback, if nothing was kept for it.
 
     References
     ----------
@@ -200,9 +203,11 @@ def gru(
     backs = []
     for k in range(directions):
         read = recurrence.Gru(inputs[:, :, k], start, state_weight[k], biases[k], counts, reverse=k == 1)
-        backs.append(recurrence.gru(read, states[:, :, k]))
+        backs.append(recurrence.gru(read, states[:, :, k], keep))
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
+        if not keep:
+            _check.fail("keep must be True where there is a way back. Got False instead.")
         _check.shapes({"T": length, "B": batch, "S": directions * size}, dstates=(dstates, "T B S"))
         dpast = dstates.reshape(states.shape)
         dinputs = np.empty(inputs.shape, dtype)

@@ -109,6 +109,7 @@ def lstm(
     state_weight: Array,
     *,
     lengths: ArrayLike | None = None,
+    keep: bool = True,
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array, Array]]]:
     """Read sequences forwards (K = 1), or forwards and backwards (K = 2), starting from states and cells of 0.
 
@@ -124,6 +125,8 @@ def lstm(
         From each direction's state to its gates.
     lengths : integer array (B,), optional
         Steps of each sequence; by default all have T. What x holds after them has no influence.
+    keep : bool
+        Whether there will be a way back, for which several times as much as the states is kept.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def lstm(
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit.
+        If shapes or lengths don't fit; from the pullback, if nothing was kept for it.
 
     References
     ----------
@@ -166,9 +169,12 @@ def lstm(
         (new, new_cell), step = lstm_step(inputs[t], states[t] @ state_weight, cells)
         states[t + 1] = new if ended is None else np.where(ended[t], states[t], new)
         cells = new_cell if ended is None else np.where(ended[t], cells, new_cell)
-        steps.append(step)
+        if keep:
+            steps.append(step)
 
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
+        if not keep:
+            _check.fail("keep must be True where there is a way back. Got False instead.")
         dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
         dstate_weight = np.stack([_flat(states[:-1, k]).T @ _flat(dgates[:, k]) for k in range(directions)])

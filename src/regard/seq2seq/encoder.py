@@ -62,6 +62,8 @@ def encode(
     lengths: Ids,
     rate: float = 0.0,
     rng: np.random.Generator | None = None,
+    *,
+    keep: bool = True,
 ) -> tuple[Encoded, Callable[[Encoded], Named]]:
     """Annotate source sentences.
 
@@ -79,6 +81,8 @@ def encode(
         Dropout of the embeddings and of every layer's states.
     rng : numpy.random.Generator or None
         Chance for dropout; None outside training.
+    keep : bool
+        Whether there will be a way back.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def encode(
     [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
     words, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
-    states, states_back = _layers(p, c, words, lengths, rate, rng)  # (T, B, C)
+    states, states_back = _layers(p, c, words, lengths, rate, rng, keep)  # (T, B, C)
     size = c.encoder
     final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
@@ -130,6 +134,7 @@ def _layers(
     lengths: Ids,
     rate: float,
     rng: np.random.Generator | None,
+    keep: bool,
 ) -> tuple[Array, Callable[[Array], tuple[Array, Named]]]:
     """Read the words (T, B, E) layer by layer: states (T, B, C) of the last one."""
     padded = None if (lengths == len(words)).all() else lengths
@@ -137,7 +142,7 @@ def _layers(
     backs = []
     for number in range(c.layers):
         weights = (p[layer(f"encoder_{part}", number)] for part in ("input", "bias", "state"))
-        states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded)
+        states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded, keep=keep)
         states, drop_back = dropout(states, rate, rng)
         backs.append((read_back, drop_back))
 

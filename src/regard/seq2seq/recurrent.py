@@ -265,7 +265,7 @@ class RecurrentNetwork:
         Steps
             Before the first word.
         """
-        encoded, _ = encoder.encode(self.parameters, self.config, source, lengths)
+        encoded, _ = encoder.encode(self.parameters, self.config, source, lengths, keep=False)
         return decoder.steps(self.parameters, self.config, encoded, width)
 
 

@@ -141,10 +141,6 @@ void forward(const Problem& p, int phase, int64_t task, char* shared, char* scra
 }
 
 #if defined(__AVX512BF16__)
-}  // namespace ISA
-namespace avx512 { extern const Kernel kernel; }  // does everything that is not made of pairs
-namespace ISA {
-
 bool paired(const Problem& p, bool backward) {
     return !backward && p.score == PRODUCTS && p.d % 2 == 0 && p.queries_type == BFLOAT16 && p.keys_type == BFLOAT16 &&
            p.values_type == BFLOAT16;
@@ -291,7 +287,7 @@ constexpr const Triples* offered = nullptr;
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, offered};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, offered, guess, look};
 
 }  // namespace ISA
 }  // namespace regard

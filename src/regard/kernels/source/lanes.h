@@ -38,7 +38,6 @@ constexpr int WIDE = 4;        // vectors of queries in a tile
 #else
 constexpr int WIDE = 3;
 #endif
-constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays in the nearest cache
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
 constexpr int FEW = 4;         // queries of an item up to which lanes are keys and values
 constexpr int PACK = 16;       // such queries in one task

@@ -217,6 +217,16 @@ struct Training {
     void (*unrectify)(const Rectified&);
 };
 
+constexpr int KEYS_AT_ONCE = 128;  // keys in a block: a strip of scores stays in the nearest cache
+enum Seen { NOBODY, SOME, EVERYBODY };
+// What a tile of queries sees of a block of keys: for each key a bit for each query. Only the keys from first to last - 1
+// matter: EVERYBODY sees those, SOME see them by their words.
+using Words = uint64_t[KEYS_AT_ONCE];
+struct Sight {
+    Words words;
+    int64_t first, last;
+};
+
 // Products of float32 by a unit for matrices of bfloat16 (triple.cpp).
 struct Triples {
     // `by_vectors` does what the unit can't.
@@ -234,6 +244,9 @@ struct Kernel {
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
     Training training;
     const Triples* triples;
+    // Who of a block sees whom (sight.h).
+    Seen (*guess)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys);
+    Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight&);
 };
 constexpr int PHASES = 3;
 

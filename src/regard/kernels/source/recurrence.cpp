@@ -282,7 +282,7 @@ class Recur {
         return {p.states + step(i - 1) * p.batch * p.state_row, p.state_row};
     }
     int64_t gates_row() const { return 4 * filled16(h); }
-    float* gates(int64_t i) const { return p.gates + step(i) * p.batch * gates_row(); }
+    float* gates(int64_t i) const { return p.gates ? p.gates + step(i) * p.batch * gates_row() : nullptr; }
 
    public:
     static int64_t scratch(const Recurrence& p) {
@@ -406,7 +406,7 @@ class Recur {
             const float* state = past.at + r * past.row;
             if (sleeps(t, r)) memcpy(out + r * out_row, state, h * sizeof(float));
             else new_state(given.at + r * given.row, given.row, hidden + r * sums_row(), state, out + r * out_row,
-                           kept + r * gates_row());
+                           kept ? kept + r * gates_row() : nullptr);
         }
     }
 
@@ -423,10 +423,11 @@ class Recur {
             const Lane before = load_first(state + j, h - j);
             store_first(out + j, fma(update, before - candidate, candidate), h - j);
             const Lane found[4] = {reset, update, candidate, inside[2]};
-            UNROLL for (int g = 0; g < 4; g++) {
-                store(kept + 4 * j + g * UNITS, found[g]);
-                __builtin_prefetch(kept + gates_row() + 4 * j + g * UNITS, 1);  // the next row
-            }
+            if (kept)
+                UNROLL for (int g = 0; g < 4; g++) {
+                    store(kept + 4 * j + g * UNITS, found[g]);
+                    __builtin_prefetch(kept + gates_row() + 4 * j + g * UNITS, 1);  // the next row
+                }
             UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(given + given_row + g * h + j);
         }
     }

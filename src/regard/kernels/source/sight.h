@@ -4,9 +4,19 @@
 #include "lanes.h"
 
 namespace regard {
+#if defined(__AVX512BF16__)
+namespace avx512 { extern const Kernel kernel; }  // does everything that is not made of pairs, as masks are not
+namespace ISA {
+inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
+    return avx512::kernel.guess(p, item, i, rows, j, keys);
+}
+inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
+    return avx512::kernel.look(p, item, i, rows, j, keys, s);
+}
+}  // namespace ISA
+#else
 namespace ISA {
 
-enum Seen { NOBODY, SOME, EVERYBODY };
 constexpr int DEPTH = 32;      // of the program's stack; the Python side checks it
 
 INLINE Seen among(bool any, bool every) { return every ? EVERYBODY : any ? SOME : NOBODY; }
@@ -127,9 +137,6 @@ INLINE void turn_bits(uint64_t* words) {
     if constexpr (STEP > 1) turn_bits<STEP / 2>(words);
 }
 
-// Who sees a block of keys: for each key a bit for each query of a tile.
-using Words = uint64_t[KEYS_AT_ONCE];
-
 inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Words& words) {
     switch (x.kind) {
         case BAND:
@@ -159,13 +166,6 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
             }
     }
 }
-
-// What a tile of queries sees of a block of keys. Only the keys from first to last - 1 matter: EVERYBODY sees those, SOME
-// see them by their words.
-struct Sight {
-    Words words;
-    int64_t first, last;
-};
 
 ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
     s.first = 0, s.last = keys;
@@ -198,4 +198,5 @@ ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, i
 }
 
 }  // namespace ISA
+#endif
 }  // namespace regard
