@@ -8,7 +8,7 @@
 namespace regard {
 namespace ISA {
 
-void multiply(const Product& p, char* scratch);  // matrix.cpp
+void multiply_by_vectors(const Product& p, char* scratch);  // matrix.cpp
 
 // What is known of a row's words so far, a number for each lane: each has a largest logit and sums of its own, so that
 // nothing is summed up across a vector before the last block.
@@ -45,7 +45,7 @@ struct Known {
     }
 };
 
-constexpr int64_t ROWS_AT_ONCE = 512, ROWS_TO_RANK = 128;
+constexpr int64_t ROWS_AT_ONCE = 512, ROWS_TO_RANK = 128, MANY = 64;
 static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + int64_t(sizeof(Known))) <= PREDICTION_ROOM);
 
 class Predict {
@@ -75,9 +75,14 @@ class Predict {
     const float* weight() const { return p.weight + first * p.size; }
     bool has_target(int64_t r) const { return p.targets[row + r] >= first && p.targets[row + r] < first + words; }
 
+    // Blocks are small for a unit, but a batch has many rows for each of them.
+    void times(const Product& x) const {
+        triples && p.rows >= MANY ? triples->multiply(x, scratch, multiply_by_vectors) : multiply_by_vectors(x, scratch);
+    }
+
     void logits() const {
-        multiply({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr,
-                  block, nullptr, false, false}, scratch);
+        times({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr, block,
+               nullptr, false, false});
     }
 
     void meet(int64_t r) const {
@@ -107,10 +112,10 @@ class Predict {
 
     // Give the block's gradient to readouts and matrix.
     void spread() const {
-        multiply({rows, words, p.size, WORDS, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size,
-                  nullptr, first > 0, false}, scratch);
-        multiply({words, rows, p.size, 1, WORDS, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size,
-                  nullptr, row > 0, false}, scratch);
+        times({rows, words, p.size, WORDS, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size, nullptr,
+               first > 0, false});
+        times({words, rows, p.size, 1, WORDS, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size, nullptr,
+               row > 0, false});
     }
 };
 
@@ -153,8 +158,8 @@ class Rank {
    private:
     void logits() const {
         for (int64_t w = 0; w < words; w += NARROW)
-            multiply({rows, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + row * p.size,
-                      p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false}, scratch);
+            multiply_by_vectors({rows, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + row * p.size,
+                                 p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false}, scratch);
     }
 
     void meet(int64_t r, const float* x) const {

@@ -264,8 +264,10 @@ class MultiplyTriples {
                     if (!(strange >> i & 1)) squash(out.at + i * out.row, columns);
             b += room_for(columns, depth);
         }
-        for (int64_t i = 0; i < rows; i++)
-            if (strange >> i & 1) by_vectors(part(r + i, 1), other);
+        for (int64_t i = 0, run; i < rows; i += run) {
+            for (run = 1; i + run < rows && (strange >> i & 1) == (strange >> (i + run) & 1);) run++;
+            if (strange >> i & 1) by_vectors(part(r + i, run), other);
+        }
     }
 
     // Rows that are not strange.
