@@ -35,6 +35,8 @@ OPTIONS: list[dict[str, Any]] = [
         {"cell": "lstm"},
         {"layers": 2},
         {"layers": 2, "cell": "lstm", "score": "general"},
+        {"encoder_layers": 3},
+        {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
         *({"score": score} for score in looks.SCORES if score not in ("additive", "dot")),
         {"score": "dot", "decoder": 6},
         {"coverage": True},
@@ -305,6 +307,21 @@ def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[
     assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
 
 
+def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
+    def depth(**options: int) -> int:
+        return sum(name.startswith("encoder_state") for name in Recurrent(9, 9, **options).shapes())
+
+    assert [depth(), depth(layers=2), depth(encoder_layers=3), depth(layers=2, encoder_layers=1)] == [
+        1,
+        2,
+        3,
+        1,
+    ]
+    described = describe(Recurrent(9, 9, layers=2))
+    del described["encoder_layers"]  # as in files from before there was this option
+    assert read_config(described) == Recurrent(9, 9, layers=2)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -314,6 +331,10 @@ def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[
             "layers must be a whole number of at least 1 and at most 32. Got 1000000000 instead.",
         ),
         ({"layers": True}, "layers must be a whole number of at least 1 and at most 32. Got True instead."),
+        (
+            {"encoder_layers": 33},
+            "encoder_layers must be a whole number of at least 0 and at most 32. Got 33 instead.",
+        ),
         ({"cell": "rnn"}, "cell must be one of gru, lstm. Got 'rnn' instead."),
         ({"feeding": 1}, "feeding must be True or False. Got 1 instead."),
         (

@@ -47,7 +47,7 @@ def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
     """
     e, h, gates = c.embedding, c.encoder, GATES[c.cell]
     found: dict[str, tuple[int, ...]] = {"source_embedding": (c.source_words, e)}
-    for number in range(c.layers):
+    for number in range(c.depth):
         below = 2 * h if number else e
         found[layer("encoder_input", number)] = (below, 2, gates * h)
         found[layer("encoder_bias", number)] = (2, gates * h)
@@ -140,7 +140,7 @@ def _layers(
     padded = None if (lengths == len(words)).all() else lengths
     states, first_back = dropout(words, rate, rng)
     backs = []
-    for number in range(c.layers):
+    for number in range(c.depth):
         weights = (p[layer(f"encoder_{part}", number)] for part in ("input", "bias", "state"))
         states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded, keep=keep)
         states, drop_back = dropout(states, rate, rng)
@@ -148,7 +148,7 @@ def _layers(
 
     def pullback(dstates: Array) -> tuple[Array, Named]:
         g: Named = {}
-        for number in reversed(range(c.layers)):
+        for number in reversed(range(c.depth)):
             read_back, drop_back = backs[number]
             dstates, *gradients = read_back(drop_back(dstates)[0])
             for part, gradient in zip(("input", "bias", "state"), gradients, strict=True):

@@ -27,8 +27,8 @@ _CHOICES = {
     "window": looks.WINDOWS,
 }
 _LEAST = {"source_words": 1, "target_words": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
-_LEAST |= {"layers": 1, "reach": 1, "places": 1}
-_MOST = {"layers": 32}  # a file from a stranger may ask for anything
+_LEAST |= {"layers": 1, "encoder_layers": 0, "reach": 1, "places": 1}
+_MOST = {"layers": 32, "encoder_layers": 32}  # a file from a stranger may ask for anything
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,10 @@ class Recurrent:
     cell : {"gru", "lstm"}
         The recurrent unit.
     layers : int
-        Of the encoder, and of the decoder.
+        Of the decoder.
+    encoder_layers : int
+        Of the encoder; 0 for as many as the decoder has. A deep encoder costs little, since it reads all words of a
+        batch at once, while a decoder's layers take a step for each word.
     window : {"global", "local-m", "local-p"}
         Whether all of the source may be seen, or a part of it.
     reach : int
@@ -89,6 +92,7 @@ class Recurrent:
     style: str = "conditional"
     cell: str = "gru"
     layers: int = 1
+    encoder_layers: int = 0
     window: str = "global"
     reach: int = 5
     feeding: bool = True
@@ -129,6 +133,11 @@ class Recurrent:
     def attends(self) -> bool:
         """Whether there is attention."""
         return self.score != "none"
+
+    @property
+    def depth(self) -> int:
+        """How many layers the encoder has."""
+        return self.encoder_layers or self.layers
 
     @property
     def memory(self) -> int:
