@@ -155,6 +155,34 @@ def test_numbers_of_every_size(isa: str, depth: int) -> None:
     check(matrix.multiply(a, b), a, b)
 
 
+def test_large_sums_are_not_infinite_on_the_way(isa: str) -> None:
+    a, b = np.zeros((16, 256), np.float32), np.zeros((256, 256), np.float32)
+    a[:, :4], b[:4] = 2.0**63, 2.0**63 * (1 - 2.0**-9)  # the sum is just below the largest number
+    check(matrix.multiply(a, b), a, b)
+
+
+def test_small_products_are_off_by_less_than_any_number_that_counts(isa: str) -> None:
+    """A matrix unit knows no numbers below 2^-126."""
+    a, b = draw(20, 256) * np.float32(2.0**-60), draw(256, 256) * np.float32(2.0**-60)
+    exact = a.astype(float) @ b.astype(float)
+    added = np.abs(a.astype(float)) @ np.abs(b.astype(float))
+    assert (np.abs(matrix.multiply(a, b) - exact) <= 16 * EPS * added + 256 * 2.0**-124).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
+    a, b = draw(70, 300), draw(300, 600, turned)
+    if not matrix.native_does(a, b):
+        pytest.skip("NumPy's products promise nothing about single bits")
+    usual, before = matrix.multiply(a, b), draw(70, 600)
+    a[::3, 7] = 1e-36
+    found = matrix.multiply(a, b)
+    check(found, a, b)
+    check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
+    rest = np.arange(70) % 3 > 0
+    assert (found[rest] == usual[rest]).all()
+
+
 def test_the_library_is_for_rows_of_float32(isa: str) -> None:
     a, b = draw(32, 8), draw(8, 5)
     trains = isa != "baseline"

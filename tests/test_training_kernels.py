@@ -235,3 +235,18 @@ def test_tops_of_no_numbers_are_seen_in_the_sum(isa: str, wrong: float) -> None:
     if (tops := training.tops(logits, 3)) is None:
         pytest.skip("this instruction set has none")
     assert np.isfinite(tops[0]).all(axis=1).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("size", [20, 33, 64])
+def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) -> None:
+    readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((80, size), (500, size), (500,)))
+    targets = np.arange(80)
+    if (whole := training.predict(readout, weight, bias, targets)) is None:
+        pytest.skip("this instruction set has none")
+    found, pullback = whole
+    gradient = pullback(0.1, 0.0)[0]
+    for rows in (slice(0, 1), slice(3, 66), slice(7, 71)):
+        part = training.predict(readout[rows], weight, bias, targets[rows])
+        assert part is not None
+        np.testing.assert_array_equal(part[0], found[rows])
+        np.testing.assert_array_equal(part[1](0.1, 0.0)[0], gradient[rows])

@@ -45,7 +45,8 @@ struct Known {
     }
 };
 
-constexpr int64_t ROWS_AT_ONCE = 512, ROWS_TO_RANK = 128, MANY = 64;
+constexpr float NOTHING = 0x1p-100f;  // beside probabilities' sum of 1; what is smaller would be slow (triple.cpp)
+constexpr int64_t ROWS_AT_ONCE = 512, ROWS_TO_RANK = 128;
 static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + int64_t(sizeof(Known))) <= PREDICTION_ROOM);
 
 class Predict {
@@ -75,9 +76,9 @@ class Predict {
     const float* weight() const { return p.weight + first * p.size; }
     bool has_target(int64_t r) const { return p.targets[row + r] >= first && p.targets[row + r] < first + words; }
 
-    // Blocks are small for a unit, but a batch has many rows for each of them.
+    // Blocks are small for a unit, but a batch has many rows for each of them; how many doesn't matter, as in matrix.cpp.
     void times(const Product& x) const {
-        triples && p.rows >= MANY ? triples->multiply(x, scratch, multiply_by_vectors) : multiply_by_vectors(x, scratch);
+        triples && p.size >= 2 * UNITS ? triples->multiply(x, scratch, multiply_by_vectors) : multiply_by_vectors(x, scratch);
     }
 
     void logits() const {
@@ -101,7 +102,8 @@ class Predict {
         in_vectors(words, [&](auto whole, int64_t i) INLINE_LAMBDA {
             const int64_t some = words - i;
             const Lane here = load_some(whole, x + i, some);
-            const Lane d = exp2<float>((here - top) * float(LOG2E)) * factor - p.spread;
+            const Lane exact = exp2<float>((here - top) * float(LOG2E)) * factor - p.spread;
+            const Lane d = (exact < 0 ? -exact : exact) < NOTHING ? Lane{} : exact;
             store_some(whole, x + i, d, some);
             store_some(whole, dbias + i, load_some(whole, dbias + i, some) + d, some);
         });

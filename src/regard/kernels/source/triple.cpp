@@ -4,8 +4,9 @@
 // float32 rounds away: a1 b1, a1 b2, a2 b1, a2 b2, a1 b3 and a3 b1. The unit is more than six times as fast as vectors
 // are, and it rounds more seldom: it adds up 32 numbers by themselves before it adds their sum to what there is.
 //
-// Parts of very small numbers, and of infinite ones, are none. Where b has such numbers, and in the rows of a that do,
-// vectors do the work. So a row of the result never depends on the other rows of a.
+// Very small numbers have no such parts, and sums of very large ones might be infinite on the way. Where b has such numbers,
+// and in the rows of a that do, vectors do the work. So a row of the result never depends on the other rows of a. The unit
+// knows no numbers below 2^-126: beside its roundings a sum may be off by twice that for each product.
 #include "some.h"
 
 #include <new>
@@ -16,6 +17,7 @@ namespace ISA {
 constexpr int64_t PARTS = 3, SQUARE = SIDE * SUMMED, TRIPLE = PARTS * SQUARE;  // numbers of 16 bits
 constexpr int64_t TWO = 2 * SIDE;                                             // rows and columns that the unit works on
 constexpr int64_t DEEP = 512, NEAR = 768 << 10;  // depth that is added up at a time; bytes of b that stay near
+constexpr int64_t APART = 256;                   // columns of rows that are computed apart
 
 // Numbers in rows and columns, one of which lie side by side.
 struct Grid {
@@ -48,7 +50,7 @@ class Sizes {
         least = _mm512_min_epu32(least, _mm512_sub_epi32(size, _mm512_set1_epi32(1)));
     }
     INLINE bool plain() const {
-        constexpr int LEAST = ((127 - 100) << 23) - 1, MOST = (127 + 63) << 23;
+        constexpr int LEAST = ((127 - 100) << 23) - 1, MOST = (127 + 57) << 23;
         return !(_mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32(MOST)) | _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(LEAST)));
     }
 };
@@ -186,7 +188,7 @@ class MultiplyTriples {
     char* const other;              // memory for it
     int64_t first, last, k, depth;  // columns and depth of what is near
     alignas(64) uint16_t rows_of_a[TWO * DEEP * PARTS], columns_of_b[NEAR / 2];
-    alignas(64) float found[TWO * TWO];
+    alignas(64) float found[TWO * TWO], strange_rows[TWO * DEEP], apart[TWO * APART];
     const Unit unit;
 
    public:
@@ -264,9 +266,31 @@ class MultiplyTriples {
                     if (!(strange >> i & 1)) squash(out.at + i * out.row, columns);
             b += room_for(columns, depth);
         }
-        for (int64_t i = 0, run; i < rows; i += run) {
-            for (run = 1; i + run < rows && (strange >> i & 1) == (strange >> (i + run) & 1);) run++;
-            if (strange >> i & 1) by_vectors(part(r + i, run), other);
+        if (strange) meet_apart(r, strange);
+    }
+
+    // Rows with numbers that have no parts, side by side for the vectors.
+    ONCE void meet_apart(int64_t r, uint32_t strange) {
+        int64_t rows[TWO], count = 0;
+        for (; strange; strange &= strange - 1) {
+            rows[count] = r + __builtin_ctz(strange);
+            for (int64_t i = 0; i < depth; i++)
+                strange_rows[count * DEEP + i] = p.a[rows[count] * p.a_row + (k + i) * p.a_column];
+            count++;
+        }
+        for (int64_t c = first; c < last; c += APART) {
+            const int64_t columns = std::min(APART, last - c);
+            const auto each = [&](auto&& f) INLINE_LAMBDA {
+                for (int64_t i = 0; i < count; i++) f(p.out + rows[i] * p.out_row + c, apart + i * APART);
+            };
+            Product some = part(0, count);
+            some.a = strange_rows, some.a_row = DEEP, some.a_column = 1;
+            some.b += (c - first) * p.b_column, some.columns = columns;
+            if (p.bias) some.bias += c - first;
+            some.out = apart, some.out_row = APART;
+            each([&](float* out, float* copy) { memcpy(copy, out, columns * sizeof(float)); });
+            by_vectors(some, other);
+            each([&](float* out, float* copy) { memcpy(out, copy, columns * sizeof(float)); });
         }
     }
 
