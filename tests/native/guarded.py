@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import nn, position
-from regard.kernels import native, recurrence, search, training
+from regard.kernels import matrix, native, recurrence, search, training
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -105,7 +105,7 @@ class Call(native.Call):
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
     readable = native._readable
-    native.np = position.np = recurrence.np = search.np = training.np = Edge()
+    native.np = position.np = matrix.np = recurrence.np = search.np = training.np = Edge()
     native.Call = Call
 
     def at_the_edge(x: Array, dtype: Any) -> Array:
@@ -212,6 +212,29 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
             assert all(is_guarded(x) for step in found.steps for x in step)
 
 
+def run_products(rows: int, depth: int, columns: int) -> None:
+    """Products of matrices as they lie and turned, with what comes before and after; some rows have odd numbers."""
+    rng = np.random.default_rng(0)
+    for turned, odd in itertools.product(itertools.product("CF", "CF"), (False, True)):
+        a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
+        if odd:
+            a[::3, depth // 2] = 1e-40
+        a, b = (guarded(x, order) for x, order in zip((a, b), turned, strict=True))
+        bias, out = (
+            guarded(rng.standard_normal(shape).astype(np.float32)) for shape in (columns, (rows, columns))
+        )
+        assert is_guarded(a)
+        assert is_guarded(b)
+        found = matrix.multiply(a, b, bias, squash=True), matrix.multiply(a, b, out=out, add=True)
+        assert all(is_guarded(x) and np.isfinite(x).all() for x in found)
+        if turned[1] == "C":
+            assert all(np.isfinite(x).all() for x in matrix.multiply_and_sum(a, b))
+    readout, weight = (guarded(rng.standard_normal((n, 33)).astype(np.float32)) for n in (rows, columns))
+    predicted = training.predict(readout, weight, guarded(bias), guarded(np.arange(rows) % columns))
+    assert predicted is not None
+    assert all(np.isfinite(x).all() for x in (predicted[0], *predicted[1](0.1, 0.1)))
+
+
 def main(isa: str, side: str) -> None:
     """Every dtype, size and option."""
     global SIDE
@@ -233,6 +256,11 @@ def main(isa: str, side: str) -> None:
         run_recurrences(*of_recurrences)
         if recurrence.native_does():  # the oldest machines leave it to NumPy
             run_search(*of_recurrences)
+        release()
+    for of_products in ((16, 700, 95), (33, 257, 257), (50, 1030, 64), (65, 31, 2200)):
+        print(isa, side, "products", of_products, flush=True)
+        if recurrence.native_does():
+            run_products(*of_products)
         release()
     print("done")
 
