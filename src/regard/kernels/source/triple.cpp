@@ -6,7 +6,7 @@
 //
 // Very small numbers have no such parts, and sums of very large ones might be infinite on the way. Where b has such numbers,
 // and in the rows of a that do, vectors do the work. So a row of the result never depends on the other rows of a. The unit
-// knows no numbers below 2^-126: beside its roundings a sum may be off by twice that for each product.
+// knows no numbers below 2^-126: beside its roundings a sum may be off by 2^-124 for each product.
 #include "some.h"
 
 #include <new>
