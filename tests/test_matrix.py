@@ -118,7 +118,7 @@ def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
     assert not wrong[~infinite].any()
 
 
-@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61)], ids=str)
+@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61), (430, 520, 129)], ids=str)
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
 def test_every_digit_counts(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
     rows, depth, columns = sizes
@@ -151,8 +151,9 @@ def test_numbers_of_every_size(isa: str, depth: int) -> None:
     squashed = matrix.multiply(a, b, bias, squash=True)
     np.testing.assert_allclose(squashed, np.tanh(matrix.multiply(a, b, bias)), rtol=1e-5)
     assert (squashed[30:] == usual[30:]).all()
-    b[depth // 2, 3], b[1, 60], b[5, 289] = 1e-41, 1.1e19, np.inf
+    b[depth // 2, 3], b[1, 60], b[5, 289], b[-1, 100] = 1e-41, 1.1e19, np.inf, 1e-36
     check(matrix.multiply(a, b), a, b)
+    check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
 
 
 def test_large_sums_are_not_infinite_on_the_way(isa: str) -> None:
@@ -181,6 +182,31 @@ def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
     check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
     rest = np.arange(70) % 3 > 0
     assert (found[rest] == usual[rest]).all()
+
+
+@pytest.mark.parametrize("shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str)
+def test_strange_numbers_far_away(isa: str, shape: tuple[int, int, int]) -> None:
+    """A unit holds the smaller matrix near, and takes so many rows or columns of the other one at a time."""
+    rows, depth, columns = shape
+    a, b = draw(rows, depth), draw(depth, columns)
+    a[[0, rows // 2, rows - 3], 7], b[9, [0, columns // 2, columns - 3]] = 1e-36, 1e-36
+    check(matrix.multiply(a, b), a, b)
+    check(matrix.multiply(a, np.asfortranarray(b)), a, b)
+    before = draw(rows, columns)
+    check(matrix.multiply(a, b, out=before.copy(), add=True), a, b, before)
+    found, sums = matrix.multiply_and_sum(a, b)
+    check(found, a, b)
+    np.testing.assert_allclose(sums, b.sum(0, dtype=float), atol=1e-4)
+
+
+def test_a_row_does_not_depend_on_which_matrix_is_near(isa: str) -> None:
+    a, b = draw(400, 300), draw(300, 250)
+    if not matrix.native_does(a, b):
+        pytest.skip("NumPy's products promise nothing about single bits")
+    a[::9, 5], b[7, 40] = 1e-36, 1e-36
+    whole = matrix.multiply(a, b)
+    assert (matrix.multiply(a[:64], b) == whole[:64]).all()
+    assert (matrix.multiply(np.asfortranarray(a), b) == whole).all()
 
 
 def test_the_library_is_for_rows_of_float32(isa: str) -> None:

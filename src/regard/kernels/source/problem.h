@@ -91,7 +91,7 @@ struct Recurrence {
 };
 
 // Bytes to work in: for a product by a matrix unit, for any product, for a prediction.
-constexpr int64_t TRIPLE_ROOM = 984 << 10, PRODUCT_ROOM = (800 << 10) + TRIPLE_ROOM, PREDICTION_ROOM = (608 << 10) + PRODUCT_ROOM;
+constexpr int64_t TRIPLE_ROOM = 1072 << 10, PRODUCT_ROOM = (800 << 10) + TRIPLE_ROOM, PREDICTION_ROOM = (608 << 10) + PRODUCT_ROOM;
 
 enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
