@@ -165,10 +165,23 @@ struct Written {
     int64_t row;
 };
 
-// out = start + a b for R times SIDE rows and C times SIDE columns. Meanwhile, others are split: so many rows each step.
+// What is done while the unit is busy.
+struct Meanwhile {
+    Splitting& splitting;
+    int64_t rows;  // of squares, that are split each step
+    Written next;  // TWO rows that will be written to
+
+    INLINE void step(int64_t k, int64_t steps) const {
+        splitting.advance(rows);
+        for (int64_t i = k * TWO / steps; i < (k + 1) * TWO / steps; i++)
+            UNROLL for (int64_t c = 0; c < TWO; c += SIDE) __builtin_prefetch(next.at + i * next.row + c, 1);
+    }
+};
+
+// out = start + a b for R times SIDE rows and C times SIDE columns.
 template <int R, int C>
 ONCE static void multiply_triples(const uint16_t* a, const uint16_t* b, int64_t steps, Start start, Written out,
-                             Splitting& meanwhile, int64_t rows) {
+                             const Meanwhile& meanwhile) {
     const auto load_a = [&](int part) INLINE_LAMBDA {
         _tile_loadd(4, a + part * SQUARE, 2 * SUMMED);
         if constexpr (R > 1) _tile_loadd(5, a + TRIPLE + part * SQUARE, 2 * SUMMED);
@@ -196,7 +209,7 @@ ONCE static void multiply_triples(const uint16_t* a, const uint16_t* b, int64_t 
         _tile_zero(3);
     }
     for (int64_t k = 0; k < steps; k++, a += R * TRIPLE, b += C * TRIPLE) {
-        meanwhile.advance(rows);
+        meanwhile.step(k, steps);
         load_a(2), load_b(0), add();
         load_a(0), add();
         load_a(1), add();
@@ -302,21 +315,22 @@ class MultiplyTriples {
     }
 
     // TWO rows by TWO columns.
-    void meet(int64_t r, const uint16_t* a, uint32_t strange, int64_t c, const uint16_t* b, int64_t meanwhile) {
-        using F = void (*)(const uint16_t*, const uint16_t*, int64_t, Start, Written, Splitting&, int64_t);
+    void meet(int64_t r, const uint16_t* a, uint32_t strange, int64_t c, const uint16_t* b, int64_t split_meanwhile) {
+        using F = void (*)(const uint16_t*, const uint16_t*, int64_t, Start, Written, const Meanwhile&);
         static constexpr F sizes[2][2] = {{multiply_triples<1, 1>, multiply_triples<1, 2>},
                                           {multiply_triples<2, 1>, multiply_triples<2, 2>}};
         const int64_t rows = std::min(TWO, p.rows - r), columns = std::min(TWO, p.columns - c);
         const F multiply = sizes[rows > SIDE][columns > SIDE];
         const Written out{p.out + r * p.out_row + c, p.out_row};
+        const Meanwhile meanwhile{splitting, split_meanwhile, {out.at + TWO * (rows_stay ? p.out_row : 1), p.out_row}};
         Start start{};
         if (!fresh()) start = {out.at, out.row};
         else if (p.bias) start = {p.bias + c, 0};
         if (!strange && rows % SIDE == 0 && columns % SIDE == 0)
-            multiply(a, b, steps_of(depth), start, out, splitting, meanwhile);
+            multiply(a, b, steps_of(depth), start, out, meanwhile);
         else {
             if (start.at) copy(start, {found, TWO}, strange, rows, columns);
-            multiply(a, b, steps_of(depth), {start.at ? found : nullptr, TWO}, {found, TWO}, splitting, meanwhile);
+            multiply(a, b, steps_of(depth), {start.at ? found : nullptr, TWO}, {found, TWO}, meanwhile);
             copy({found, TWO}, out, strange, rows, columns);
         }
     }
