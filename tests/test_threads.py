@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -346,3 +347,33 @@ def test_the_pool_is_not_kept_where_its_first_caller_was() -> None:
         check=False,
     )
     assert run.stdout == "True True\n", run.stderr
+
+
+STEPS = """
+    import resource
+    import numpy as np
+    from regard._threads import two_threads
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for step in range(10):
+            arrays = [np.ones(400_000, np.float32) for _ in range(5)]
+            del arrays
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    faults()
+    usual = faults()
+    with two_threads():
+        faults()
+        print(usual, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules")
+def test_what_a_step_gives_back_stays_for_the_next() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(STEPS)], capture_output=True, text=True, check=True
+    )
+    usual, kept = map(int, ran.stdout.split())
+    assert usual > 10 * 5 * 1_600_000 // 4096 // 2
+    assert kept < usual / 10

@@ -9,6 +9,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+import numpy as np
+
 __all__: list[str] = []
 
 Item = TypeVar("Item")
@@ -65,6 +67,7 @@ def two_threads() -> Iterator[tuple[Executor, Executor]]:
     Left alone, Linux starts a thread on the processor of whoever gave it work, and where anything else runs beside it
     leaves it there: the two take turns then, as if there were one.
     """
+    _keep_memory()
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     first, second = (
         ThreadPoolExecutor(1, "regard", _keep_to, (mine[half::2] if len(mine) > 1 else [],))
@@ -72,6 +75,17 @@ def two_threads() -> Iterator[tuple[Executor, Executor]]:
     )
     with first, second:
         yield first, second
+
+
+def _keep_memory() -> None:
+    """Let the C library keep what one step of work gives back, for the next one.
+
+    glibc asks the system for each block that is larger than any that was ever given back, and returns what is free at
+    the end of the heap from twice that size on. A step's arrays have some MB each, and the system would have to clear
+    their memory at every step. Giving back a block just below the limit of 32 MB, which nobody has touched, moves both
+    marks up to there.
+    """
+    np.empty(31 << 20, np.uint8)
 
 
 class Each:
