@@ -118,7 +118,9 @@ def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
     assert not wrong[~infinite].any()
 
 
-@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61), (430, 520, 129)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61), (430, 520, 129)], ids=str
+)
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
 def test_every_digit_counts(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
     rows, depth, columns = sizes
@@ -184,7 +186,9 @@ def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
     assert (found[rest] == usual[rest]).all()
 
 
-@pytest.mark.parametrize("shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str
+)
 def test_strange_numbers_far_away(isa: str, shape: tuple[int, int, int]) -> None:
     """A unit holds the smaller matrix near, and takes so many rows or columns of the other one at a time."""
     rows, depth, columns = shape
