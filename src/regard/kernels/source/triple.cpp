@@ -77,7 +77,7 @@ INLINE void split(Lane first, Lane second, uint16_t* to) {
 // what is there, and what is SIDE further on. It is done little by little, while the unit is busy with others.
 class Splitting {
     Grid x{};
-    bool of_b;
+    bool of_b, adds_up;
     uint16_t* to;
     Grid first, second;                  // the squares at hand
     __mmask16 of_first, of_second;       // which of their columns there are
@@ -91,8 +91,7 @@ class Splitting {
 
    public:
     uint32_t strange;  // a bit for each row of a that has numbers without parts; of b, not 0 if there are any
-    bool adds_up;
-    alignas(64) Lane sums[2];  // of b's columns
+    alignas(64) Lane sums[2];  // of b's columns, where that is asked for
 
     void begin(const Grid& grid, bool is_b, bool sum_up, uint16_t* out) {
         x = grid, of_b = is_b, adds_up = sum_up, to = out;
@@ -266,11 +265,10 @@ class MultiplyTriples {
    private:
     bool fresh() const { return k == 0 && !p.onto; }
     bool ends() const { return k + depth == p.depth; }
-    int64_t all_of(bool b) const { return b ? p.columns : p.rows; }
 
     // Begin to split TWO columns of b, or rows of a.
     void begin(bool b, int64_t at, uint16_t* where) {
-        const int64_t count = std::min(TWO, all_of(b) - at);
+        const int64_t count = std::min(TWO, (b ? p.columns : p.rows) - at);
         if (b) splitting.begin({p.b + k * p.b_row + at * p.b_column, p.b_row, p.b_column, depth, count}, b, p.sums, where);
         else splitting.begin({p.a + at * p.a_row + k * p.a_column, p.a_row, p.a_column, count, depth}, b, false, where);
     }
