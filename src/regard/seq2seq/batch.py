@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,6 +174,9 @@ class Corpus:
             )
         )
         return Numbered(source, target, self.links.get(number, frozenset()))
+
+    def __iter__(self) -> Iterator[Numbered]:
+        return (self[number] for number in range(len(self)))
 
     def batch(self, numbers: Iterable[int]) -> Batch:
         """Put some of the pairs side by side."""

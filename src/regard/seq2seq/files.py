@@ -10,6 +10,11 @@ Its metadata::
     source   JSON: how the source's text is cut                   see `regard.seq2seq.kinds`
     target   JSON: the same of the target's
 
+A model that looks up what it has learned from (`regard.seq2seq.memory`) has version "3", ``memory`` in its metadata
+(JSON: ``{"count": ...}``) and the pairs (U8) as ``memory.sources`` and ``memory.targets``: numbers of tokens, each of
+one byte, of two if that side knows more than 256 tokens or of four if more than 65,536, the least significant byte
+first, with 2 behind each sentence. Its network's source words are the source's tokens and then the target's.
+
 Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
 
 A checkpoint has what training needs to go on, all arrays flat (F32). Its metadata: format "regard.checkpoint", version
@@ -27,6 +32,7 @@ import numpy as np
 
 from regard.seq2seq.container import Container, Wrong, opened, write
 from regard.seq2seq.kinds import Text, Words, restore
+from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import Config, Network, build, describe, read_config
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent
@@ -35,7 +41,7 @@ from regard.seq2seq.training import State
 
 __all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
 
-FORMAT, VERSION = "regard.seq2seq", "2"
+FORMAT, VERSION, WITH_MEMORY = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
 _OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
@@ -51,11 +57,14 @@ class Model(NamedTuple):
         Configuration and weights.
     source, target : Text
         How the source and the target become numbers and text again.
+    memory : Memory or None
+        What is looked up.
     """
 
     network: Network
     source: Text
     target: Text
+    memory: Memory | None = None
 
 
 def write_model(path: str | os.PathLike[str], model: Model) -> None:
@@ -90,6 +99,10 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
         metadata[side] = json.dumps(text.describe())
         for name, data in text.data().items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
+    if model.memory is not None:
+        metadata |= {"version": WITH_MEMORY, "memory": json.dumps(model.memory.describe())}
+        for name, data in model.memory.data((len(model.source), len(model.target))).items():
+            arrays[f"memory.{name}"] = np.frombuffer(data, np.uint8)
     write(path, arrays, metadata)
 
 
@@ -125,7 +138,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     here/short is no model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
-        _check_format(file, FORMAT, ("1", VERSION))
+        _check_format(file, FORMAT, ("1", VERSION, WITH_MEMORY))
         return _read_old(file) if file.metadata["version"] == "1" else _read_new(file)
 
 
@@ -133,7 +146,7 @@ def _check_format(file: Container, form: str, versions: tuple[str, ...]) -> None
     if file.metadata.get("format") != form:
         raise Wrong(f"__metadata__ doesn't say format {form!r}")
     if file.metadata.get("version") not in versions:
-        said = " and ".join(map(repr, versions))
+        said = " and ".join(filter(None, (", ".join(map(repr, versions[:-1])), repr(versions[-1]))))
         raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {said}")
 
 
@@ -142,11 +155,13 @@ def _read_new(file: Container) -> Model:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
-    texts = [_text(file, side) for side in SIDES]
+    source, target = (_text(file, side) for side in SIDES)
+    parts = [*SIDES, "memory"] if file.metadata["version"] == WITH_MEMORY else SIDES
     _check_names(
-        file, [*config.shapes(), *(f"{side}.{name}" for side in SIDES for name in _parts(file, side))]
+        file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
-    return _assembled(file, config, *texts)
+    memory = _memory(file, source, target) if "memory" in parts else None
+    return _assembled(file, config, source, target, memory)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -168,6 +183,14 @@ def _text(file: Container, side: str) -> Text:
         raise Wrong(f"how its {side} is cut is damaged: {str(error).splitlines()[0]}") from None
 
 
+def _memory(file: Container, source: Text, target: Text) -> Memory:
+    data = {name: file.bytes(f"memory.{name}") for name in _parts(file, "memory")}
+    try:
+        return Memory.restore(_mapping(file.json("memory")), data, (len(source), len(target)))
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"its memory is damaged: {error}") from None
+
+
 def _check_names(file: Container, names: list[str]) -> None:
     if missing := sorted(set(names) - file.tensors.keys()):
         raise Wrong(f"{missing[0]} is missing")
@@ -175,19 +198,20 @@ def _check_names(file: Container, names: list[str]) -> None:
         raise Wrong(f"{unknown[0]!r:.60} is unknown")
 
 
-def _assembled(file: Container, config: Config, source: Text, target: Text) -> Model:
+def _assembled(
+    file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
+) -> Model:
     """Read the weights, once everything fits the configuration."""
-    for side, text, count in zip(
-        SIDES, (source, target), (config.source_words, config.target_words), strict=True
-    ):
-        if len(text) != count:
-            raise Wrong(f"the {side} must have {count} words. It has {len(text)} instead.")
+    known = len(source) + (len(target) if memory else 0), len(target)
+    for side, found, count in zip(SIDES, known, (config.source_words, config.target_words), strict=True):
+        if found != count:
+            raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
     shapes = config.shapes()
     file.expect("F32", shapes)
     parameters = Parameters(shapes)  # no more than the file has, as was checked
     for name, parameter in parameters.items():
         file.fill(name, parameter)
-    return Model(build(config, parameters), source, target)
+    return Model(build(config, parameters), source, target, memory)
 
 
 def _read_old(file: Container) -> Model:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from regard.context import recording
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Ids, Links, Numbered, collate, source_batch
 from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens, learn
+from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
 from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
@@ -42,6 +43,14 @@ _TOGETHER = 64  # sentences that are searched at a time
 _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
+class _Read(NamedTuple):
+    """What is read of a source: its own tokens, those beside it, and the numbers of all."""
+
+    own: Sequence[str]
+    beside: tuple[str, ...]
+    row: list[int]
+
+
 @dataclass(frozen=True)
 class Translation:
     """A translated sentence, and where the model looked for each of its words.
@@ -57,9 +66,13 @@ class Translation:
     score : float
         What translations are ranked by; by default the mean logarithm of the tokens' probabilities.
     alignment : array (n, m) or None
-        Rows sum to 1 (or to less with the window "local-p"); None from a model without attention.
+        Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
     log_probability : float
         Logarithm of the whole sentence's probability.
+    beside : tuple of str
+        What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
+    looked_beside : array (n, b) or None
+        Where it looked in them.
     """
 
     text: str
@@ -68,6 +81,35 @@ class Translation:
     score: float
     alignment: Array | None
     log_probability: float = 0.0
+    beside: tuple[str, ...] = ()
+    looked_beside: Array | None = None
+
+    def looks(self) -> tuple[Array, tuple[str, ...]]:
+        """Return where the model looked in all that it has read.
+
+        Returns
+        -------
+        weights : array (n, m + b)
+            `alignment`, and `looked_beside` to the right of it.
+        read : tuple of str
+            The m + b tokens.
+
+        Raises
+        ------
+        ValueError
+            If it was a model without attention.
+
+        Examples
+        --------
+        >>> found = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
+        >>> found.looks()
+        (array([[1., 0.]]), ('the', '</s>'))
+        """
+        if self.alignment is None:
+            raise ValueError("the model must have attention to look anywhere; this one has none")
+        if self.looked_beside is None:
+            return self.alignment, self.source
+        return np.concatenate([self.alignment, self.looked_beside], axis=1), (*self.source, *self.beside)
 
 
 class Seq2Seq:
@@ -92,6 +134,9 @@ class Seq2Seq:
         Whether capitals are the same as small letters in the source; by default they are in words.
     normalization : {"NFC", "NFKC", "none"}
         Of Unicode text.
+    memory : int
+        How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
+        `regard.seq2seq.memory`. 0 for none.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
@@ -137,6 +182,7 @@ class Seq2Seq:
         least: int | None = None,
         lower: bool | None = None,
         normalization: str = "NFC",
+        memory: int = 0,
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
@@ -161,6 +207,9 @@ class Seq2Seq:
         if lower is not None and not isinstance(lower, bool):
             _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
         self.lower, self.normalization = lower, as_normalization(normalization)
+        self.memory = _check.whole("memory", memory)
+        if self.memory and not attention:
+            _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
@@ -359,12 +408,18 @@ class Seq2Seq:
             self._corpus(texts, pairs, links, "training"),
             self._corpus(texts, valid, None, "validation"),
         )
-        sizes = len(learned), len(texts[0]), len(texts[1])
+        memory = None
+        known = len(texts[0])
+        if self.memory:
+            memory = Memory.learn(self.memory, map(_sides, learned))
+            learned, judged = (_with_memory(corpus, memory, known) for corpus in (learned, judged))
+            known += len(texts[1])
+        sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts)
+        self._model = files.Model(network, *texts, memory)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
@@ -499,8 +554,10 @@ class Seq2Seq:
         if wanted > width:
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
+        ranked = self._scoring(scoring)
+
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return _beam(self.model.network, source, lengths, width, wanted, scoring or Scoring())
+            return _beam(self.model.network, source, lengths, width, wanted, ranked)
 
         return self._each(sources, search)
 
@@ -536,7 +593,7 @@ class Seq2Seq:
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        seeds = _seeds(seed, len(sources))
+        seeds, ranked = _seeds(seed, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
             rngs = [np.random.default_rng(seeds[place]) for place in places]
@@ -549,7 +606,7 @@ class Seq2Seq:
                 temperature=temperature,
                 top_k=top_k,
                 top_p=top_p,
-                scoring=scoring or Scoring(),
+                scoring=ranked,
             )
 
         return self._each(sources, search)
@@ -584,66 +641,91 @@ class Seq2Seq:
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
                 _check_length(tokens, number)
-        groups = list(_alike([source for source, _ in cut], empty=True))
+        read = self._read([source for source, _ in cut])
+        groups = list(_alike([each.row for each in read]))
 
         def said(group: Sequence[int]) -> list[Hypothesis]:
             with np.errstate(all="ignore"):  # as in `_each`
-                batch = collate([_number(texts, *cut[i]) for i in group])
+                batch = collate([Numbered(read[i].row, _numbered(texts[1], cut[i][1])) for i in group])
                 network = self.model.network
                 return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
 
         found: dict[int, Translation] = {}
         for group, of_group in zip(groups, _on_two_threads(said, groups), strict=True):
             for i, hypothesis in zip(group, of_group, strict=True):
-                found[i] = self._spell(cut[i][0], hypothesis, tuple(cut[i][1]))
+                found[i] = self._spell(read[i], hypothesis, tuple(cut[i][1]))
         return [found[i] for i in range(len(cut))]
+
+    def _scoring(self, asked: Scoring | None) -> Scoring:
+        """Return what hypotheses are ranked by."""
+        scoring = asked or Scoring()
+        if self.model.memory and scoring.coverage_penalty:
+            _check.fail(
+                "coverage_penalty must be 0 for a model with a memory: not all that it reads is to be translated. "
+                f"Got {scoring.coverage_penalty} instead."
+            )
+        return scoring
 
     def _each(self, sources: Sequence[Side], search: _Search) -> list[list[Translation]]:
         """Search for all sources, those of like lengths together, and on two threads if there are."""
-        text = self.model.source
         _check_sentences("sources", sources)
-        tokens = [text.cut(source) for source in sources]
+        tokens = [self.model.source.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
             _check_length(words, number)
-        groups = list(_alike(tokens))
+        read = self._read(tokens)
+        some = [i for i, words in enumerate(tokens) if words]
+        groups = [[some[i] for i in group] for group in _alike([read[i].row for i in some])]
         found = [[] if words else [self._nothing()] for words in tokens]
 
         def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
             # A thread begins without the caller's settings; and the library's own steps don't warn either.
             with np.errstate(all="ignore"):
-                return search(*source_batch([[*text.encode(tokens[i]), END] for i in group]), group)
+                return search(*source_batch([read[i].row for i in group]), group)
 
         for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
             for i, hypotheses in zip(group, of_group, strict=True):
-                found[i] = [self._spell(tokens[i], hypothesis) for hypothesis in hypotheses]
+                found[i] = [self._spell(read[i], hypothesis) for hypothesis in hypotheses]
         return found
 
-    def _spell(
-        self, source: Sequence[str], best: Hypothesis, tokens: tuple[str, ...] | None = None
-    ) -> Translation:
+    def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
+        """Number sources, and look up what is read beside them."""
+        source, target, memory = self.model.source, self.model.target, self.model.memory
+        rows = [source.encode(own) for own in tokens]
+        if memory is None:
+            return [_Read(own, (), [*row, END]) for own, row in zip(tokens, rows, strict=True)]
+        names = (*source.tokens, *target.tokens)
+        return [
+            _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
+            for own, row in zip(tokens, memory.extended(rows, len(source)), strict=True)
+        ]
+
+    def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
         """Turn numbers into words; what the model can't name is copied from where it looked."""
-        target = self.model.target
-        aligned = best.alignment.shape[-1] > 0
+        target, own = self.model.target, source.own
+        aligned, count = best.alignment.shape[-1] > 0, len(source.own) + 1
         if tokens is None:
             said = [target.tokens[word] for word in best.words]
             for i, word in enumerate(best.words):
                 if word == UNKNOWN and aligned:
-                    place = int(np.argmax(best.alignment[i, : len(source)]))
-                    said[i] = target.borrow(source[place], self.model.source)
+                    place = int(np.argmax(best.alignment[i, : len(own)]))
+                    said[i] = target.borrow(own[place], self.model.source)
             tokens = tuple(said)
         return Translation(
             target.glue(tokens),
             tokens,
-            (*source, SPECIAL[END]),
+            (*own, SPECIAL[END]),
             best.score,
-            best.alignment if aligned else None,
+            best.alignment[:, :count] if aligned else None,
             best.log_probability,
+            source.beside,
+            best.alignment[:, count:] if aligned and self.model.memory else None,
         )
 
     def _nothing(self) -> Translation:
         """Return the translation of no words: none, which looked nowhere."""
         looked = np.zeros((0, 1), np.float32) if self.attention else None
-        return Translation("", (), (SPECIAL[END],), 0.0, looked)
+        beside = np.zeros((0, 0), np.float32) if self.model.memory else None
+        return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.files` for its format.
@@ -687,7 +769,11 @@ class Seq2Seq:
         described = describe(model.network.config)
         named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
         loaded = cls(
-            family=named["family"], network=described, source=model.source.kind, target=model.target.kind
+            family=named["family"],
+            network=described,
+            source=model.source.kind,
+            target=model.target.kind,
+            memory=model.memory.count if model.memory else 0,
         )
         loaded._model = model
         return loaded
@@ -845,7 +931,22 @@ def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
 def _number(
     texts: tuple[Text, Text], source: Sequence[str], target: Sequence[str], links: Links = frozenset()
 ) -> Numbered:
-    return Numbered([*texts[0].encode(source), END], [START, *texts[1].encode(target), END], links)
+    return Numbered([*texts[0].encode(source), END], _numbered(texts[1], target), links)
+
+
+def _numbered(text: Text, target: Sequence[str]) -> list[int]:
+    return [START, *text.encode(target), END]
+
+
+def _with_memory(corpus: Corpus, memory: Memory, known: int) -> Corpus:
+    """Let other pairs' targets be read beside each source."""
+    rows = memory.extended([_sides(pair)[0] for pair in corpus], known)
+    return Corpus(pair._replace(source=row) for pair, row in zip(corpus, rows, strict=True))
+
+
+def _sides(pair: Numbered) -> tuple[list[int], list[int]]:
+    """Return the numbers of a pair's own tokens."""
+    return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]
 
 
 def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
@@ -866,13 +967,13 @@ def _check_length(tokens: Sequence[str], number: int) -> None:
         )
 
 
-def _alike(tokens: Sequence[Sequence[str]], *, empty: bool = False) -> Iterator[list[int]]:
-    """Yield the places of sentences of like lengths, so that little is padded; empty ones where they are wanted."""
+def _alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the places of sentences of like lengths, each with END, so that little is padded."""
     group: list[int] = []
-    for i in sorted((i for i, words in enumerate(tokens) if words or empty), key=lambda i: len(tokens[i])):
-        length = max(len(tokens[i]), 1)
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
+        length = max(len(rows[i]) - 1, 1)
         together = max(1, min(_TOGETHER, 4096 // length))
-        if group and (len(group) >= together or length > _PADDED * len(tokens[group[0]])):
+        if group and (len(group) >= together or length > _PADDED * (len(rows[group[0]]) - 1)):
             yield group
             group = []
         group.append(i)

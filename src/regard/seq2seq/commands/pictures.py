@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from regard.seq2seq.model import Translation
 from regard.seq2seq.text import JOIN
 from regard.show import figure, text
 
 __all__ = ["draw", "missing", "save"]
+
+Array = NDArray[Any]
 
 _EXTRAS = {"sacrebleu": "BLEU", "matplotlib": "pictures", "tqdm": "the progress bar"}
 
@@ -31,10 +36,11 @@ def missing() -> str:
     return f'not installed: {", ".join(lacking)}; pip install "regard[cli]"' if lacking else ""
 
 
-def _words(translation: Translation) -> tuple[list[str], list[str]]:
-    """Return the words beside the rows and above the columns, without the marks that glue them."""
-    rows, columns = translation.tokens, translation.source
-    return [word.replace(JOIN, "") for word in rows], [word.replace(JOIN, "") for word in columns]
+def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
+    """Return where it looked, and what stands beside rows and above columns, without the marks that glue words."""
+    weights, read = translation.looks()
+    columns = [word.replace(JOIN, "") for word in read]
+    return weights, [word.replace(JOIN, "") for word in translation.tokens], columns
 
 
 def draw(translation: Translation) -> str:
@@ -56,8 +62,7 @@ def draw(translation: Translation) -> str:
     >>> print(draw(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
     ['the', '</s>', 'le', '100']
     """
-    assert translation.alignment is not None
-    return text.heatmap(translation.alignment, *_words(translation))
+    return text.heatmap(*_heatmap(translation))
 
 
 def save(translation: Translation, path: Path) -> None:
@@ -78,5 +83,4 @@ def save(translation: Translation, path: Path) -> None:
     ...     Path(folder, "it.png").read_bytes()[1:4]
     b'PNG'
     """
-    assert translation.alignment is not None
-    figure.save_heatmap(path, translation.alignment, *_words(translation), title=translation.text)
+    figure.save_heatmap(path, *_heatmap(translation), title=translation.text)

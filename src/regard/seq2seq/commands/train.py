@@ -106,6 +106,13 @@ def _add_model(group: Any) -> None:
         metavar="NAME=VALUE",
         help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown one lists them)",
     )
+    add(
+        "--memory",
+        type=int,
+        default=0,
+        metavar="N",
+        help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
+    )
     for side in ("source", "target"):
         add(
             f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
@@ -302,6 +309,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         least=args.least,
         lower=args.lower,
         normalization=args.normalization,
+        memory=args.memory if attention or not args.compare else 0,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,
