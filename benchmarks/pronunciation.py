@@ -7,6 +7,9 @@
 pronunciation is none of those listed. PER is the sum of edit distances over the sum of lengths, each word compared
 with the listed pronunciation that is nearest to what was said (of several as near, the longest).
 
+The model looks up the words it has learned that are most like the one at hand, and reads how they are said
+(`regard.seq2seq.memory`); ``--memory 0`` is without.
+
 Where there is half an hour, the model learns to say each word forwards and, if a sign before the letters asks for it,
 backwards. Of what it finds either way, the pronunciation is taken that is likeliest both ways (Liu, Utiyama, Finch and
 Sumita 2016, "Agreement on Target-bidirectional Neural Machine Translation"); what it says forwards is printed, too.
@@ -41,6 +44,7 @@ LARGE: dict[str, Any] = {
     "recipe": {"rate": 1.5e-3, "tokens": 768, "dropout": 0.25, "smoothing": 0.0, "keep": "last"},
 }
 MANY_MINUTES = 30
+LONGER = 3  # times as many tokens are read with a memory of two words as without
 PUBLISHED = (
     ("Bisani and Ney 2008, joint sequences", 5.88, 24.53),
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
@@ -120,6 +124,9 @@ def main() -> None:
     parser = arguments(__doc__, minutes=10)
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument("--beam", type=int, default=BEAM, metavar="N")
+    parser.add_argument(
+        "--memory", type=int, default=2, metavar="N", help="words that are looked up (default 2)"
+    )
     args = parser.parse_args()
     parts = cmudict()
     header(f"{len(parts.train):,} words to learn from, {len(parts.test):,} to test on, seed {args.seed}")
@@ -147,9 +154,12 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "target": "tokens",
         "family": args.family,
         "max_tokens": LONGEST,
+        "memory": args.memory,
     }
     if args.family == "recurrent":
-        options |= LARGE if args.minutes >= MANY_MINUTES else SMALL
+        chosen = LARGE if args.minutes >= MANY_MINUTES else SMALL
+        tokens = chosen["recipe"]["tokens"] * (LONGER if args.memory else 1)
+        options |= chosen | {"recipe": chosen["recipe"] | {"tokens": tokens}}
     both_ways = args.minutes >= MANY_MINUTES
     learned, judged = (pairs(part, both_ways=both_ways) for part in (parts.train, parts.valid))
     return train(learned, judged, args, options)

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from regard.seq2seq.text import END, START, UNKNOWN
@@ -121,7 +120,7 @@ class Memory:
 
         Examples
         --------
-        >>> Memory(1, [[5, 6]], [[4, 4]]).extended([[6]], known=10)
+        >>> Memory(1, [[5, 6], [7]], [[4, 4], [5]]).extended([[6]], known=10)
         [[6, 2, 1, 14, 14]]
         """
         return [
@@ -240,7 +239,7 @@ def _index(rows: Sequence[Row]) -> _Index:
     length = np.sqrt(has @ (weight * weight))
     rare = np.flatnonzero((often <= _COMMON) & (weight > 0))
     has = has[:, rare].tocsr()
-    scaled = _scaled(has, 1 / np.where(length > 0, length, 1)) @ scipy.sparse.diags(weight[rare])
+    scaled = _scaled(has, 1 / np.where(length > 0, length, 1)) @ _sparse().diags(weight[rare])
     return _Index(found[rare], has, scaled.T.tocsr())
 
 
@@ -262,9 +261,16 @@ def _sequences(rows: Sequence[Row]) -> tuple[Ids, Codes]:
     return np.concatenate([owner for owner, _ in found]), np.concatenate([code for _, code in found])
 
 
+def _sparse() -> Any:
+    """Return SciPy's sparse matrices, once they are needed: to import them changes the filters of warnings."""
+    import scipy.sparse
+
+    return scipy.sparse
+
+
 def _ones(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Any:
     """Return a sparse matrix with ones at places, however often they are named."""
-    matrix = scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
+    matrix = _sparse().csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
     matrix.sum_duplicates()
     matrix.data[:] = 1
     return matrix
@@ -272,7 +278,7 @@ def _ones(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Any:
 
 def _scaled(matrix: Any, by: Array) -> Any:
     """Multiply each row of a sparse matrix by a number."""
-    return scipy.sparse.diags(np.asarray(by, np.float32)) @ matrix
+    return _sparse().diags(np.asarray(by, np.float32)) @ matrix
 
 
 def _largest(matrix: Any, but: Iterable[Ids]) -> Ids:
