@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.cli import main
 from regard.seq2seq import memory as module
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.model import Seq2Seq, Translation
@@ -129,6 +130,8 @@ def test_numbers_of_half_a_width() -> None:
 
 # ---------------------------------------------------------------------------------------------------- in a model
 
+slow = pytest.mark.slow  # trains
+
 
 def spelled(rng: random.Random, letters: str, count: int) -> str:
     return "".join(rng.choice(letters) for _ in range(count))
@@ -153,6 +156,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
     ).fit(sources, [known[source[:-1]] for source in sources])
 
 
+@slow
 def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     """Names that it has never seen are called as the memory says, in which they are put afterwards."""
     fresh = names(50, 7)
@@ -172,6 +176,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
         assert np.mean(looked) > 0.5
 
 
+@slow
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
@@ -184,6 +189,7 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert nothing.looks()[0].shape == (0, 1)
 
 
+@slow
 def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
@@ -194,6 +200,7 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
+@slow
 def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     reader.save(tmp_path / "model")
     loaded = Seq2Seq.load(tmp_path / "model")
@@ -204,6 +211,7 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
         assert (one.text, one.score, one.beside) == (other.text, other.score, other.beside)
 
 
+@slow
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
@@ -211,6 +219,7 @@ def test_forced(reader: Seq2Seq) -> None:
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 
+@slow
 def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
@@ -222,6 +231,7 @@ def test_refused(reader: Seq2Seq) -> None:
         Translation("", (), ("</s>",), 0.0, None).looks()
 
 
+@slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -236,3 +246,40 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
     path.write_bytes(data)
     with contextlib.suppress(ValueError):  # nothing else
         Seq2Seq.load(path).translate(["a b c"])
+
+
+@slow
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
+    pairs.write_text(
+        "".join(f"{w}{e}\t{t}\n" for w, t in names(30, 3).items() for e in "12"), encoding="utf-8"
+    )
+    asked.write_text("abcdef1\n", encoding="utf-8")
+    options = ["--source", "characters", "--target", "characters", "--epochs", "1", "--out", str(out)]
+    assert main(["train", str(pairs), "--memory", "1", "--compare", *options]) == 0
+    assert Seq2Seq.load(out / "model.safetensors").memory == 1
+    capsys.readouterr()
+    assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
+    assert "<s>" in capsys.readouterr().out
+    assert main(["train", str(pairs), "--memory", "1", "--no-attention", "--fresh", *options]) == 2
+    assert "memory must be 0 without attention" in capsys.readouterr().err
+    assert main(["train", str(pairs), "--memory", "-1", "--fresh", *options]) == 2
+
+
+@slow
+def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    known = names(40, 5)
+    pairs = [(name + end, text) for end in "12" for name, text in known.items()]
+
+    def model() -> Seq2Seq:
+        return Seq2Seq(source="characters", target="characters", memory=1, epochs=2)
+
+    whole, stopped, again = model(), model(), model()
+    for _ in whole.steps(pairs, pairs[:5]):
+        pass
+    steps = stopped.steps(pairs, pairs[:5], checkpoint=tmp_path / "it")
+    next(steps)
+    steps.close()
+    for _ in again.steps(pairs, pairs[:5], checkpoint=tmp_path / "it"):
+        pass
+    assert np.array_equal(again.model.network.parameters.flat, whole.model.network.parameters.flat)

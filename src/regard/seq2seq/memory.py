@@ -18,7 +18,7 @@ Letters: R sources that are asked about, P pairs, G sequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -37,7 +37,7 @@ Row = Sequence[int]
 _SIDES = ("sources", "targets")
 _LONGEST = 6  # tokens of a sequence
 _COMMON = 2000  # a sequence that more pairs have says nothing
-_AT_ONCE = 1000  # sources
+_AT_ONCE = 256  # sources
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of different sequences differ
 
 
@@ -224,41 +224,51 @@ class _Index(NamedTuple):
 
     def find(self, rows: Sequence[Row]) -> Any:
         """Return which sequences (R, G) sources have."""
-        owners, codes = _sequences(rows)
-        places = np.minimum(np.searchsorted(self.codes, codes), max(len(self.codes) - 1, 0))
-        known = self.codes[places] == codes if len(self.codes) else np.zeros(len(codes), bool)
-        return _ones(owners[known], places[known], (len(rows), len(self.codes)))
+        parts = [self._known(owners, codes) for owners, codes in _sequences(rows)]
+        owners, places = (np.concatenate(side) for side in zip(*parts, strict=True))
+        return _ones(owners, places, (len(rows), len(self.codes)))
+
+    def _known(self, owners: Ids, codes: Codes) -> tuple[Ids, Ids]:
+        """Return the places of those sequences that pairs have, and whose they are."""
+        if not len(self.codes):
+            return owners[:0], owners[:0]
+        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        known = self.codes[places] == codes
+        return owners[known], places[known]
 
 
 def _index(rows: Sequence[Row]) -> _Index:
-    owners, codes = _sequences(rows)
-    found, places = np.unique(codes, return_inverse=True)
-    has = _ones(owners, places, (len(rows), len(found)))
-    often = np.bincount(has.indices, minlength=len(found))
-    weight = np.log(len(rows) / np.maximum(often, 1)).astype(np.float32)
-    length = np.sqrt(has @ (weight * weight))
-    rare = np.flatnonzero((often <= _COMMON) & (weight > 0))
-    has = has[:, rare].tocsr()
-    scaled = _scaled(has, 1 / np.where(length > 0, length, 1)) @ _sparse().diags(weight[rare])
-    return _Index(found[rare], has, scaled.T.tocsr())
+    squares = np.zeros(len(rows), np.float32)
+    parts: list[tuple[Codes, Array, Any]] = []
+    for owners, codes in _sequences(rows):  # one length at a time: all at once would take much memory
+        found, places = np.unique(codes, return_inverse=True)
+        has = _ones(owners, places, (len(rows), len(found)))
+        often = np.bincount(has.indices, minlength=len(found))
+        weight = np.log(len(rows) / np.maximum(often, 1)).astype(np.float32)
+        squares += has @ (weight * weight)
+        rare = np.flatnonzero((often <= _COMMON) & (weight > 0))
+        parts.append((found[rare], weight[rare], has[:, rare]))
+    codes, weight = (np.concatenate(each) for each in ([p[0] for p in parts], [p[1] for p in parts]))
+    order = np.argsort(codes)
+    has = _sparse().hstack([p[2] for p in parts]).tocsr()[:, order]
+    scaled = _scaled(has, 1 / np.sqrt(np.where(squares > 0, squares, 1))) @ _sparse().diags(weight[order])
+    return _Index(codes[order], has, scaled.T.tocsr())
 
 
-def _sequences(rows: Sequence[Row]) -> tuple[Ids, Codes]:
-    """Return all sequences of up to `_LONGEST` tokens, START and END with them: whose they are, and their codes."""
+def _sequences(rows: Sequence[Row]) -> Iterator[tuple[Ids, Codes]]:
+    """Yield all sequences of each length, START and END with them: whose they are, and their codes."""
     ends = np.cumsum([len(row) + 2 for row in rows], dtype=np.int64)
     tokens = np.array([token for row in rows for token in (START, *row, END)], np.uint64)
     owners = np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0))
-    left = ends[owners] - np.arange(len(tokens)) if len(tokens) else ends  # tokens up to the row's end
+    left = ends[owners] - np.arange(len(tokens))  # tokens up to the row's end
     named = tokens != UNKNOWN
     codes, whole = np.zeros_like(tokens), np.ones(len(tokens), bool)
-    found: list[tuple[Ids, Codes]] = []
     for length in range(1, _LONGEST + 1):
-        last = np.minimum(np.arange(len(tokens)) + length - 1, max(len(tokens) - 1, 0))
+        last = np.minimum(np.arange(len(tokens)) + length - 1, len(tokens) - 1)
         codes = (codes + tokens[last] + np.uint64(1)) * _ODD
         codes ^= codes >> np.uint64(29)
         whole = whole & named[last] & (left >= length)
-        found.append((owners[whole], codes[whole]))
-    return np.concatenate([owner for owner, _ in found]), np.concatenate([code for _, code in found])
+        yield owners[whole], codes[whole]
 
 
 def _sparse() -> Any:
