@@ -64,6 +64,15 @@ class TestPictures:
         loss, bleu = chart.curves(panels).axes
         assert loss.lines[0].get_color() != loss.lines[1].get_color() == bleu.lines[0].get_color()
 
+    def test_many_lines_look_different(self) -> None:
+        (axes,) = chart.curves(
+            [Panel("loss", {f"run {i}": ([1, 2], [2 + i, 1 + i]) for i in range(15)})]
+        ).axes
+        looks = {
+            (line.get_color(), line.get_linestyle()) for line in axes.lines if len(line.get_xdata()) == 2
+        }
+        assert len(looks) == 15
+
     def test_the_fall_at_the_beginning_doesn_t_take_the_height(self) -> None:
         (axes,) = chart.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
         low, high = axes.get_ylim()

@@ -164,6 +164,10 @@ def test_minutes_end_the_training() -> None:
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
         ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
         ({"seed": 1, "recipe": {"seed": 1}}, "seed must be given once. Got 1 and, in recipe, 1 instead."),
+        (
+            {"attention": False, "network": {"score": "dot"}},
+            "score must not be given without attention. Got 'dot' instead.",
+        ),
         ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
     ],
 )
@@ -444,6 +448,8 @@ def test_links_may_be_made_of_what_was_learned() -> None:
 
     made = Seq2Seq().begin(pairs, pairs, links=links)
     assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+    numbers = [frozenset({(np.int64(1), np.int64(0))})] * 3
+    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=numbers).fingerprint()
     with pytest.raises(ValueError, match=r"^valid must be given where links is a function\.$"):
         Seq2Seq().begin(pairs, links=links)
 

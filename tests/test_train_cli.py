@@ -74,7 +74,8 @@ def test_compare_trains_the_same_without_attention(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m.safetensors"
-    assert main(["train", str(pairs), "--epochs", "1", "--compare", "--out", str(out)]) == 0
+    options = ["--epochs", "1", "--compare", "--network", "score=general", "--out", str(out)]
+    assert main(["train", str(pairs), *options]) == 0
     said = capsys.readouterr().out
     assert " with attention, on " in said
     assert " without attention, on " in said

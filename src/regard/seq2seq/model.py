@@ -200,7 +200,10 @@ class Seq2Seq:
         if not attention:
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
-            self.network["score"] = "none"
+            if self.network.setdefault("score", "none") != "none":
+                _check.fail(
+                    f"score must not be given without attention. Got {self.network['score']!r} instead."
+                )
         smallest = max(SMALLEST[source], SMALLEST[target])
         self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, smallest)
         self.least = None if least is None else _check.whole("least", least, least=1)
@@ -957,7 +960,7 @@ def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number:
                 f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
                 f"got {(i, j)} instead."
             )
-    return frozenset(links)
+    return frozenset((int(i), int(j)) for i, j in links)  # NumPy's numbers are told otherwise
 
 
 def _check_length(tokens: Sequence[str], number: int) -> None:

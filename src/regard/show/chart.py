@@ -21,6 +21,7 @@ __all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves", "smo
 
 # Okabe and Ito 2008: told apart with every kind of colour vision. Marks differ, too, for paper without colour.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_STROKES = ("-", "--", ":")  # where there are more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _INK, _FAINT = "#444444", "#d9d9d9"
 _WIDTH = 6.0  # inches
@@ -88,13 +89,13 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
     named = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
-    colors = dict(zip(named, itertools.cycle(_COLORS), strict=False))
+    looks = dict(zip(named, itertools.cycle(itertools.product(_STROKES, _COLORS)), strict=False))
     heights = [2.6] + [1.7] * (len(shown) - 1)
     figure = new_figure(_WIDTH, sum(heights) + 0.4)
     axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for ax, (panel, lines) in zip(axes, shown, strict=True):
         _plain_axes(ax, panel.title)
-        _draw_lines(ax, lines, panel.best, colors)
+        _draw_lines(ax, lines, panel.best, looks)
     _number_places(axes[-1], along, [x for _, lines in shown for x, _ in lines.values()])
     if title is not None:
         (names,), fonts = drawable([[title]])
@@ -122,15 +123,17 @@ def _drawn(
     return found
 
 
-def _draw_lines(ax: Axes, lines: Mapping[str, _Points], best: str | None, colors: Mapping[str, str]) -> None:
+def _draw_lines(
+    ax: Axes, lines: Mapping[str, _Points], best: str | None, looks: Mapping[str, tuple[str, str]]
+) -> None:
     strong = []
     for name, (x, y) in lines.items():
-        color = colors[name]
+        stroke, color = looks[name]
         mark = "o" if len(x) <= _FEW else None
         if len(x) > _MANY:
             ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
             x, y = smooth(x, y, min(_PIECES, len(x) // 5))
-        ax.plot(x, y, color=color, linewidth=1.8, marker=mark, markersize=3.5)
+        ax.plot(x, y, stroke, color=color, linewidth=1.8, marker=mark, markersize=3.5)
         _name_line(ax, name, float(x[-1]), float(y[-1]), color)
         strong.append((x, y))
     _settle(ax, strong, best == "highest")

@@ -299,17 +299,20 @@ def _attentions(args: argparse.Namespace) -> list[bool]:
 
 
 def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
+    network, memory = _options("network", args.network), args.memory
+    if args.compare and not attention:  # the same as far as it can be
+        network, memory = {name: value for name, value in network.items() if name != "score"}, 0
     return Seq2Seq(
         family=args.family,
         attention=attention,
-        network=_options("network", args.network),
+        network=network,
         source=args.source,
         target=args.target,
         vocabulary=args.vocabulary,
         least=args.least,
         lower=args.lower,
         normalization=args.normalization,
-        memory=args.memory if attention or not args.compare else 0,
+        memory=memory,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,
