@@ -10,9 +10,8 @@ with the listed pronunciation that is nearest to what was said (of several as ne
 The model looks up the words it has learned that are most like the one at hand, and reads how they are said
 (`regard.seq2seq.memory`); ``--memory 0`` is without.
 
-Where there is half an hour, the model learns to say each word forwards and, if a sign before the letters asks for it,
-backwards. Of what it finds either way, the pronunciation is taken that is likeliest both ways (Liu, Utiyama, Finch and
-Sumita 2016, "Agreement on Target-bidirectional Neural Machine Translation"); what it says forwards is printed, too.
+Where there is half an hour, the model learns to say each word from its end, too, and the pronunciation is taken that is
+likeliest both ways (`regard.seq2seq.ways`).
 
 The peer, g2p-en 2.1.0, is an encoder-decoder without attention that has been trained on most of these words. The
 split of the literature is not to be had, so its figures are for a comparable setting, not the same words.
@@ -33,7 +32,6 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import error_rate, exact
 
 LONGEST = 31  # letters or phonemes; no word has more
-BACKWARDS = "<"  # before the letters: the last phoneme comes first
 # Words want a lower rate than sentences do, and nothing held back. A few minutes fill a small network only.
 SMALL: dict[str, Any] = {
     "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
@@ -67,51 +65,14 @@ def _percent(found: Sequence[Sequence[str]], words: Words) -> tuple[str, str]:
     return f"{100 * per:.2f}", f"{100 * wer:.2f}"
 
 
-def pairs(words: Words, *, both_ways: bool) -> list[tuple[list[str], list[str]]]:
-    """Return a pair for each listed pronunciation, and one for it backwards if both are learned."""
-    found = [(word, phonemes) for word, listed in words.items() for phonemes in listed]
-    forwards = [(letters(word), list(phonemes)) for word, phonemes in found]
-    if not both_ways:
-        return forwards
-    return forwards + [(backwards(word), list(reversed(phonemes))) for word, phonemes in found]
+def pairs(words: Words) -> list[tuple[list[str], list[str]]]:
+    """Return a pair for each listed pronunciation."""
+    return [(list(word), list(phonemes)) for word, listed in words.items() for phonemes in listed]
 
 
-def letters(word: str) -> list[str]:
-    """Return what is read to say a word."""
-    return list(word)
-
-
-def backwards(word: str) -> list[str]:
-    """Return what is read to say a word from its end."""
-    return [BACKWARDS, *word]
-
-
-Phonemes = tuple[str, ...]
-
-
-def said_forwards(model: Seq2Seq, words: Sequence[str], beam: int) -> list[Phonemes]:
+def said(model: Seq2Seq, words: Words, beam: int) -> list[tuple[str, ...]]:
     """Say words."""
-    return [said.tokens for said in model.translate([letters(word) for word in words], beam=beam)]
-
-
-def said_both_ways(model: Seq2Seq, words: Sequence[str], beam: int) -> list[Phonemes]:
-    """Say words as is likeliest both ways, of what is found either way."""
-    there = model.candidates([letters(word) for word in words], beam=beam)
-    back = model.candidates([backwards(word) for word in words], beam=beam)
-    found = [
-        sorted({said.tokens for said in one} | {said.tokens[::-1] for said in other})
-        for one, other in zip(there, back, strict=True)
-    ]
-    each = [(word, phonemes) for word, several in zip(words, found, strict=True) for phonemes in several]
-    likely = iter(_likely(model, each))
-    return [max((next(likely), phonemes) for phonemes in several)[1] for several in found]
-
-
-def _likely(model: Seq2Seq, each: Sequence[tuple[str, Phonemes]]) -> list[float]:
-    """Return the logarithms of probabilities, forwards and backwards together."""
-    there = model.align([letters(word) for word, _ in each], [phonemes for _, phonemes in each])
-    back = model.align([backwards(word) for word, _ in each], [phonemes[::-1] for _, phonemes in each])
-    return [one.log_probability + other.log_probability for one, other in zip(there, back, strict=True)]
+    return [found.tokens for found in model.translate([list(word) for word in words], beam=beam)]
 
 
 def line(name: str, per: str, wer: str, note: str = "") -> None:
@@ -140,11 +101,8 @@ def main() -> None:
     if not args.minutes:
         return
     model, seconds = trained(parts, args)
-    minutes, name = f"{seconds / 60:.1f} minutes", f"regard, {args.family}"
-    words = list(parts.test)
-    line(name, *_percent(said_forwards(model, words, args.beam), parts.test), minutes)
-    if args.minutes >= MANY_MINUTES:
-        line("  the same, both ways", *_percent(said_both_ways(model, words, args.beam), parts.test))
+    found = said(model, parts.test, args.beam)
+    line(f"regard, {args.family}", *_percent(found, parts.test), f"{seconds / 60:.1f} minutes")
 
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:
@@ -155,14 +113,13 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "family": args.family,
         "max_tokens": LONGEST,
         "memory": args.memory,
+        "both_ways": args.minutes >= MANY_MINUTES,
     }
     if args.family == "recurrent":
         chosen = LARGE if args.minutes >= MANY_MINUTES else SMALL
         tokens = chosen["recipe"]["tokens"] * (LONGER if args.memory else 1)
         options |= chosen | {"recipe": chosen["recipe"] | {"tokens": tokens}}
-    both_ways = args.minutes >= MANY_MINUTES
-    learned, judged = (pairs(part, both_ways=both_ways) for part in (parts.train, parts.valid))
-    return train(learned, judged, args, options)
+    return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,11 @@ CASES = {
     "its header is not a JSON object": lambda good: joined([], b""),
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
-    "its version is '3', this program reads '1' and '2'": lambda good: metadata(good, version="3"),
+    "its version is '4', this program reads '1', '2' and '3'": lambda good: metadata(good, version="4"),
+    "both_ways must be true where it is given": lambda good: metadata(good, version="3", both_ways="1"),
+    "its memory is damaged: it must have sources and targets": lambda good: metadata(
+        good, version="3", memory='{"count": 1}'
+    ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
     "its configuration is damaged: family must be one of FAMILIES. Got 'x' instead.": lambda good: metadata(

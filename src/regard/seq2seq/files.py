@@ -10,10 +10,13 @@ Its metadata::
     source   JSON: how the source's text is cut                   see `regard.seq2seq.kinds`
     target   JSON: the same of the target's
 
-A model that looks up what it has learned from (`regard.seq2seq.memory`) has version "3", ``memory`` in its metadata
-(JSON: ``{"count": ...}``) and the pairs (U8) as ``memory.sources`` and ``memory.targets``: numbers of tokens, each of
-one byte, of two if that side knows more than 256 tokens or of four if more than 65,536, the least significant byte
-first, with 2 behind each sentence. Its network's source words are the source's tokens and then the target's.
+A model that needs more than that to be used has version "3", and one or both of these:
+
+- what it looks up (`regard.seq2seq.memory`): ``memory`` in its metadata (JSON: ``{"count": ...}``), the pairs (U8) as
+  ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
+  256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
+  network's source words are the source's tokens and then the target's.
+- that it says sentences both ways (`regard.seq2seq.ways`): ``both_ways`` in its metadata, ``true``.
 
 Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
 
@@ -41,7 +44,7 @@ from regard.seq2seq.training import State
 
 __all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
 
-FORMAT, VERSION, WITH_MEMORY = "regard.seq2seq", "2", "3"
+FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
 _OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
@@ -59,12 +62,15 @@ class Model(NamedTuple):
         How the source and the target become numbers and text again.
     memory : Memory or None
         What is looked up.
+    both_ways : bool
+        Whether the network says sentences from their end, too.
     """
 
     network: Network
     source: Text
     target: Text
     memory: Memory | None = None
+    both_ways: bool = False
 
 
 def write_model(path: str | os.PathLike[str], model: Model) -> None:
@@ -100,9 +106,11 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
         for name, data in text.data().items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     if model.memory is not None:
-        metadata |= {"version": WITH_MEMORY, "memory": json.dumps(model.memory.describe())}
+        metadata |= {"version": WITH_MORE, "memory": json.dumps(model.memory.describe())}
         for name, data in model.memory.data((len(model.source), len(model.target))).items():
             arrays[f"memory.{name}"] = np.frombuffer(data, np.uint8)
+    if model.both_ways:
+        metadata |= {"version": WITH_MORE, "both_ways": json.dumps(True)}
     write(path, arrays, metadata)
 
 
@@ -138,7 +146,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     here/short is no model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
-        _check_format(file, FORMAT, ("1", VERSION, WITH_MEMORY))
+        _check_format(file, FORMAT, ("1", VERSION, WITH_MORE))
         return _read_old(file) if file.metadata["version"] == "1" else _read_new(file)
 
 
@@ -156,12 +164,15 @@ def _read_new(file: Container) -> Model:
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
     source, target = (_text(file, side) for side in SIDES)
-    parts = [*SIDES, "memory"] if file.metadata["version"] == WITH_MEMORY else SIDES
+    more = file.metadata.keys() & {"memory", "both_ways"} if file.metadata["version"] == WITH_MORE else set()
+    if "both_ways" in more and file.json("both_ways") is not True:
+        raise Wrong("both_ways must be true where it is given")
+    parts = [*SIDES, "memory"] if "memory" in more else SIDES
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
-    memory = _memory(file, source, target) if "memory" in parts else None
-    return _assembled(file, config, source, target, memory)
+    memory = _memory(file, source, target) if "memory" in more else None
+    return _assembled(file, config, source, target, memory)._replace(both_ways="both_ways" in more)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -22,10 +22,12 @@ from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens, learn
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, build, describe
 from regard.seq2seq.pairs import as_pairs
-from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
+from regard.seq2seq.search import Hypothesis, Scoring, force, sample
+from regard.seq2seq.search import beam as beam_search
 from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
+from regard.seq2seq.ways import agreed, both_ways
 
 __all__ = ["Seq2Seq", "Translation", "go_on", "hold_out", "keep_aside"]
 
@@ -137,6 +139,9 @@ class Seq2Seq:
     memory : int
         How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
         `regard.seq2seq.memory`. 0 for none.
+    both_ways : bool
+        Whether it learns each target from its end, too, and takes those translations that are likely both ways; see
+        `regard.seq2seq.ways`. Learning and searching take twice as long.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
@@ -183,6 +188,7 @@ class Seq2Seq:
         lower: bool | None = None,
         normalization: str = "NFC",
         memory: int = 0,
+        both_ways: bool = False,
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
@@ -209,6 +215,9 @@ class Seq2Seq:
         self.least = None if least is None else _check.whole("least", least, least=1)
         if lower is not None and not isinstance(lower, bool):
             _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
+        if not isinstance(both_ways, bool):
+            _check.fail(f"both_ways must be True or False. Got {both_ways!r} instead.", kind=TypeError)
+        self.both_ways = both_ways
         self.lower, self.normalization = lower, as_normalization(normalization)
         self.memory = _check.whole("memory", memory)
         if self.memory and not attention:
@@ -422,10 +431,12 @@ class Seq2Seq:
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts, memory)
+        self._model = files.Model(network, *texts, memory, self.both_ways)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
+        if self.both_ways:
+            learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
         return Training(network, learned, judged, recipe)
 
     def fits(self, pair: Pair) -> bool:
@@ -509,7 +520,7 @@ class Seq2Seq:
         sources : sequence of str, or of sequences of str
             Plain text, or tokens; one without a token is translated by one.
         beam : int
-            How many hypotheses are followed at a time; 1 is greedy.
+            How many hypotheses are followed at a time; 1 is greedy, and from the beginning alone.
         scoring : Scoring, optional
             What hypotheses are ranked by; by default the mean log-probability of their tokens.
 
@@ -560,7 +571,8 @@ class Seq2Seq:
         ranked = self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return _beam(self.model.network, source, lengths, width, wanted, ranked)
+            find = agreed if self.model.both_ways and width > 1 else beam_search
+            return find(self.model.network, source, lengths, width=width, n_best=wanted, scoring=ranked)
 
         return self._each(sources, search)
 
@@ -662,10 +674,10 @@ class Seq2Seq:
     def _scoring(self, asked: Scoring | None) -> Scoring:
         """Return what hypotheses are ranked by."""
         scoring = asked or Scoring()
-        if self.model.memory and scoring.coverage_penalty:
+        if (self.model.memory or self.model.both_ways) and scoring.coverage_penalty:
             _check.fail(
-                "coverage_penalty must be 0 for a model with a memory: not all that it reads is to be translated. "
-                f"Got {scoring.coverage_penalty} instead."
+                "coverage_penalty must be 0 for a model with a memory, or that says sentences both ways: not all that "
+                f"it reads is to be translated. Got {scoring.coverage_penalty} instead."
             )
         return scoring
 
@@ -777,6 +789,7 @@ class Seq2Seq:
             source=model.source.kind,
             target=model.target.kind,
             memory=model.memory.count if model.memory else 0,
+            both_ways=model.both_ways,
         )
         loaded._model = model
         return loaded
@@ -833,12 +846,6 @@ def go_on(training: Training, place: Path, otherwise: str = "remove it to begin 
         training.go_on_from(state)
     except ValueError as error:
         raise ValueError(f"{place}: {error}; {otherwise}") from None
-
-
-def _beam(
-    network: Any, source: Ids, lengths: Ids, width: int, n_best: int, scoring: Scoring
-) -> list[list[Hypothesis]]:
-    return beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring)
 
 
 def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:

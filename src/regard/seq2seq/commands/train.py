@@ -113,6 +113,11 @@ def _add_model(group: Any) -> None:
         metavar="N",
         help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
     )
+    add(
+        "--both-ways",
+        action="store_true",
+        help="learn each target from its end, too, and take translations that are likely both ways (twice the time)",
+    )
     for side in ("source", "target"):
         add(
             f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
@@ -313,6 +318,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         lower=args.lower,
         normalization=args.normalization,
         memory=memory,
+        both_ways=args.both_ways,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,

@@ -1,0 +1,120 @@
+"""Sentences said both ways: from their beginning and from their end, by one network.
+
+Whoever writes a sentence from its beginning decides its first words while knowing none of its last. So a network can
+learn each pair twice: as it is, and with START before the source, which asks for the target's last word first. Of the
+translations that it finds either way, the best are those that it finds likely both ways (Liu, Utiyama, Finch and Sumita
+2016, "Agreement on Target-bidirectional Neural Machine Translation"; there with a network for each way).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.seq2seq.batch import Ids, Numbered, collate
+from regard.seq2seq.network import Network
+from regard.seq2seq.search import Hypothesis, Scoring, beam, force
+from regard.seq2seq.text import END, START
+
+__all__ = ["agreed", "both_ways"]
+
+Words = tuple[int, ...]
+
+
+def both_ways(pairs: Iterable[Numbered]) -> Iterator[Numbered]:
+    """Yield each pair as it is, and from its end.
+
+    Parameters
+    ----------
+    pairs : iterable of Numbered
+        Sources with END, targets from START to END.
+
+    Yields
+    ------
+    Numbered
+        Two of each.
+
+    Examples
+    --------
+    >>> [turned] = list(both_ways([Numbered([5, 6, 2], [1, 7, 8, 2], frozenset({(0, 1)}))]))[1:]
+    >>> turned.source, turned.target, sorted(turned.links)
+    ([1, 5, 6, 2], [1, 8, 7, 2], [(1, 0)])
+    """
+    for pair in pairs:
+        words = pair.target[1:-1]
+        links = frozenset((source + 1, len(words) - 1 - target) for source, target in pair.links)
+        yield pair
+        yield Numbered([START, *pair.source], _whole(words[::-1]), links)
+
+
+def _whole(words: Sequence[int] | NDArray[Any]) -> list[int]:
+    return [START, *(int(word) for word in words), END]
+
+
+def agreed(
+    network: Network, source: Ids, lengths: Ids, *, width: int, n_best: int, scoring: Scoring
+) -> list[list[Hypothesis]]:
+    """Search both ways, and rank what was found by how likely it is both ways.
+
+    Parameters
+    ----------
+    network : Network
+        That has learned pairs both ways.
+    source, lengths
+        As for `regard.seq2seq.search.beam`, of sources as they are.
+    width : int
+        How many beginnings are kept, and as many ends.
+    n_best : int
+        How many sentences are wanted, `width` at most.
+    scoring : Scoring
+        What each way is ranked by.
+
+    Returns
+    -------
+    list of list of Hypothesis
+        For each sentence the best; a score is the mean of those of both ways, all else is as said from the beginning.
+
+    Examples
+    --------
+    >>> class Toss:  # ends with probability 1/2, else says 4; looks nowhere
+    ...     steps = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, words):
+    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...         logits[..., [2, 4]] = 0
+    ...         return logits, np.zeros((*words.shape, 0))
+    >>> [found] = agreed(
+    ...     Toss(), np.array([[4], [2]]), np.array([2]), width=2, n_best=2, scoring=Scoring(length_penalty=0)
+    ... )
+    >>> [one.words for one in found], [round(float(np.exp(one.score)), 6) for one in found]
+    ([(), (4,)], [0.5, 0.25])
+    """
+    turned = np.concatenate([np.full((1, len(lengths)), START, source.dtype), source])
+    there = beam(network, source, lengths, width=width, n_best=width, scoring=scoring)
+    back = beam(network, turned, lengths + 1, width=width, n_best=width, scoring=scoring)
+    found = [
+        sorted({one.words for one in ways[0]} | {one.words[::-1] for one in ways[1]})
+        for ways in zip(there, back, strict=True)
+    ]
+    whose = np.repeat(np.arange(len(found)), [len(several) for several in found])
+    each = [words for several in found for words in several]
+    said = force(network, source[:, whose], lengths[whose], _targets(each), scoring=scoring)
+    again = force(
+        network,
+        turned[:, whose],
+        lengths[whose] + 1,
+        _targets([words[::-1] for words in each]),
+        scoring=scoring,
+    )
+    ranked: list[list[Hypothesis]] = [[] for _ in found]
+    for sentence, one, other in zip(whose.tolist(), said, again, strict=True):
+        ranked[sentence].append(replace(one, score=(one.score + other.score) / 2))
+    return [sorted(several, key=lambda one: -one.score)[:n_best] for several in ranked]
+
+
+def _targets(sentences: Sequence[Words]) -> Ids:
+    return collate([Numbered([END], _whole(words)) for words in sentences]).target
