@@ -520,9 +520,7 @@ def test_an_interrupt_is_130_and_quiet(
 def test_a_reader_that_has_gone_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "regard.cli", "explain"], stdout=write, stderr=subprocess.PIPE
-    )
+    done = subprocess.run([sys.executable, "-m", "regard", "explain"], stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -530,7 +528,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 def test_a_terminal_without_unicode_is_no_error() -> None:
     np.save("large.npy", np.ones((30, 30)))
     done = subprocess.run(
-        [sys.executable, "-m", "regard.cli", "explain", "large.npy"],
+        [sys.executable, "-m", "regard", "explain", "large.npy"],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         check=True,

@@ -85,7 +85,9 @@ def imported(source: str, module: str, *, is_package: bool) -> set[str]:
 
 def floor_of(module: str) -> str:
     parts = module.split(".")
-    if parts[2:3] == ["commands"]:  # the verbs of a floor belong to the command line
+    if parts[2:3] == ["commands"] or parts[1:] == [
+        "__main__"
+    ]:  # the verbs of a floor belong to the command line
         return "cli"
     return parts[1] if len(parts) > 1 else ""
 

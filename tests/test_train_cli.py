@@ -213,7 +213,7 @@ def test_a_loss_that_is_no_number_stops(
 def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """Begin a training in a process of its own, which tells when its first model is saved."""
     environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "regard.cli", *arguments]
+    command = [sys.executable, "-m", "regard", *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder
     )

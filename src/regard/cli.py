@@ -109,7 +109,3 @@ def _first_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
