@@ -171,11 +171,13 @@ def test_with_a_memory_and_without_attention(attention: bool) -> None:
     model.fit(LEFT, list(map(called, LEFT)))
     for one in model.translate(LEFT):
         assert (one.alignment is None) is not attention
-        assert bool(one.beside) is (attention and one.source[0] != "</s>" and len(one.beside) > 0)
-    corpus = model.begin(list(zip(LEFT, map(called, LEFT), strict=True)), [("one", "un")]).pairs
-    assert len(corpus) == 2 * len(LEFT)
-    for there, back in zip(list(corpus)[::2], list(corpus)[1::2], strict=True):
-        assert list(back.source) == [START, *there.source]  # and beside it the same
+        assert bool(one.beside) <= attention
+    pairs = list(zip(LEFT, map(called, LEFT), strict=True))
+    training = model.begin(pairs, pairs[:3])
+    for corpus, count in ((list(training.pairs), len(pairs)), (list(training.valid), 3)):
+        assert len(corpus) == 2 * count
+        for there, back in zip(corpus[::2], corpus[1::2], strict=True):
+            assert list(back.source) == [START, *there.source]  # and beside it the same
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
