@@ -94,27 +94,49 @@ def agreed(
     ([(), (4,)], [0.5, 0.25])
     """
     turned = np.concatenate([np.full((1, len(lengths)), START, source.dtype), source])
-    there = beam(network, source, lengths, width=width, n_best=width, scoring=scoring)
-    back = beam(network, turned, lengths + 1, width=width, n_best=width, scoring=scoring)
-    found = [
-        sorted({one.words for one in ways[0]} | {one.words[::-1] for one in ways[1]})
-        for ways in zip(there, back, strict=True)
+    there, back = _Way(network, source, lengths, scoring, 1), _Way(network, turned, lengths + 1, scoring, -1)
+    found = there.search(width), back.search(width)
+    each = [sorted(one | other) for one, other in zip(*found, strict=True)]
+    said, again = there.said(each), back.said(each)
+    both = [
+        [replace(one, score=(one.score + other.score) / 2) for one, other in zip(*ways, strict=True)]
+        for ways in zip(said, again, strict=True)
     ]
-    whose = np.repeat(np.arange(len(found)), [len(several) for several in found])
-    each = [words for several in found for words in several]
-    said = force(network, source[:, whose], lengths[whose], _targets(each), scoring=scoring)
-    again = force(
-        network,
-        turned[:, whose],
-        lengths[whose] + 1,
-        _targets([words[::-1] for words in each]),
-        scoring=scoring,
-    )
-    ranked: list[list[Hypothesis]] = [[] for _ in found]
-    for sentence, one, other in zip(whose.tolist(), said, again, strict=True):
-        ranked[sentence].append(replace(one, score=(one.score + other.score) / 2))
-    return [sorted(several, key=lambda one: -one.score)[:n_best] for several in ranked]
+    return [sorted(several, key=lambda one: -one.score)[:n_best] for several in both]
 
 
-def _targets(sentences: Sequence[Words]) -> Ids:
-    return collate([Numbered([END], _whole(words)) for words in sentences]).target
+class _Way:
+    """One way to say some sentences; their words are always those from the beginning."""
+
+    def __init__(self, network: Network, source: Ids, lengths: Ids, scoring: Scoring, order: int) -> None:
+        self.network, self.source, self.lengths = network, source, lengths
+        self.scoring, self.order = scoring, order
+        self.known: list[dict[Words, Hypothesis]] = [{} for _ in lengths]
+
+    def search(self, width: int) -> list[set[Words]]:
+        """Return what a beam finds for each sentence."""
+        found = beam(self.network, self.source, self.lengths, width=width, n_best=width, scoring=self.scoring)
+        for known, several in zip(self.known, found, strict=True):
+            # What was broken off has no probability of its end.
+            whole = (one for one in several if len(one.log_probabilities) > len(one.words))
+            known.update((one.words[:: self.order], one) for one in whole)
+        return [{one.words[:: self.order] for one in several} for several in found]
+
+    def said(self, wanted: Sequence[Sequence[Words]]) -> list[list[Hypothesis]]:
+        """Return what the network says of these words; it is asked for those alone that it has not found."""
+        asked = [
+            (sentence, words)
+            for sentence, several in enumerate(wanted)
+            for words in several
+            if words not in self.known[sentence]
+        ]
+        if asked:
+            whose = np.array([sentence for sentence, _ in asked])
+            targets = collate([Numbered([END], _whole(words[:: self.order])) for _, words in asked]).target
+            of_these = self.source[:, whose], self.lengths[whose]
+            found = force(self.network, *of_these, targets, scoring=self.scoring)
+            for (sentence, words), one in zip(asked, found, strict=True):
+                self.known[sentence][words] = one
+        return [
+            [known[words] for words in several] for known, several in zip(self.known, wanted, strict=True)
+        ]
