@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.seq2seq import memory as module
+from regard.seq2seq import model as translator
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.model import Seq2Seq, Translation
 from regard.seq2seq.search import Scoring
@@ -257,6 +258,20 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
 
 
 @slow
+def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator, "_LOOKED_UP", 7)
+    pairs = [(name, text) for name, text in names(30, 3).items()]
+    told: list[tuple[int, int]] = []
+    model = Seq2Seq(source="characters", target="characters", memory=1)
+    parts = model.begin(pairs[:20], pairs[20:], looking_up=lambda *more: told.append(more))
+    assert told == [(7, 30), (7, 30), (6, 30), (7, 30), (3, 30)]
+    monkeypatch.undo()
+    at_once = Seq2Seq(source="characters", target="characters", memory=1).begin(pairs[:20], pairs[20:])
+    assert np.array_equal(parts.pairs.source, at_once.pairs.source)
+    assert np.array_equal(parts.valid.source, at_once.valid.source)
+
+
+@slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
     pairs.write_text(
@@ -265,6 +280,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     asked.write_text("abcdef1\n", encoding="utf-8")
     options = ["--source", "characters", "--target", "characters", "--epochs", "1", "--out", str(out)]
     assert main(["train", str(pairs), "--memory", "1", "--compare", *options]) == 0
+    assert capsys.readouterr().err.count("looking up what is alike: 60 of 60 (100 %)") == 1
     assert Seq2Seq.load(out / "model.safetensors").memory == 1
     capsys.readouterr()
     assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0

@@ -42,6 +42,7 @@ LONGEST_SENTENCE = 1000  # tokens
 CHECKPOINT_EVERY = 60.0  # seconds
 _FEW = 20  # sources
 _TOGETHER = 64  # sentences that are searched at a time
+_LOOKED_UP = 1024  # sources between two signs of progress
 _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
@@ -389,6 +390,7 @@ class Seq2Seq:
         valid: Sequence[Pair] | None = None,
         *,
         links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
+        looking_up: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
 
@@ -398,6 +400,8 @@ class Seq2Seq:
             As for `fit`.
         links
             As for `fit`; or, where `valid` is given, a function that makes them of the two texts that were learned.
+        looking_up : callable, optional
+            With a memory, called with how many more sources were looked up, and how many there are.
 
         Returns
         -------
@@ -424,7 +428,13 @@ class Seq2Seq:
         known = len(texts[0])
         if self.memory:
             memory = Memory.learn(self.memory, map(_sides, learned))
-            learned, judged = (_with_memory(corpus, memory, known) for corpus in (learned, judged))
+            total = len(learned) + len(judged)
+
+            def told(more: int) -> None:
+                if looking_up is not None:
+                    looking_up(more, total)
+
+            learned, judged = (_with_memory(corpus, memory, known, told) for corpus in (learned, judged))
             known += len(texts[1])
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
@@ -948,10 +958,17 @@ def _numbered(text: Text, target: Sequence[str]) -> list[int]:
     return [START, *text.encode(target), END]
 
 
-def _with_memory(corpus: Corpus, memory: Memory, known: int) -> Corpus:
+def _with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
     """Let other pairs' targets be read beside each source."""
-    rows = memory.extended([_sides(pair)[0] for pair in corpus], known)
-    return Corpus(pair._replace(source=row) for pair, row in zip(corpus, rows, strict=True))
+
+    def extended() -> Iterator[Numbered]:
+        for start in range(0, len(corpus), _LOOKED_UP):
+            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
+            rows = memory.extended([_sides(pair)[0] for pair in some], known)
+            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
+            told(len(some))
+
+    return Corpus(extended())
 
 
 def _sides(pair: Numbered) -> tuple[list[int], list[int]]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -150,7 +151,15 @@ class Run:
         links : Given, optional
             Where each target word should look.
         """
-        self.training = self.model.begin(train, valid, links=links)
+        with ExitStack() as shown:
+
+            @cache  # one bar, and none without a memory
+            def bar(total: int) -> Progress:
+                return shown.enter_context(Progress(total, "looking up what is alike"))
+
+            self.training = self.model.begin(
+                train, valid, links=links, looking_up=lambda more, total: bar(total).advance(more)
+            )
 
     def is_done(self) -> bool:
         """Say whether there is a model, and nothing to go on from."""

@@ -331,8 +331,6 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
 def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
     test: list[Pair] = []
     for number, one in enumerate(runs):
-        if one.model.memory:
-            print("looking up which pairs are alike", file=sys.stderr)
         one.begin(data.train, data.valid, data.links)
         if number == 0:
             test = _short(one.model, data.test, args.test_max_tokens or args.max_tokens, args)
