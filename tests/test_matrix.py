@@ -119,7 +119,17 @@ def check(found: Array, a: Array, b: Array, start: Array | float = 0.0) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [(16, 16, 16), (33, 245, 301), (50, 600, 300), (16, 1100, 61), (430, 520, 129)], ids=str
+    "sizes",
+    [
+        (16, 16, 16),
+        (33, 245, 301),
+        (50, 600, 300),
+        (16, 1100, 61),
+        (430, 520, 129),
+        (40, 520, 900),
+        (4200, 96, 200),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
 def test_every_digit_counts(isa: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:

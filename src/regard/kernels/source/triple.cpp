@@ -17,8 +17,9 @@ namespace ISA {
 constexpr int64_t PARTS = 3, SQUARE = SIDE * SUMMED, TRIPLE = PARTS * SQUARE;  // numbers of 16 bits
 constexpr int64_t TWO = 2 * SIDE;                                             // rows and columns that the unit works on
 constexpr int64_t DEEP = 512, NEAR = 768 << 10;  // depth that is added up at a time; bytes that stay near
-constexpr int64_t MANY = 4096;                   // rows, or columns, that pass by at a time
+constexpr int64_t MANY = 4096;                   // rows that pass by at a time
 constexpr int64_t APART = 256;                   // columns of rows that are computed apart
+constexpr int64_t PORTIONS = 2;                  // of what is done meanwhile, in a step of the unit
 
 // Numbers in rows and columns, one of which lie side by side.
 struct Grid {
@@ -167,17 +168,19 @@ struct Written {
 // What is done while the unit is busy.
 struct Meanwhile {
     Splitting& splitting;
-    int64_t rows;  // of squares, that are split each step
-    Written next;  // TWO rows that will be written to
+    int64_t rows;     // of squares, that are split each time
+    Written next;     // TWO rows that will be written to
+    int64_t touched;  // of them, each time
 
-    INLINE void step(int64_t k, int64_t steps) const {
+    INLINE void step(int64_t number) const {
         splitting.advance(rows);
-        for (int64_t i = k * TWO / steps; i < (k + 1) * TWO / steps; i++)
+        for (int64_t i = number * touched; i < std::min((number + 1) * touched, TWO); i++)
             UNROLL for (int64_t c = 0; c < TWO; c += SIDE) __builtin_prefetch(next.at + i * next.row + c, 1);
     }
 };
 
-// out = start + a b for R times SIDE rows and C times SIDE columns.
+// out = start + a b for R times SIDE rows and C times SIDE columns. The processor looks some hundred instructions ahead: what
+// is done meanwhile comes in small portions between the unit's.
 template <int R, int C>
 ONCE static void multiply_triples(const uint16_t* a, const uint16_t* b, int64_t steps, Start start, Written out,
                              const Meanwhile& meanwhile) {
@@ -208,12 +211,13 @@ ONCE static void multiply_triples(const uint16_t* a, const uint16_t* b, int64_t 
         _tile_zero(3);
     }
     for (int64_t k = 0; k < steps; k++, a += R * TRIPLE, b += C * TRIPLE) {
-        meanwhile.step(k, steps);
         load_a(2), load_b(0), add();
         load_a(0), add();
+        meanwhile.step(PORTIONS * k);
         load_a(1), add();
         load_b(1), add();
         load_a(0), add();
+        meanwhile.step(PORTIONS * k + 1);
         load_b(2), add();
     }
     _tile_stored(0, out.at, 4 * out.row);
@@ -227,34 +231,33 @@ inline int64_t steps_of(int64_t depth) { return up_to(SUMMED, depth) / SUMMED; }
 // Numbers of 16 bits that TWO rows, or columns, take.
 inline int64_t room_for(int64_t depth) { return steps_of(depth) * 2 * TRIPLE; }
 
-// The smaller matrix is split first and stays near, as much of it as there is room for, while the other one passes by.
+// Columns of b are split first and stay near, as many of them as there is room for, while all rows of a pass by: so what is
+// written lies together.
 class MultiplyTriples {
     const Product& p;
     void (*const by_vectors)(const Product&, char*);
-    char* const other;  // memory for it
-    const bool rows_stay;                     // rows of a, while columns of b pass by
-    int64_t first, last, from, to, k, depth;  // what is near, what passes by, and how deep
+    char* const other;                        // memory for it
+    int64_t first, last, from, to, k, depth;  // columns that are near, rows that pass by, and how deep
     Splitting splitting;
-    uint32_t strange_near[MANY / TWO], strange_passing[MANY / TWO];
+    uint32_t strange_columns[NEAR / (2 * PARTS * SUMMED * TWO)], strange[MANY / TWO];
     alignas(64) uint16_t near[NEAR / 2], passing[2][TWO * DEEP * PARTS];
     alignas(64) float found[TWO * TWO], strange_rows[TWO * DEEP], apart[TWO * APART];
     const Unit unit;
 
    public:
     MultiplyTriples(const Product& p, char* scratch, void (*by_vectors)(const Product&, char*))
-        : p(p), by_vectors(by_vectors), other(scratch + TRIPLE_ROOM), rows_stay(p.rows < p.columns) {}
+        : p(p), by_vectors(by_vectors), other(scratch + TRIPLE_ROOM) {}
 
     void run() {
-        const int64_t parts = (p.depth + DEEP - 1) / DEEP, each = up_to(SUMMED, (p.depth + parts - 1) / parts);
-        const int64_t many = NEAR / (2 * PARTS * each) / TWO * TWO;
-        const int64_t all_near = std::min(p.rows, p.columns), all_passing = std::max(p.rows, p.columns);
-        for (first = 0; first < all_near; first = last) {
-            last = std::min(first + many, all_near);
+        const int64_t each = evenly(p.depth, DEEP, SUMMED);
+        const int64_t many = evenly(p.columns, NEAR / (2 * PARTS * each) / TWO * TWO, TWO);
+        for (first = 0; first < p.columns; first = last) {
+            last = std::min(first + many, p.columns);
             for (k = 0; k < p.depth; k += depth) {
                 depth = std::min(each, p.depth - k);
                 come_near();
-                for (from = 0; from < all_passing; from = to) {
-                    to = std::min(from + MANY, all_passing);
+                for (from = 0; from < p.rows; from = to) {
+                    to = std::min(from + MANY, p.rows);
                     pass_by();
                     meet_apart();
                 }
@@ -263,77 +266,74 @@ class MultiplyTriples {
     }
 
    private:
+    // Parts of at most so many, as long as each other, more or less: a multiple of `step`.
+    static int64_t evenly(int64_t count, int64_t most, int64_t step) {
+        const int64_t parts = (count + most - 1) / most;
+        return up_to(step, (count + parts - 1) / parts);
+    }
     bool fresh() const { return k == 0 && !p.onto; }
     bool ends() const { return k + depth == p.depth; }
-
-    // Begin to split TWO columns of b, or rows of a.
-    void begin(bool b, int64_t at, uint16_t* where) {
-        const int64_t count = std::min(TWO, (b ? p.columns : p.rows) - at);
-        if (b) splitting.begin({p.b + k * p.b_row + at * p.b_column, p.b_row, p.b_column, depth, count}, b, p.sums, where);
-        else splitting.begin({p.a + at * p.a_row + k * p.a_column, p.a_row, p.a_column, count, depth}, b, false, where);
-    }
-    // Split what is left of them. Returns which rows are strange.
-    uint32_t finish(bool b, int64_t at) {
-        splitting.finish();
-        if (b && p.sums)
-            for (int64_t c = at; c < std::min(at + TWO, p.columns); c += UNITS) {
-                const Lane sum = splitting.sums[(c - at) / UNITS];
-                store_first(p.sums + c, k ? load_first(p.sums + c, p.columns - c) + sum : sum, p.columns - c);
-            }
-        return splitting.strange;
-    }
+    // Where TWO columns are, and whether they have to be computed apart.
+    const uint16_t* near_at(int64_t c) const { return near + (c - first) / TWO * room_for(depth); }
+    uint32_t& is_strange(int64_t c) { return strange_columns[(c - first) / TWO]; }
 
     void come_near() {
-        for (int64_t i = first; i < last; i += TWO) {
-            begin(!rows_stay, i, near + (i - first) / TWO * room_for(depth));
-            strange_near[(i - first) / TWO] = finish(!rows_stay, i);
+        for (int64_t c = first; c < last; c += TWO) {
+            const Grid columns{p.b + k * p.b_row + c * p.b_column, p.b_row, p.b_column, depth, std::min(TWO, p.columns - c)};
+            splitting.begin(columns, true, p.sums, near + (c - first) / TWO * room_for(depth));
+            splitting.finish();
+            is_strange(c) = splitting.strange;
+            if (p.sums) add_sums(c);
+        }
+    }
+    void add_sums(int64_t column) const {
+        for (int64_t c = column; c < std::min(column + TWO, p.columns); c += UNITS) {
+            const Lane sum = splitting.sums[(c - column) / UNITS];
+            store_first(p.sums + c, k ? load_first(p.sums + c, p.columns - c) + sum : sum, p.columns - c);
         }
     }
 
+    void begin_rows(int64_t r, uint16_t* where) {
+        splitting.begin({p.a + r * p.a_row + k * p.a_column, p.a_row, p.a_column, std::min(TWO, p.rows - r), depth}, false, false, where);
+    }
     void pass_by() {
-        const int64_t steps = (last - first + TWO - 1) / TWO * steps_of(depth);  // of the unit, for TWO that pass by
-        begin(rows_stay, from, passing[0]);
-        for (int64_t i = from, turn = 0; i < to; i += TWO, turn ^= 1) {
-            strange_passing[(i - from) / TWO] = finish(rows_stay, i);
-            if (i + TWO < to) begin(rows_stay, i + TWO, passing[turn ^ 1]);
-            const int64_t rows = (splitting.left() + steps - 1) / steps;
-            const auto each = [&](auto&& f) INLINE_LAMBDA {
-                const uint32_t own = strange_passing[(i - from) / TWO];
-                for (int64_t j = first; j < last; j += TWO) {
-                    const uint32_t other = strange_near[(j - first) / TWO];
-                    const uint16_t *there = near + (j - first) / TWO * room_for(depth), *here = passing[turn];
-                    if (rows_stay && !own) f(j, other, there, i, here);
-                    if (!rows_stay && !other) f(i, own, here, j, there);
-                }
-            };
-            each([&](int64_t r, uint32_t strange, const uint16_t* a, int64_t c, const uint16_t* b) { meet(r, a, strange, c, b, rows); });
-            if (ends() && p.squash)
-                each([&](int64_t r, uint32_t strange, const uint16_t*, int64_t c, const uint16_t*) { squash(r, strange, c); });
+        const int64_t portions = (last - first + TWO - 1) / TWO * steps_of(depth) * PORTIONS;
+        begin_rows(from, passing[0]);
+        for (int64_t r = from, turn = 0; r < to; r += TWO, turn ^= 1) {
+            splitting.finish();
+            const uint32_t own = strange[(r - from) / TWO] = splitting.strange;
+            if (r + TWO < to) begin_rows(r + TWO, passing[turn ^ 1]);
+            const int64_t portion = (splitting.left() + portions - 1) / portions;
+            for (int64_t c = first; c < last; c += TWO)
+                if (!is_strange(c)) meet(r, passing[turn], own, c, portion);
+            // Afterwards, since what the unit has just written takes its time to be there.
+            for (int64_t c = first; c < last && ends() && p.squash; c += TWO)
+                if (!is_strange(c)) squash(r, own, c);
         }
     }
 
     // TWO rows by TWO columns.
-    void meet(int64_t r, const uint16_t* a, uint32_t strange, int64_t c, const uint16_t* b, int64_t split_meanwhile) {
+    void meet(int64_t r, const uint16_t* a, uint32_t strange, int64_t c, int64_t portion) {
         using F = void (*)(const uint16_t*, const uint16_t*, int64_t, Start, Written, const Meanwhile&);
         static constexpr F sizes[2][2] = {{multiply_triples<1, 1>, multiply_triples<1, 2>},
                                           {multiply_triples<2, 1>, multiply_triples<2, 2>}};
-        const int64_t rows = std::min(TWO, p.rows - r), columns = std::min(TWO, p.columns - c);
+        const int64_t rows = std::min(TWO, p.rows - r), columns = std::min(TWO, p.columns - c), steps = steps_of(depth);
         const F multiply = sizes[rows > SIDE][columns > SIDE];
+        const uint16_t* b = near_at(c);
         const Written out{p.out + r * p.out_row + c, p.out_row};
-        const Meanwhile meanwhile{splitting, split_meanwhile, {out.at + TWO * (rows_stay ? p.out_row : 1), p.out_row}};
+        const Meanwhile meanwhile{splitting, portion, {out.at + TWO, p.out_row}, (TWO - 1) / (PORTIONS * steps) + 1};
         Start start{};
         if (!fresh()) start = {out.at, out.row};
         else if (p.bias) start = {p.bias + c, 0};
         if (!strange && rows % SIDE == 0 && columns % SIDE == 0)
-            multiply(a, b, steps_of(depth), start, out, meanwhile);
+            multiply(a, b, steps, start, out, meanwhile);
         else {
             if (start.at) copy(start, {found, TWO}, strange, rows, columns);
-            multiply(a, b, steps_of(depth), {start.at ? found : nullptr, TWO}, {found, TWO}, meanwhile);
+            multiply(a, b, steps, {start.at ? found : nullptr, TWO}, {found, TWO}, meanwhile);
             copy({found, TWO}, out, strange, rows, columns);
         }
     }
 
-    // Afterwards, since what the unit has just written takes its time to be there.
     void squash(int64_t r, uint32_t strange, int64_t c) const {
         for (int64_t i = 0; i < std::min(TWO, p.rows - r); i++)
             if (!(strange >> i & 1)) squash(p.out + (r + i) * p.out_row + c, std::min(TWO, p.columns - c));
@@ -341,21 +341,16 @@ class MultiplyTriples {
 
     // What the unit has left out: columns with numbers that have no parts, and such rows by all other columns.
     void meet_apart() {
-        const int64_t row = rows_stay ? first : from, column = rows_stay ? from : first;
-        const int64_t last_row = rows_stay ? last : to, last_column = rows_stay ? to : last;
-        const uint32_t* of_a = rows_stay ? strange_near : strange_passing;
-        const uint32_t* of_b = rows_stay ? strange_passing : strange_near;
-        const auto is_strange = [&](int64_t c) { return of_b[(c - column) / TWO] != 0; };
-        for (int64_t c = column; c < last_column; c += TWO)
-            if (is_strange(c)) by_vectors(part(row, last_row - row, c, std::min(TWO, last_column - c)), other);
-        for (int64_t r = row; r < last_row; r += TWO) {
+        for (int64_t c = first; c < last; c += TWO)
+            if (is_strange(c)) by_vectors(part(from, to - from, c, std::min(TWO, last - c)), other);
+        for (int64_t r = from; r < to; r += TWO) {
             int64_t rows[TWO], count = 0;
-            for (uint32_t bits = of_a[(r - row) / TWO]; bits; bits &= bits - 1) rows[count++] = r + __builtin_ctz(bits);
+            for (uint32_t bits = strange[(r - from) / TWO]; bits; bits &= bits - 1) rows[count++] = r + __builtin_ctz(bits);
             if (!count) continue;
             gather(rows, count);
-            for (int64_t c = column, end; c < last_column; c = end) {
-                for (end = c; end < std::min(c + APART, last_column) && !is_strange(end);) end += TWO;
-                end = std::min(end, last_column);
+            for (int64_t c = first, end; c < last; c = end) {
+                for (end = c; end < std::min(c + APART, last) && !is_strange(end);) end += TWO;
+                end = std::min(end, last);
                 end > c ? meet_apart(rows, count, c, end - c) : void(end = c + TWO);
             }
         }
@@ -406,7 +401,7 @@ class MultiplyTriples {
 };
 
 void multiply_triples(const Product& p, char* scratch, void (*by_vectors)(const Product&, char*)) {
-    static_assert(sizeof(MultiplyTriples) <= TRIPLE_ROOM && NEAR / (2 * PARTS * SUMMED) <= MANY);
+    static_assert(sizeof(MultiplyTriples) <= TRIPLE_ROOM && PORTIONS == 2);
     MultiplyTriples* made = new (scratch) MultiplyTriples(p, scratch, by_vectors);
     made->run();
     made->~MultiplyTriples();
