@@ -37,6 +37,7 @@ LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform,
 WORTH = 1 << 23  # multiplications from which a second thread pays
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 FLOAT32, FLOAT64 = 0, 1
+_LINE = 64  # bytes; where the rooms that it works in begin
 KINDS = {"products": 0, "perceptron": 1, "distances": 2}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
@@ -124,6 +125,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_add_rows.argtypes = loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [
         Pointer
     ]
+    loaded.regard_split_room.argtypes, loaded.regard_split_room.restype = [Int, Int], Int
+    loaded.regard_split.argtypes = [Pointer, Int, Int, Pointer]
     loaded.regard_search.argtypes = loaded.regard_search_room.argtypes = [Pointer]
     loaded.regard_search_size.restype = loaded.regard_search_room.restype = Int
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
@@ -133,6 +136,13 @@ def library() -> ctypes.CDLL | None:
     if not loaded.regard_choose(asked.encode()):
         _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
     return loaded
+
+
+def room(size: int) -> Array:
+    """Return bytes that begin where the library's rooms must."""
+    whole = np.empty(size + _LINE, np.uint8)
+    start = -address(whole) % _LINE
+    return whole[start : start + size]
 
 
 def address(x: Array) -> int:

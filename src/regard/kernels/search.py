@@ -23,7 +23,6 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-_LINE = 64  # bytes; where rooms begin
 _STEPS = 16  # of all rows that there may be, in a call;
 _WORK = (
     1 << 32
@@ -43,7 +42,7 @@ class CSearch(ctypes.Structure):
         ("decoder", recurrence.CRecurrence),
         *((name, native.Int) for name in ("words", "size", "begin", "end")),
         *((name, native.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
-        *((name, native.Pointer) for name in ("output_weight", "output_bias")),
+        *((name, native.Pointer) for name in ("output_weight", "output_bias", "output_split")),
         *((name, native.Int) for name in ("width", "n_best", "least")),
         *((name, native.Pointer) for name in ("most", "room")),
         *((name, native.Int) for name in ("step", "rows", "capacity", "steps_taken")),
@@ -140,10 +139,11 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     for name, x in arrays.items():
         setattr(c.decoder if name == "start" else c, name, _address(x))
     c.words, c.size = decoder.embedding.shape
+    c.output_split = decoder.words.split
     for name in ("begin", "end", "width", "n_best", "least", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
-    room = np.empty(_library().regard_search_room(ctypes.byref(c)) + _LINE, np.uint8)
-    c.room = -(-_address(room) // _LINE) * _LINE
+    room = native.room(_library().regard_search_room(ctypes.byref(c)))
+    c.room = _address(room)
     said = [step for part in _parts(c, sentences * aims.width) for step in part]
     return Found(said, _endings(endings, ended))
 

@@ -39,7 +39,7 @@ class CTops(ctypes.Structure):
         *((name, native.Int) for name in ("rows", "words", "size", "count", "first")),
         *(
             (name, native.Pointer)
-            for name in ("logits", "readout", "weight", "bias", "best", "found", "places")
+            for name in ("logits", "readout", "weight", "bias", "split", "best", "found", "places")
         ),
     ]
 
@@ -158,6 +158,12 @@ class Words:
         whole, some = divmod(self.count, _NARROW)
         self.weight[:whole] = weight[: self.count - some].reshape(whole, _NARROW, self.size).swapaxes(1, 2)
         self.weight[whole:, :, :some] = weight[self.count - some :].T
+        self._parts = _split(weight)
+
+    @property
+    def split(self) -> int | None:
+        """Where the matrix lies in parts for a unit of the processor; None if there is none, or it can't take them."""
+        return None if self._parts is None else native.address(self._parts)
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:
@@ -173,7 +179,18 @@ class Words:
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
         at = map(native.address, (readout, self.weight, self.bias))
-        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at))
+        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at, self.split))
+
+
+def _split(columns: Array) -> Array | None:
+    """Return columns (V, E) of a right side in parts; None where no unit multiplies them."""
+    loaded = _library()
+    assert loaded is not None
+    columns = np.ascontiguousarray(columns)
+    if not (size := loaded.regard_split_room(*columns.shape)):
+        return None
+    room = native.room(size)
+    return room if loaded.regard_split(native.address(columns), *columns.shape, native.address(room)) else None
 
 
 def predict(

@@ -415,6 +415,15 @@ EXPORT int32_t regard_tops(const regard::Tops* p) {
     return !scratch.at;
 }
 
+// Bytes that so many lines take when they are split for a unit; 0 where there is none.
+EXPORT int64_t regard_split_room(int64_t lines, int64_t depth) {
+    return regard::triples ? regard::triples->room(lines, depth) : 0;
+}
+// Split columns of a right side, each `depth` numbers in a row. Returns whether the unit can take them.
+EXPORT int32_t regard_split(const float* columns, int64_t count, int64_t depth, char* to) {
+    return regard::triples && regard::triples->split(columns, depth, count, depth, true, to, nullptr);
+}
+
 EXPORT int64_t regard_search_size() { return sizeof(regard::Search); }
 
 // Bytes of `room`.

@@ -141,16 +141,21 @@ class Rank {
     float* block;
     Known* known_of;
     int64_t row, rows, first, words;
+    char* const split;  // the rows' parts for a unit
+    const bool by_unit;
+    uint32_t strange[ROWS_TO_RANK / SPLIT_TOGETHER];
 
    public:
     Rank(const Tops& p, char* scratch)
         : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)),
-          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)) {}
+          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)), split(scratch + PRODUCT_ROOM - TRIPLE_ROOM),
+          by_unit(triples && p.split && triples->room(ROWS_TO_RANK, p.size) <= TRIPLE_ROOM) {}
 
     void run() {
         for (row = 0; row < p.rows; row += ROWS_TO_RANK)
             for (first = 0; first < p.words; first += WORDS) {
                 rows = std::min<int64_t>(ROWS_TO_RANK, p.rows - row), words = std::min<int64_t>(WORDS, p.words - first);
+                if (by_unit && first == 0) triples->split(p.readout + row * p.size, p.size, rows, p.size, false, split, strange);
                 if (!p.logits) logits();
                 for (int64_t r = 0; r < rows; r++)
                     p.logits ? meet(r, p.logits + (row + r) * p.words + first) : meet(r, block + r * WORDS);
@@ -159,9 +164,17 @@ class Rank {
 
    private:
     void logits() const {
+        if (!by_unit) return by_vectors(0, rows);
+        static_assert(WORDS % SPLIT_TOGETHER == 0 && ROWS_TO_RANK % SPLIT_TOGETHER == 0);
+        triples->meet(split, rows, p.split + triples->room(first, p.size), words, p.size, p.bias + first, false, block, WORDS);
+        for (int64_t r = 0; r < rows; r++)
+            if (strange[r / SPLIT_TOGETHER] >> r % SPLIT_TOGETHER & 1) by_vectors(r, 1);
+    }
+    void by_vectors(int64_t r, int64_t count) const {
         for (int64_t w = 0; w < words; w += NARROW)
-            multiply_by_vectors({rows, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + row * p.size,
-                                 p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false}, scratch);
+            multiply_by_vectors({count, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + (row + r) * p.size,
+                                 p.weight + (first + w) * p.size, p.bias + first + w, block + r * WORDS + w, nullptr, false, false},
+                                scratch);
     }
 
     void meet(int64_t r, const float* x) const {

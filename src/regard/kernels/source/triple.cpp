@@ -16,6 +16,7 @@ namespace ISA {
 
 constexpr int64_t PARTS = 3, SQUARE = SIDE * SUMMED, TRIPLE = PARTS * SQUARE;  // numbers of 16 bits
 constexpr int64_t TWO = 2 * SIDE;                                             // rows and columns that the unit works on
+static_assert(TWO == SPLIT_TOGETHER);
 constexpr int64_t DEEP = 512, NEAR = 768 << 10;  // depth that is added up at a time; bytes that stay near
 constexpr int64_t MANY = 4096;                   // rows that pass by at a time
 constexpr int64_t APART = 256;                   // columns of rows that are computed apart
@@ -78,11 +79,11 @@ INLINE void split(Lane first, Lane second, uint16_t* to) {
 // what is there, and what is SIDE further on. It is done little by little, while the unit is busy with others.
 class Splitting {
     Grid x{};
-    bool of_b, adds_up;
+    bool of_b = false, adds_up = false;
     uint16_t* to;
     Grid first, second;                  // the squares at hand
     __mmask16 of_first, of_second;       // which of their columns there are
-    int64_t k, side, i;                  // where they are; which of their rows comes next
+    int64_t k = 0, side = 0, i = 0;      // where they are; which of their rows comes next
     Sizes sizes;
     alignas(64) float room[2 * SIDE * SIDE];
 
@@ -227,7 +228,16 @@ ONCE static void multiply_triples(const uint16_t* a, const uint16_t* b, int64_t 
     __asm__ volatile("" ::: "memory");
 }
 
+using Multiply = void (*)(const uint16_t*, const uint16_t*, int64_t, Start, Written, const Meanwhile&);
+INLINE Multiply multiply_for(int64_t rows, int64_t columns) {
+    static constexpr Multiply sizes[2][2] = {{multiply_triples<1, 1>, multiply_triples<1, 2>},
+                                             {multiply_triples<2, 1>, multiply_triples<2, 2>}};
+    return sizes[rows > SIDE][columns > SIDE];
+}
+
 inline int64_t steps_of(int64_t depth) { return up_to(SUMMED, depth) / SUMMED; }
+// Rows that are written to next, and asked for each time.
+inline int64_t touched(int64_t steps) { return (TWO - 1) / (PORTIONS * steps) + 1; }
 // Numbers of 16 bits that TWO rows, or columns, take.
 inline int64_t room_for(int64_t depth) { return steps_of(depth) * 2 * TRIPLE; }
 
@@ -314,14 +324,11 @@ class MultiplyTriples {
 
     // TWO rows by TWO columns.
     void meet(int64_t r, const uint16_t* a, uint32_t strange, int64_t c, int64_t portion) {
-        using F = void (*)(const uint16_t*, const uint16_t*, int64_t, Start, Written, const Meanwhile&);
-        static constexpr F sizes[2][2] = {{multiply_triples<1, 1>, multiply_triples<1, 2>},
-                                          {multiply_triples<2, 1>, multiply_triples<2, 2>}};
         const int64_t rows = std::min(TWO, p.rows - r), columns = std::min(TWO, p.columns - c), steps = steps_of(depth);
-        const F multiply = sizes[rows > SIDE][columns > SIDE];
+        const Multiply multiply = multiply_for(rows, columns);
         const uint16_t* b = near_at(c);
         const Written out{p.out + r * p.out_row + c, p.out_row};
-        const Meanwhile meanwhile{splitting, portion, {out.at + TWO, p.out_row}, (TWO - 1) / (PORTIONS * steps) + 1};
+        const Meanwhile meanwhile{splitting, portion, {out.at + TWO, p.out_row}, touched(steps)};
         Start start{};
         if (!fresh()) start = {out.at, out.row};
         else if (p.bias) start = {p.bias + c, 0};
@@ -405,6 +412,39 @@ void multiply_triples(const Product& p, char* scratch, void (*by_vectors)(const 
     MultiplyTriples* made = new (scratch) MultiplyTriples(p, scratch, by_vectors);
     made->run();
     made->~MultiplyTriples();
+}
+
+// ---- in two steps --------------------------------------------------------------------------------------------
+
+int64_t triples_room(int64_t lines, int64_t depth) { return up_to(TWO, lines) / TWO * room_for(depth) * int64_t(sizeof(uint16_t)); }
+
+bool split_triples(const float* lines, int64_t line, int64_t count, int64_t depth, bool of_b, char* to, uint32_t* strange) {
+    Splitting splitting;
+    bool all = true;
+    for (int64_t i = 0; i < count; i += TWO, to += triples_room(TWO, depth)) {
+        const int64_t some = std::min(TWO, count - i);
+        const float* at = lines + i * line;
+        splitting.begin(of_b ? Grid{at, 1, line, depth, some} : Grid{at, line, 1, some, depth}, of_b, false, reinterpret_cast<uint16_t*>(to));
+        splitting.finish();
+        all &= !splitting.strange;
+        if (strange) strange[i / TWO] = splitting.strange;
+    }
+    return all;
+}
+
+void meet_triples(const char* a, int64_t rows, const char* b, int64_t columns, int64_t depth, const float* bias, bool onto,
+                  float* out, int64_t out_row) {
+    const Unit unit;
+    Splitting none;
+    const int64_t steps = steps_of(depth), step = triples_room(TWO, depth);
+    for (int64_t r = 0; r < rows; r += TWO, a += step, out += TWO * out_row)
+        for (int64_t c = 0; c < columns; c += TWO) {
+            const Written here{out + c, out_row};
+            const Start start = onto ? Start{here.at, out_row} : bias ? Start{bias + c, 0} : Start{};
+            multiply_for(rows - r, columns - c)(
+                reinterpret_cast<const uint16_t*>(a), reinterpret_cast<const uint16_t*>(b + c / TWO * step), steps, start, here,
+                {none, 0, {here.at + TWO, out_row}, touched(steps)});
+        }
 }
 
 }  // namespace ISA
