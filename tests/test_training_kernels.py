@@ -221,6 +221,35 @@ def test_tops_of_a_product_are_those_of_its_numbers(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("size", [20, 33, 96])
+def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
+    """Also of those that a unit for bfloat16 can't take; and a row never depends on the others."""
+    readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((70, size), (250, size), (250,)))
+    strange = {5: 1e-36, 17: -1e-41, 31: 1e20, 64: 1e-32}
+    for row, number in strange.items():
+        readout[row, row % size] = number
+        if number < 1:
+            readout[row, 0] = number
+    readout[40] = np.float32(1e-38)  # nothing else
+    for changed in (False, True):
+        if changed:
+            weight[[3, 200], size - 1] = 1e-35, -1e18
+        if (known := training.Words.of(weight, bias)) is None:
+            pytest.skip("this instruction set has none")
+        found, best, places = known.tops(readout, 4)
+        exact = readout.astype(float) @ weight.astype(float).T + bias
+        added = np.abs(readout).astype(float) @ np.abs(weight).astype(float).T + np.abs(bias)
+        np.testing.assert_array_less(
+            np.abs(best - np.take_along_axis(exact, places, 1)),
+            1e-6 * np.take_along_axis(added, places, 1),
+        )
+        np.testing.assert_array_equal(places[:, 0], exact.argmax(axis=1))
+        np.testing.assert_array_equal(found[:, 0], best[:, 0])
+        for rows in (slice(5, 6), slice(3, 66)):
+            for part, whole in zip(known.tops(readout[rows], 4), (found, best, places), strict=True):
+                np.testing.assert_array_equal(part, whole[rows])
+
+
 def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
     weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
     assert training.Words.of(weight.astype(float), bias) is None
