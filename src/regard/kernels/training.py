@@ -190,7 +190,9 @@ def _split(columns: Array) -> Array | None:
     if not (size := loaded.regard_split_room(*columns.shape)):
         return None
     room = native.room(size)
-    return room if loaded.regard_split(native.address(columns), *columns.shape, native.address(room)) else None
+    return (
+        room if loaded.regard_split(native.address(columns), *columns.shape, native.address(room)) else None
+    )
 
 
 def predict(
