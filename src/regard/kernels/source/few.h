@@ -6,16 +6,22 @@
 namespace regard {
 namespace ISA {
 
-// Rows that are needed soon: who asks for them early, in their order, doesn't wait for memory.
+// Rows that are needed soon: who asks for them early doesn't wait for memory. Four lines are asked for at a time: of rows
+// without gaps one in each quarter of the block, since the machine foresees what follows in several pages of memory at a time.
 struct Soon {
     const char* at;
-    int64_t row, bytes;  // from row to row, and of each that are needed
+    int64_t row, bytes;      // from row to row, and of each that are needed
+    int64_t apart, further;  // from line to line of the four, and to the next four
     int64_t byte;
-    template <int COUNT>
-    INLINE void ask() {  // for as many bytes as are read meanwhile
-        UNROLL for (int line = 0; line < COUNT; line += 64) __builtin_prefetch(at + byte + line, 0, 2);
-        byte += COUNT;
-        if (byte >= bytes) byte = 0, at += row;
+    template <int READ>
+    INLINE void ask(int64_t step) {  // for as many bytes as are read in each step
+        constexpr int OFTEN = std::max(1, 256 / READ), TIMES = std::max(1, READ / 256);
+        if (step % OFTEN) return;
+        UNROLL for (int time = 0; time < TIMES; time++) {
+            UNROLL for (int line = 0; line < 4; line++) __builtin_prefetch(at + byte + line * apart, 0, 2);
+            byte += further;
+            if (byte >= bytes) byte = 0, at += row;
+        }
     }
 };
 
@@ -51,8 +57,7 @@ struct LikeUnit {
 template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
-    static constexpr int64_t BITE = 32;                       // values that are widened at a time
-    static constexpr int64_t AHEAD = 4096;                    // bytes
+    static constexpr int64_t BITE = 32;  // values that are widened at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
@@ -129,8 +134,8 @@ class Few {
         for (int64_t r = 0; r < rows; r++)
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
-        keys_soon = rows_soon(p.keys, j + K, p.d, p.keys_type);
-        values_soon = rows_soon(p.values, j + ahead(), p.e, p.values_type);
+        keys_soon = rows_soon(p.keys, j, p.d, p.keys_type);
+        values_soon = rows_soon(p.values, j, p.e, p.values_type);
         {
             LikeUnit mode;
             scores(j, keys);
@@ -145,16 +150,11 @@ class Few {
     const char* row_of(const Matrices& x, int64_t j) const {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
-    // How many rows ahead values are asked for. Where whole rows are read one after the other, the machine foresees them if
-    // it is asked for what comes next, and brings them faster than somebody who asks for all long before.
-    int64_t ahead() const {
-        const bool rows_whole = rows == 1 && p.values_type == p.compute && (p.e == 8 * L<T> || p.e == 4 * L<T>);
-        return rows_whole ? std::max<int64_t>(1, AHEAD / p.values.row) : K;
-    }
-    // Rows from j on.
+    // Rows that come after the block at j: of those far apart, which share few places of a cache, not too many.
     Soon rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
-        const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2);
-        return {row_of(x, j), x.row, bytes == x.row ? K * bytes : bytes, 0};
+        const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2), quarter = K / 4 * x.row;
+        if (bytes == x.row) return {row_of(x, j + K), x.row, quarter, quarter, 64, 0};
+        return {row_of(x, j + K / 4), x.row, bytes, 64, 256, 0};
     }
 
     ONCE void scores(int64_t j, int64_t keys) {
@@ -222,7 +222,7 @@ class Few {
         int64_t f = 0;
         for (; f + P::PIECE <= columns; f += P::PIECE) {
             typename P::V x[M][P::PIECE];
-            soon.template ask<16 * M * P::COUNT>();
+            soon.template ask<16 * M * P::COUNT>(f / P::PIECE);
             UNROLL for (int m = 0; m < M; m++) P::next(at[m], row, x[m]);
             V<T> wide[M][H];
             if constexpr (UNIT || H == 1 || R == 1)
@@ -258,7 +258,8 @@ class Few {
         using Number = typename S::Number;
         constexpr int W = NV * L<T>, SIZE = sizeof(Number);
         struct OfHalf : Soon {
-            INLINE void operator()() { this->template ask<8 * BYTES / SIZE>(); }
+            int64_t step = 0;
+            INLINE void operator()() { this->template ask<8 * BYTES / SIZE>(step++); }
         };
         auto* turned = reinterpret_cast<Number*>(spare);
         for (int64_t c = 0; c < keys; c += W) {
@@ -401,7 +402,7 @@ class Few {
                 V<T> sums[2][R][NV] = {};
                 auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
                     V<T> wide[NV];
-                    if (r == 0) values_soon.template ask<NV * BYTES / 2>();
+                    if (r == 0) values_soon.template ask<NV * BYTES / 2>(k);
                     Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
                     UNROLL for (int u = 0; u < R; u++) {
                         V<T> weight = all(strip[std::min(r + u, rows - 1) * K + first + k]);
@@ -502,10 +503,9 @@ class Few {
                        bool asks, Soon& asked) {
         constexpr int SIZE = sizeof(typename S::Number);
         constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1);
-        constexpr int OFTEN = std::max(1, 64 / READ);  // a line at least
         Soon soon = asked;
         auto ask = [&](int64_t k) INLINE_LAMBDA {
-            if (asks && k % (PART * OFTEN) == 0) soon.template ask<OFTEN * READ>();
+            if (asks) soon.template ask<READ / PART>(k);
         };
         if constexpr (R == 1 && !PAIRS)
             for (int64_t k = 0; k < depth; k++) {
