@@ -402,7 +402,7 @@ class Few {
                 V<T> sums[2][R][NV] = {};
                 auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
                     V<T> wide[NV];
-                    if (r == 0) values_soon.template ask<NV * BYTES / 2>(k);
+                    if (r == 0 && NV > 1) values_soon.template ask<NV * BYTES / 2>(k);
                     Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
                     UNROLL for (int u = 0; u < R; u++) {
                         V<T> weight = all(strip[std::min(r + u, rows - 1) * K + first + k]);
@@ -505,7 +505,7 @@ class Few {
         constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1);
         Soon soon = asked;
         auto ask = [&](int64_t k) INLINE_LAMBDA {
-            if (asks) soon.template ask<READ / PART>(k);
+            if (asks && NV > 1) soon.template ask<READ / PART>(k);  // a row's last vectors come with the others
         };
         if constexpr (R == 1 && !PAIRS)
             for (int64_t k = 0; k < depth; k++) {
