@@ -705,6 +705,21 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "weight must end in the hidden size h = 4 of vector. Got shape (8, 5) instead.",
     ),
+    "concat keys": (
+        lambda: scores.concat(o(4, 3), o(3)).project_keys(3.0),
+        ValueError,
+        "keys must have shape (..., m, 1 to 3). Got shape () instead.",
+    ),
+    "merge lists": (
+        lambda: regard.merge(regard.Partial([[1.0]], [0.0]), regard.Partial([[1.0], [2.0]], [0.0, 1.0])),
+        ValueError,
+        "parts must have one shape of context: (1, 1) and (2, 1)",
+    ),
+    "merge no arrays": (
+        lambda: regard.merge(regard.Partial(None, None)),
+        TypeError,
+        "context must hold real numbers. Got NoneType instead.",
+    ),
     "gaussian": (lambda: scores.gaussian(0.0), ValueError, "width must be greater than 0. Got 0.0 instead."),
     "local_m": (lambda: weights.local_m(-1), ValueError, "width must be at least 0. Got -1 instead."),
     "local_m align": (

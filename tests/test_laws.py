@@ -1133,3 +1133,35 @@ def read_only(x: Array) -> Array:
     x = x.view()
     x.flags.writeable = False
     return x
+
+
+@every_door
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 20])
+def test_law_1_the_largest_numbers_as_a_bias_are_finite(door: str, dtype: Any, n: int) -> None:
+    """Other libraries hide with the least of all numbers; who sees nothing else sees them all, as -inf alone hides."""
+    rng = np.random.default_rng(6)
+    q, k, v = (rng.standard_normal(size).astype(dtype) for size in ((n, 2), (90, 2), (90, 3)))
+    for size in (np.finfo(dtype).min, np.finfo(dtype).min * dtype(0.75), np.finfo(dtype).max):
+        found = DOORS[door](q, k, v, bias=np.full((n, 90), size, dtype))
+        np.testing.assert_allclose(found, np.broadcast_to(v.mean(0), found.shape), rtol=1e-4, atol=1e-5)
+        half = np.where(np.arange(90) < 40, size, 0).astype(dtype)
+        seen = slice(40) if size > 0 else slice(40, None)
+        apart = DOORS[door](q, k[seen], v[seen]) if size < 0 else np.broadcast_to(v[seen].mean(0), (n, 3))
+        np.testing.assert_allclose(DOORS[door](q, k, v, bias=half), apart, rtol=1e-4, atol=1e-5)
+    for size in (np.inf, np.nan):
+        assert np.isnan(DOORS[door](q, k, v, bias=np.full((n, 90), size, dtype))).all()
+
+
+@pytest.mark.parametrize("place", [3.2, 3.8, 20_000.2])
+def test_law_1_a_window_begins_where_its_place_says(place: float) -> None:
+    """Places are real numbers of their own precision, whatever the arrays': a window may end at a key."""
+    m = int(place) + 5
+    q, k, v = np.zeros((1, 1), np.float32), np.zeros((m, 1), np.float32), np.ones((m, 1), np.float32)
+    v[int(place) + 2 :] = 3
+    for width in (0.8, 1.2, 1.8, 2.2):
+        options = {"normalize": regard.weights.local_p([place], width)}
+        wanted = regard.attend(q, k, v, **options).context
+        np.testing.assert_allclose(regard.attention(q, k, v, **options), wanted, rtol=1e-5)
+        found, _ = regard.attention_vjp(q, k, v, **options)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -350,9 +350,9 @@ PATHS = [1, 4, 5, 60]  # numbers of queries: few and many
 
 
 def arrays_of(
-    n: int, m: int = M, dtype: Any = np.float32, d: int = 5, e: int = 3
+    n: int, m: int = M, dtype: Any = np.float32, d: int = 6, e: int = 3
 ) -> tuple[Array, Array, Array]:
-    """Queries with 2 heads, keys and values with 1."""
+    """Queries with 2 heads, keys and values with 1; an even d, so that bfloat16 may be multiplied in pairs."""
     rng = np.random.default_rng(n)
     q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((2, n, d), (1, m, d), (1, m, e)))
     return q, k, v
@@ -388,7 +388,7 @@ SCORES = {
     "scaled_dot": "scaled_dot",
     "cosine": "cosine",
     "gaussian": regard.scores.gaussian(1.5),
-    "additive": regard.scores.additive(None, None, np.linspace(-1, 1, 5, dtype=np.float32)),
+    "additive": regard.scores.additive(None, None, np.linspace(-1, 1, 6, dtype=np.float32)),
 }
 
 
@@ -427,6 +427,28 @@ def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> No
         for poison in (np.nan, np.inf):
             found = regard.attention(q, with_poison(k, at, poison), with_poison(v, at, poison), **options)
             assert same(found, wanted), poison
+
+
+@pytest.mark.parametrize("n", [2, 7, 70])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_law_2_wherever_what_is_seen_begins_and_ends(isa: str, dtype: str, n: int) -> None:
+    """Products take several keys at a time, and among them some that nobody sees."""
+    for m, seen in (
+        (4, (0, 3)),
+        (72, (0, 33)),
+        (72, (3, 64)),
+        (130, (37, 66)),
+        (130, (64, 129)),
+        (161, (127, 160)),
+    ):
+        q, k, v = arrays_of(n, m, DTYPES[dtype])
+        mask = (np.arange(m) >= seen[0]) & (np.arange(m) < seen[1])
+        at = (0, np.flatnonzero(~mask))
+        wanted = regard.attention(q, k, with_poison(v, at, 0.5), mask=mask, kernel="native")
+        assert np.isfinite(wanted.astype(float)).all()
+        for poison in (np.nan, np.inf):
+            found = regard.attention(q, k, with_poison(v, at, poison), mask=mask, kernel="native")
+            assert same(found, wanted), (m, seen, poison)
 
 
 @pytest.mark.parametrize("n", PATHS)
@@ -511,9 +533,9 @@ def test_law_4_what_is_seen_and_not_finite_reaches_exactly_its_rows(isa: str, n:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("n", PATHS)
 def test_laws_2_to_4_in_half_precision(isa: str, n: int, dtype: str) -> None:
-    """An even d, so that bfloat16 may be multiplied in pairs: neighbours in a pair share nothing."""
+    """Neighbours in a pair share nothing."""
     n += 1
-    q, k, v = arrays_of(n, dtype=DTYPES[dtype], d=6)
+    q, k, v = arrays_of(n, dtype=DTYPES[dtype])
     seen = np.random.default_rng(8).random((n, M)) < 0.5
     seen[0] = False
     options = {"mask": seen, "kernel": "native"}

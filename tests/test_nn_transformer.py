@@ -14,7 +14,9 @@ def draw(*shape: int) -> Any:
     return np.random.default_rng(shape).standard_normal(shape)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5), (4,), (0, 3), (17000, 4)])  # the last is worked on in pieces
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 5), (4,), (0, 3), (3, 0), (17000, 4)]
+)  # the last is worked on in pieces
 def test_layer_norm(shape: tuple[int, ...]) -> None:
     arrays = [draw(*shape), draw(shape[-1]), draw(shape[-1]) + 2]
     assert nn.check_gradients(nn.layer_norm, arrays) < 1e-6

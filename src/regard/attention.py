@@ -406,10 +406,14 @@ def merge(*parts: Partial) -> Partial:
                 hint="merge(*parts)",
                 kind=TypeError,
             )
-        if np.shape(part.lse) != np.shape(part.context)[:-1]:
-            shapes = f"{np.shape(part.context)} and {np.shape(part.lse)}"
+    parts = tuple(
+        Partial(_check.numeric("context", part.context), _check.numeric("lse", part.lse)) for part in parts
+    )
+    for part in parts:
+        if part.lse.shape != part.context.shape[:-1] or part.context.ndim < 1:
+            shapes = f"{part.context.shape} and {part.lse.shape}"
             _check.fail(f"context and lse of a part must be (..., n, e) and (..., n): {shapes}")
-        if np.shape(part.context) != np.shape(parts[0].context):
+        if part.context.shape != parts[0].context.shape:
             _check.fail(
                 f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}"
             )

@@ -417,7 +417,10 @@ class concat(additive):
 
     def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
         """Project the keys (..., m, d') once: (projected (..., m, h), the score for projected keys)."""
-        return self.split(self.weight.shape[0] - np.shape(keys)[-1]).project_keys(keys)
+        array, most = _check.numeric("keys", keys), self.weight.shape[0] - 1
+        if array.ndim < 2 or not 0 < array.shape[-1] <= most:
+            _check.fail(f"keys must have shape (..., m, 1 to {most}). Got shape {array.shape} instead.")
+        return self.split(self.weight.shape[0] - array.shape[-1]).project_keys(array)
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless weight has d + d' rows."""

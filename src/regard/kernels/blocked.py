@@ -137,11 +137,11 @@ class Kernel:
         self.near = self._near()
 
     def _near(self) -> Array | None:
-        """Return the predicted places (items, n) of a local-p window."""
+        """Return the predicted places (items, n) of a local-p window, in float64, whatever the arrays are."""
         p = self.p
         if not isinstance(p.normalize, local_p):
             return None
-        places = p.normalize.positions.astype(p.compute)
+        places = p.normalize.positions.astype(float)
         places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
         places = np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n))
         return places.reshape(p.layout.items, p.layout.n)
@@ -158,16 +158,13 @@ class Kernel:
     def _distance(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return key place minus predicted place (items, queries, keys)."""
         assert self.near is not None
-        places = np.arange(columns.start, columns.stop, dtype=self.p.compute)
-        return places - self.near[items, rows, None]
+        return np.arange(columns.start, columns.stop, dtype=float) - self.near[items, rows, None]
 
     def gauss(self, items: slice, rows: slice, columns: slice, lanes: int) -> Array:
         """Return the factor of local-p after the softmax (items, keys, lanes)."""
         assert isinstance(self.p.normalize, local_p)
-        factor = np.exp(
-            -2 * (self._distance(items, rows, columns) / self.p.compute.type(self.p.normalize.width)) ** 2
-        )
-        return to_lanes(factor, lanes)
+        factor = self.p.normalize.gauss(self._distance(items, rows, columns))
+        return to_lanes(factor.astype(self.p.compute, copy=False), lanes)
 
     def logits(
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
@@ -577,6 +574,7 @@ class Tile:
         gauss = self.kernel.gauss(self.items, self.rows, columns, self.lanes)
         weights = weights * gauss
         slope = self.kernel._distance(self.items, self.rows, columns).swapaxes(1, 2) * (4 / width**2)
+        slope = slope.astype(weights.dtype, copy=False)
         part = (weights * dweights)[:, :, :t]
         part = part if unseen is None else np.where(unseen[:, :, :t], 0, part)
         self.found.positions[:, self.rows] += (part * slope).sum(1)

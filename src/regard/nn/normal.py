@@ -49,6 +49,8 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     >>> layer_norm(np.array([1.0, 3.0]), np.ones(2), np.array([0.0, 10.0]), epsilon=0.0)[0]
     array([-1., 11.])
     """
+    if not x.size:
+        return x.copy(), lambda _, onto=None: (x.copy(), np.zeros_like(gain), np.zeros_like(shift))
     rows = x.reshape(-1, x.shape[-1])
     if (found := library.norm(rows, gain, shift, epsilon)) is not None:
         return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)

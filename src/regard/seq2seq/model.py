@@ -142,7 +142,7 @@ class Seq2Seq:
         `regard.seq2seq.memory`. 0 for none.
     both_ways : bool
         Whether it learns each target from its end, too, and takes those translations that are likely both ways; see
-        `regard.seq2seq.ways`. Learning and searching take twice as long.
+        `regard.seq2seq.ways`. An epoch reads twice as many pairs, and there are two searches.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional

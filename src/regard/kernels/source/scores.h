@@ -247,9 +247,12 @@ ONCE void fetch_bias(const Problem& p, int64_t item, int64_t i, int64_t rows, in
             for (int64_t r = 0; r < rows; r++) out[c * width + r] = bias_number<T>(p, at + r * b.row);
 }
 
+// Logits count in base 2, in which the largest numbers have no place: such a bias is as large as there is, and still finite.
 template <class T>
 INLINE V<T> add_bias(V<T> logits, V<T> bias) {
-    return bias == -INF<T> ? bias : fma(bias, all(T(LOG2E)), logits);
+    const V<T> most = all(std::numeric_limits<T>::max() * T(0.693));  // below ln 2
+    const V<T> finite = -larger(-most, -larger(-most, bias));         // NaN stays
+    return bias == -INF<T> ? bias : fma(bias == INF<T> ? bias : finite, all(T(LOG2E)), logits);
 }
 
 // Logits whose lanes have their bit set, and -inf in place of others.

@@ -205,17 +205,18 @@ class Tile : Strip<T, NV> {
             x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
 
-    // The values with 0 in place of what is not finite, which is counted for those who see it.
+    // The values with 0 in place of what is not finite, which is counted for those who see it. Products may take more keys
+    // at a time than are seen.
     COLD Block<T> clean_values(int64_t j, int64_t first, int64_t last) {
         desk.forget();
         T* room = desk.values_room;
         auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
-            for (int64_t r = 0; r < rows && c >= first; r++)
+            for (int64_t r = 0; r < rows && c >= first && c < last; r++)
                 if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
         };
 #if defined(__AVX512BF16__)
         const Block<T> values = desk.values(j);
-        clean_pairs<UNIT>(room, values.stride, p.e, last, tell);
+        clean_pairs<UNIT>(room, values.stride, p.e, std::min<int64_t>(KEYS_AT_ONCE, p.m - j), tell);
         desk.forget();
         return values;
 #else
