@@ -711,16 +711,25 @@ def test_law_5_the_place_in_the_batch(isa: str, n: int) -> None:
     assert same(regard.attention(*turned, bias=bias[::-1], kernel="native"), whole[::-1])
 
 
-@pytest.mark.parametrize("n", [1, 4, 20])
-def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("n", [1, 3, 4, 20])
+def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: str) -> None:
     """Queries of several heads that read one key head are packed together where they are few."""
     rng = np.random.default_rng(9)
-    q = rng.standard_normal((2, 10, n, 7)).astype(np.float32)
-    k, v = (rng.standard_normal((2, 2, 1100, size)).astype(np.float32) for size in (7, 9))
-    bias = rng.standard_normal((10, 1, 1100)).astype(np.float32)
-    options = {"mask": rng.random((10, n, 1100)) < 0.3, "bias": bias, "kernel": "native"}
-    found = regard.attention(q, k, v, **options)
-    assert same(found, regard.attention(q, np.repeat(k, 5, 1), np.repeat(v, 5, 1), **options))
+    q, k, v = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((2, 10, n, 38), (2, 2, 1101, 38), (2, 2, 1101, 43))
+    )
+    strange = v.copy()
+    strange[:, :, 5], strange[:, :, ::70, ::9] = np.nan, np.inf
+    seen = rng.random((10, n, 1101)) < 0.3
+    seen[..., 5] = False
+    masked = {"mask": seen, "bias": rng.standard_normal((10, 1, 1101)).astype(np.float32)}
+    for values, options in ((v, {}), (v, masked), (strange, masked)):
+        found = regard.attention(q, k, values, kernel="native", **options)
+        alone = regard.attention(q, np.repeat(k, 5, 1), np.repeat(values, 5, 1), kernel="native", **options)
+        assert same(found, alone)
+        assert not np.isnan(found.astype(np.float32)).any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -25,6 +25,12 @@ struct Soon {
     }
 };
 
+template <int READ>
+struct SoonInSteps : Soon {
+    int64_t step = 0;
+    INLINE void operator()() { ask<READ>(step++); }
+};
+
 // What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
@@ -42,7 +48,7 @@ struct Partial {
     }
 };
 
-// Where a unit multiplies matrices, few queries get the same results from vectors: it has no numbers below 1.2e-38.
+// Where a unit multiplies matrices, one query gets the same results from vectors: it has no numbers below 1.2e-38.
 struct LikeUnit {
 #if defined(__AMX_BF16__)
     static constexpr unsigned NONE_SO_SMALL = 0x8040;  // neither taken in nor given out
@@ -57,13 +63,13 @@ struct LikeUnit {
 template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
-    static constexpr int64_t BITE = 32;  // values that are widened at a time
+    static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than FEW queries, at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
     const Scale<T> scale;
     Room room;
-    T *queries, *strip, *bias, *keys_room, *values_room, *after, *nobodys;
+    T *queries, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys;
     char* spare;
     Learned<T> of_pairs;
     Features<T> left, right;
@@ -81,12 +87,14 @@ class Few {
         nobodys = room.take<T>(width_of<T>(p.e));
         memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
         bias = room.take<T>(K);
-        queries = room.take<T>((rows + 3) * p.d);
+        queries = room.take<T>(std::max(rows + 3, UNIT ? SIDE / 2 : 0) * p.d);
         memset(queries + rows * p.d, 0, 3 * p.d * sizeof(T));
         after = room.take<T>(rows);
         spare = room.take<char>(2 * BYTES * p.d);
-        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * p.d);
+        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * filled_columns(p.d));
         values_room = room.take<T>(BITE * width_of<T>(p.e));
+        square = room.take<T>(UNIT ? SIDE * SIDE : 0);
+        sums = room.take<T>(UNIT ? rows * up_to(SUMMED, p.e) : 0);
         of_pairs = learned<T>(p, room);
         left = features<T>(p, room, rows), right = features<T>(p, room, K);
         take_queries();
@@ -94,6 +102,7 @@ class Few {
 
     // Fill `found`, one for each row.
     void run(Partial<T>* found) {
+        Unit unit(rows, p.d % SUMMED ? p.d % SUMMED : SUMMED);
         out = found;
         attend();
         V<T> witness{};
@@ -112,20 +121,23 @@ class Few {
 
     COLD void take_queries() {
         for (int64_t r = 0; r < rows; r++) {
-            T *own = queries + r * p.d, before;
+            T *own = (UNIT && rows > 1 ? keys_room : queries) + r * p.d, before;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
             place_factor<T>(p, scale.factor, q.at, before, after[r]);
-            if (UNIT) widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(own));
+            if (UNIT && rows == 1) widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(own));
             else if (PAIRS) memcpy(own, q.at, numbers(p.d) * sizeof(T));
             else
                 for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
         }
-        prepare<T>(p, left, {queries, p.d}, 0, rows);
+        if (UNIT && rows > 1) turn_rows<T>(keys_room, p.d, SIDE, numbers(p.d), queries, SIDE, SIDE);
+        if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
     }
 
     void attend() {
         for (int64_t r = 0; r < rows; r++) out[r].clear(p.e);
+        if (UNIT && rows > 1) std::fill_n(sums, rows * up_to(SUMMED, p.e), T(0));
         for (int64_t j = first_key; j < last_key; j += K) block(j, std::min(K, last_key - j));
+        if (UNIT && rows > 1) take_sums();
     }
 
     void block(int64_t j, int64_t keys) {
@@ -136,14 +148,11 @@ class Few {
         if (most == NOBODY) return;
         keys_soon = rows_soon(p.keys, j, p.d, p.keys_type);
         values_soon = rows_soon(p.values, j, p.e, p.values_type);
-        {
-            LikeUnit mode;
-            scores(j, keys);
-        }
+        scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
+        add_totals(whole(keys), faded);
         if (PAIRS) pair_weights();
-        LikeUnit mode;
         add_values(j, keys, faded);
     }
 
@@ -158,6 +167,10 @@ class Few {
     }
 
     ONCE void scores(int64_t j, int64_t keys) {
+#if defined(__AMX_BF16__)
+        if (rows > 1) return scores_of_unit(j, keys);
+        LikeUnit mode;
+#endif
         if (score_of(p) != PRODUCTS) {
             Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
             prepare<T>(p, right, block, 0, keys);
@@ -174,10 +187,14 @@ class Few {
 
     template <class S>
     void products(const char* at, int64_t row, int64_t keys) {
-        if constexpr (BYTES < 64 && sizeof(typename S::Number) < sizeof(T))
-            rows == 1 ? turned_first<S, 1, 4>(at, row, keys) : turned_first<S, 4, 2>(at, row, keys);
-        else
-            rows == 1 ? turned_on_the_way<S, 1, 1>(at, row, keys) : turned_on_the_way<S, 4, VECTORS>(at, row, keys);
+        constexpr int SIZE = sizeof(typename S::Number);
+        // So many queries meet vectors while they are in registers; for more of them a cache is the better place.
+        constexpr int MET = PAIRS || BYTES < 32 ? PACK : BYTES == 64 && SIZE == 4 ? FEW : 1, R = UNIT || MET == 1 ? 1 : 4;
+        if constexpr (MET < PACK)
+            if (rows > MET) return turned_first<S, 4, 2>(at, row, keys);
+        if constexpr (BYTES < 64 && SIZE < int(sizeof(T))) turned_first<S, 1, 4>(at, row, keys);
+        else if (rows == 1) turned_on_the_way<S, 1, 1>(at, row, keys);
+        else turned_on_the_way<S, R, R == 1 ? 1 : VECTORS>(at, row, keys);
     }
 
     template <class S, int R, int M>
@@ -225,13 +242,10 @@ class Few {
             soon.template ask<16 * M * P::COUNT>(f / P::PIECE);
             UNROLL for (int m = 0; m < M; m++) P::next(at[m], row, x[m]);
             V<T> wide[M][H];
-            if constexpr (UNIT || H == 1 || R == 1)
-                UNROLL for (int i = 0; i < P::PIECE; i++) {
-                    UNROLL for (int m = 0; m < M; m++) S::widen(x[m][i], wide[m]);
-                    add(wide, f + i);
-                }
-            else  // from the nearest cache, which leaves the multipliers' neighbour alone
-                _Pragma("GCC unroll 1") for (int i = 0; i < P::PIECE; i++) S::widen(x[0] + i, wide[0]), add(wide, f + i);
+            UNROLL for (int i = 0; i < P::PIECE; i++) {
+                UNROLL for (int m = 0; m < M; m++) S::widen(x[m][i], wide[m]);
+                add(wide, f + i);
+            }
             if (UNIT && f % SIDE == SIDE - P::PIECE) join();
         }
         for (; f < columns; f++) {
@@ -251,23 +265,21 @@ class Few {
         keys_soon = soon;
     }
 
-    // Scores of numbers that have to be widened, where registers are few: NV vectors of keys are turned over as they are
-    // stored, into the nearest cache, and widened as R queries read them. Both ask for keys, so that memory never rests.
+    // Scores of keys that are read more than once, or widened where registers are few: NV vectors of keys are turned over as
+    // they are stored, into the nearest cache, and widened as R queries read them. Both ask for keys, so that memory never
+    // rests.
     template <class S, int R, int NV>
     void turned_first(const char* at, int64_t row, int64_t keys) {
         using Number = typename S::Number;
         constexpr int W = NV * L<T>, SIZE = sizeof(Number);
-        struct OfHalf : Soon {
-            int64_t step = 0;
-            INLINE void operator()() { this->template ask<8 * BYTES / SIZE>(step++); }
-        };
+        using OfHalf = SoonInSteps<8 * BYTES / SIZE>;
         auto* turned = reinterpret_cast<Number*>(spare);
         for (int64_t c = 0; c < keys; c += W) {
             keys_soon = turn_rows(reinterpret_cast<const Number*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
                                   p.d, turned, W, W, OfHalf{keys_soon});
             for (int64_t r = 0; r < rows; r += R) {
                 V<T> sums[R][NV] = {};
-                sum_up<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, spare, W * SIZE, r == 0, keys_soon);
+                sum_up<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, spare, W * SIZE, keys_soon);
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < NV; v++) store(strip + (r + u) * K + c + v * L<T>, sums[u][v]);
             }
@@ -289,12 +301,25 @@ class Few {
         for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
         const T top = largest<T>(most);
         T from = top == -INF<T> ? T(0) : top, faded = exp2<T>(out[r].top() - from);
-        Four sums = {};
-        for (int64_t c = 0; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - from));
-        for (int64_t c = 0; c < stop; c += 4) sums += *reinterpret_cast<const Four*>(at + c);
-        out[r].total() = fma1(out[r].total(), faded, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+        int64_t c = 0;
+        for (; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - from));
+        if (UNIT)
+            for (; c < K; c += L<T>) store(at + c, V<T>{});  // it takes SUMMED keys at a time
         out[r].top() = top;
         return faded;
+    }
+
+    // Four sums a row, by the key's number modulo 4; of four rows at a time, so that no sum waits.
+    void add_totals(int64_t stop, const T* faded) {
+        for (int64_t r = 0; r < rows; r += 4) {
+            Four sums[4] = {};
+            for (int64_t c = 0; c < stop; c += 4)
+                UNROLL for (int u = 0; u < 4; u++) sums[u] += *reinterpret_cast<const Four*>(strip + (r + u) * K + c);
+            for (int u = 0; u < 4 && r + u < rows; u++) {
+                T& total = out[r + u].total();
+                total = fma1(total, faded[r + u], (sums[u][0] + sums[u][1]) + (sums[u][2] + sums[u][3]));
+            }
+        }
     }
 
     COLD void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
@@ -327,9 +352,12 @@ class Few {
 
     void pair_weights() {
 #if defined(__AMX_BF16__)
-        for (int64_t c = 0; c < rows * K; c += L<T>)  // rounded, but each on its own
-            store(strip + c, wide<BFLOAT16>((__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c))));
-#elif defined(__AVX512BF16__)
+        if (rows == 1)
+            for (int64_t c = 0; c < K; c += L<T>)  // rounded, but each on its own
+                store(strip + c, wide<BFLOAT16>((__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c))));
+        else
+#endif
+#if defined(__AVX512BF16__)
         for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs take less room
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(strip + c / K * K + c % K / 2),
                                 (__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c)));
@@ -361,18 +389,21 @@ class Few {
     // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
     ONCE void add_values(int64_t j, int64_t keys, T* faded) {
 #if defined(__AMX_BF16__)
+        if (rows > 1) return add_values_of_unit(j, keys, faded);
+        LikeUnit mode;
         for (int64_t c = 0; c < keys; c += SUMMED) {
             const int64_t count = std::min(SUMMED, keys - c);
             const Bytes values = clean ? clean_rows(j + c, count) : Bytes{row_of(p.values, j + c), p.values.row};
-            if (rows == 1) add_apart<1, 8>(values, c, count, faded, 0);
-            else add_apart<4, 2>(values, c, count, faded, 0);
-            std::fill_n(faded, rows, T(1));
+            add_apart<8>(values, c, count, *faded, 0);
+            *faded = 1;
         }
 #else
         int64_t c = 0;
         auto done = [&](auto stored, int64_t count) {
-            collect<decltype(stored)>(row_of(p.values, j), p.values.row, c, count, faded);
-            std::fill_n(faded, rows, T(1));
+            for (const int64_t step = rows > FEW ? BITE : count; c < count; c += step) {
+                collect<decltype(stored)>(row_of(p.values, j + c), p.values.row, c, std::min(step, count - c), faded);
+                std::fill_n(faded, rows, T(1));
+            }
             c = count;
         };
         if (!clean) {
@@ -394,39 +425,63 @@ class Few {
     }
 
 #if defined(__AMX_BF16__)
-    // What the unit makes of SUMMED values: sums of those with even numbers, and of others, are added up at last.
-    template <int R, int NV>
-    void add_apart(Bytes values, int64_t first, int64_t keys, const T* faded, int64_t f) {
-        for (; f + NV * L<T> <= p.e; f += NV * L<T>)
-            for (int64_t r = 0; r < rows; r += R) {
-                V<T> sums[2][R][NV] = {};
-                auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
-                    V<T> wide[NV];
-                    if (r == 0 && NV > 1) values_soon.template ask<NV * BYTES / 2>(k);
-                    Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
-                    UNROLL for (int u = 0; u < R; u++) {
-                        V<T> weight = all(strip[std::min(r + u, rows - 1) * K + first + k]);
-                        UNROLL for (int v = 0; v < NV; v++)
-                            sums[decltype(odd)::value][u][v] = fma(weight, wide[v], sums[decltype(odd)::value][u][v]);
-                    }
-                };
-                int64_t k = 0;
-                for (; k + 2 <= keys; k += 2) add(k, std::false_type()), add(k + 1, std::true_type());
-                if (k < keys) add(k, std::false_type());
-                for (int u = 0; u < R && r + u < rows; u++)
-                    UNROLL for (int v = 0; v < NV; v++) {
-                        T* at = out[r + u].context() + f + v * L<T>;
-                        store(at, load(at) * faded[r + u] + (sums[0][u][v] + sums[1][u][v]));
-                    }
+    // Several queries: keys are the unit's left side, as they are stored, and queries its columns.
+    void scores_of_unit(int64_t j, int64_t keys) {
+        Soon soon = keys_soon;
+        for (int64_t c = 0; c < keys; c += SIDE) {
+            const int64_t count = std::min(SIDE, keys - c);
+            const Bytes at = count == SIDE ? Bytes{row_of(p.keys, j + c), p.keys.row}
+                                           : filled_rows(p.keys, first_item, j + c, count, p.d,
+                                                         reinterpret_cast<char*>(keys_room));
+            __asm__ volatile("" ::: "memory");
+            _tile_zero(0);
+            int64_t f = 0;
+            for (; f + SUMMED <= p.d; f += SUMMED) {
+                soon.template ask<SIDE * 2 * SUMMED>(0);
+                _tile_loadd(4, queries + f / 2 * SIDE, 64);
+                _tile_loadd(2, at.at + 2 * f, at.row);
+                _tile_dpbf16ps(0, 2, 4);
             }
-        if constexpr (NV > 1) return add_apart<R, 1>(values, first, keys, faded, f);
-        for (; f < p.e; f++)
-            for (int64_t r = 0; r < rows; r++) {
-                T sums[2] = {}, &sum = out[r].context()[f];
-                for (int64_t k = 0; k < keys; k++)
-                    sums[k % 2] = fma1(number(half(values, k, f), BFLOAT16), strip[r * K + first + k], sums[k % 2]);
-                sum = sum * faded[r] + (sums[0] + sums[1]);
+            if (f < p.d) {
+                soon.template ask<SIDE * SUMMED>(0);
+                _tile_loadd(6, queries + f / 2 * SIDE, 64);
+                _tile_loadd(5, at.at + 2 * f, at.row);
+                _tile_dpbf16ps(0, 5, 6);
             }
+            _tile_stored(0, square, 64);
+            __asm__ volatile("" ::: "memory");
+            turn_rows<T>(square, SIDE, SIDE, up_to(4, rows), strip + c, K, SIDE);
+        }
+        keys_soon = soon;
+    }
+
+    // What the unit makes of SUMMED values for one query: sums of those with even numbers, and of others, are added up last.
+    template <int NV>
+    void add_apart(Bytes values, int64_t first, int64_t keys, T faded, int64_t f) {
+        for (; f + NV * L<T> <= p.e; f += NV * L<T>) {
+            V<T> sums[2][NV] = {};
+            auto add = [&](int64_t k, auto odd) INLINE_LAMBDA {
+                V<T> wide[NV], weight = all(strip[first + k]);
+                if (NV > 1) values_soon.template ask<NV * BYTES / 2>(k);
+                Half<BFLOAT16>::read(values.at + 2 * f, values.row, k, wide);
+                UNROLL for (int v = 0; v < NV; v++)
+                    sums[decltype(odd)::value][v] = fma(weight, wide[v], sums[decltype(odd)::value][v]);
+            };
+            int64_t k = 0;
+            for (; k + 2 <= keys; k += 2) add(k, std::false_type()), add(k + 1, std::true_type());
+            if (k < keys) add(k, std::false_type());
+            UNROLL for (int v = 0; v < NV; v++) {
+                T* at = out->context() + f + v * L<T>;
+                store(at, load(at) * faded + (sums[0][v] + sums[1][v]));
+            }
+        }
+        if constexpr (NV > 1) return add_apart<1>(values, first, keys, faded, f);
+        for (; f < p.e; f++) {
+            T sums[2] = {}, &sum = out->context()[f];
+            for (int64_t k = 0; k < keys; k++)
+                sums[k % 2] = fma1(number(half(values, k, f), BFLOAT16), strip[first + k], sums[k % 2]);
+            sum = sum * faded + (sums[0] + sums[1]);
+        }
     }
     static uint16_t half(Bytes x, int64_t k, int64_t f) {
         uint16_t found;
@@ -444,6 +499,72 @@ class Few {
             }
         return {reinterpret_cast<const char*>(to), 2 * p.e};
     }
+
+    // Several queries: weights are the unit's left side, and pairs of two keys' values its right one. Columns are summed up
+    // in the order in which pairs lie: first of each 32 those whose number modulo 8 is below 4.
+    void add_values_of_unit(int64_t j, int64_t keys, const T* faded) {
+        const int64_t width = up_to(SUMMED, p.e);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = r * width; c < (r + 1) * width; c += L<T>) store(sums + c, load(sums + c) * faded[r]);
+        for (int64_t c = 0; c < keys; c += SUMMED) {
+            pair_values(j + c, std::min(SUMMED, keys - c));
+            __asm__ volatile("" ::: "memory");
+            _tile_loadd(7, strip + c / 2, 4 * K);
+            for (int64_t f = 0; f < width; f += SUMMED) {
+                _tile_loadd(1, sums + f, 4 * width);
+                _tile_loadd(4, values_room + f, 4 * width);
+                _tile_dpbf16ps(1, 7, 4);
+                _tile_stored(1, sums + f, 4 * width);
+                _tile_loadd(3, sums + f + SIDE, 4 * width);
+                _tile_loadd(2, values_room + f + SIDE, 4 * width);
+                _tile_dpbf16ps(3, 7, 2);
+                _tile_stored(3, sums + f + SIDE, 4 * width);
+            }
+            __asm__ volatile("" ::: "memory");
+        }
+    }
+    void pair_values(int64_t j, int64_t count) {
+        const int64_t row = p.values.row, whole = clean ? 0 : p.e & -SUMMED;
+        const char* at = row_of(p.values, j);
+        T* to = values_room;
+        Soon soon = values_soon;
+        auto pair = [&](__m512i one, __m512i two) INLINE_LAMBDA {
+            _mm512_storeu_si512(to, _mm512_unpacklo_epi16(one, two));
+            _mm512_storeu_si512(to + SIDE, _mm512_unpackhi_epi16(one, two));
+            to += SUMMED;
+        };
+        for (int64_t k = 0; k < SUMMED; k += 2, at += 2 * row) {
+            for (int64_t byte = 0; byte < 4 * p.e; byte += 256) soon.template ask<256>(0);
+            int64_t f = 0;
+            if (k + 2 <= count)
+                for (; f < whole; f += SUMMED) pair(_mm512_loadu_si512(at + 2 * f), _mm512_loadu_si512(at + row + 2 * f));
+            for (; f < p.e; f += SUMMED) {
+                const __mmask32 some = first_of_halves(p.e - f);
+                pair(finite_halves(_mm512_maskz_loadu_epi16(k < count ? some : 0, at + 2 * f)),
+                     finite_halves(_mm512_maskz_loadu_epi16(k + 1 < count ? some : 0, at + row + 2 * f)));
+            }
+        }
+        values_soon = soon;
+    }
+    INLINE __m512i finite_halves(__m512i x) const {  // 0 in place of what is not, where that is in the way
+        if (!clean) return x;
+        const __m512i most = _mm512_set1_epi16(0x7f80);
+        return _mm512_maskz_mov_epi16(_mm512_cmpneq_epi16_mask(_mm512_and_si512(x, most), most), x);
+    }
+    void take_sums() {
+        const int64_t width = up_to(SUMMED, p.e);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t f = 0; f < p.e; f += SUMMED) {
+                V<T> low = load(sums + r * width + f), high = load(sums + r * width + f + SIDE);
+                T* to = out[r].context() + f;
+                store(to, __builtin_shufflevector(low, high, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
+                if (f + SIDE < p.e)
+                    store(to + SIDE,
+                          __builtin_shufflevector(low, high, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31));
+            }
+    }
+#else
+    void take_sums() {}
 #endif
 
     // Values of which nothing can reach whom it should not.
@@ -497,16 +618,19 @@ class Few {
     static T number(T x, int32_t) { return x; }
     static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
 
-    // Sums of products with vectors as they are stored; meanwhile one of PART such bytes is asked for, where it `asks`.
+    // Sums of products with vectors as they are stored. Meanwhile one of PART such bytes is asked for, by all queries that
+    // take turns together.
     template <class S, int R, int NV, int PART>
     INLINE void sum_up(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
-                       bool asks, Soon& asked) {
+                       Soon& asked) {
         constexpr int SIZE = sizeof(typename S::Number);
-        constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1);
+        constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1) / PART;
+        const int64_t every = std::max(1, 256 / READ) * ((rows + R - 1) / R);
+        int64_t next = 0;
         Soon soon = asked;
         auto ask = [&](int64_t k) INLINE_LAMBDA {
-            if (asks && NV > 1) soon.template ask<READ / PART>(k);  // a row's last vectors come with the others
-        };
+            if (NV > 1 && k == next) soon.template ask<std::max(READ, 256)>(0), next += every;  // a row's last vectors come
+        };  // with the others
         if constexpr (R == 1 && !PAIRS)
             for (int64_t k = 0; k < depth; k++) {
                 ask(k);
@@ -541,7 +665,7 @@ class Few {
                         sums[u][v] *= faded[std::min(r + u, rows - 1)];
                     }
                 const char* from = values + c * sizeof(Number);
-                sum_up<S, R, NV, 1>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys), from, row, r == 0,
+                sum_up<S, R, NV, 1>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys), from, row,
                                     values_soon);
                 UNROLL for (int u = 0; u < R; u++)
                     UNROLL for (int v = 0; v < NV; v++) store(at[u] + v * L<T>, sums[u][v]);

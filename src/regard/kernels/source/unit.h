@@ -25,10 +25,14 @@ struct Unit {  // is set up for as long as this lives; others find it as they le
         uint8_t rows[16];
     } before;
 
-    Unit() {
+    Unit() : Unit(SIDE, SUMMED) {}
+    // Squares of less than that: 1, 3 and 7 have so many rows; 5 has so many columns and 6 what it is multiplied with.
+    Unit(int64_t few, int64_t last) {
         Setup all{};
         all.palette = 1;
         for (int i = 0; i < 8; i++) all.bytes[i] = 64, all.rows[i] = SIDE;
+        all.rows[1] = all.rows[3] = all.rows[7] = uint8_t(few);
+        all.bytes[5] = uint16_t(2 * last), all.rows[6] = uint8_t(last / 2);
         __asm__ volatile("sttilecfg %0" : "=m"(before));
         __asm__ volatile("ldtilecfg %0" ::"m"(all));
     }
@@ -81,16 +85,19 @@ INLINE void multiply_unit(float* c, int64_t row, Bytes a, Bytes b, int64_t depth
         multiply_squares<R, C>(c + x, row, a, {b.at + 4 * x, b.row}, depth, more);
 }
 
+// The first `count` of SUMMED numbers.
+INLINE __mmask32 first_of_halves(int64_t count) { return count >= SUMMED ? ~0u : count > 0 ? (1u << count) - 1 : 0; }
+
 // Rows of an item's matrix as the unit reads them, `rows` of them, filled up with 0 to a multiple of SIDE rows and SUMMED
 // columns; in place where nothing is to be filled up.
 inline Bytes filled_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows, int64_t columns, char* room) {
     const char* start = reinterpret_cast<const char*>(x.at(item)) + row * x.row;
     const int64_t bytes = 2 * up_to(SUMMED, columns);
     if (rows % SIDE == 0 && bytes == 2 * columns) return {start, x.row};
-    for (int64_t r = 0; r < up_to(SIDE, rows); r++) {
-        memset(room + r * bytes, 0, bytes);
-        if (r < rows) memcpy(room + r * bytes, start + r * x.row, 2 * columns);
-    }
+    for (int64_t r = 0; r < up_to(SIDE, rows); r++)
+        for (int64_t c = 0; c < columns; c += SUMMED)
+            _mm512_storeu_si512(room + r * bytes + 2 * c,
+                                _mm512_maskz_loadu_epi16(first_of_halves(r < rows ? columns - c : 0), start + r * x.row + 2 * c));
     return {room, bytes};
 }
 
@@ -121,7 +128,7 @@ inline void turn_step(const Matrices& x, int64_t item, int64_t row, int64_t rows
 INLINE Bytes bytes_of(const float* at, int64_t row) { return {reinterpret_cast<const char*>(at), 4 * row}; }
 #else
 struct Unit {
-    Unit() {}  // so that nobody warns of one that is not used
+    explicit Unit(int64_t = 0, int64_t = 0) {}  // so that nobody warns of one that is not used
 };
 #endif
 
