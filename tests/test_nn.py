@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from regard import nn
 
@@ -121,6 +122,27 @@ def test_cross_entropy_writes_only_where_it_may() -> None:
     _, over = nn.cross_entropy(logits, np.array([1, 2]), overwrite=True)
     assert over(1.0)[0] is logits
     assert (pullback(1.0)[0] == logits).all()
+
+
+def test_divergence_is_the_formula() -> None:
+    p, q = draw(4, 5), draw(4, 5)
+    exact_p, exact_q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (p, q))
+    wanted = scipy.special.rel_entr(exact_p, exact_q) + scipy.special.rel_entr(exact_q, exact_p)
+    loss, _ = nn.divergence(p + 300, q - 700)  # a constant in all logits changes nothing
+    assert loss == pytest.approx(wanted.sum() / 4, rel=1e-9)
+    assert nn.check_gradients(nn.divergence, [p, q]) < 1e-6
+
+
+def test_divergence_of_what_is_alike_or_missing() -> None:
+    p = draw(3, 4)
+    loss, pullback = nn.divergence(p, p.copy())
+    assert loss == 0
+    assert all((g == 0).all() for g in pullback())
+    assert nn.divergence(p[:0], p[:0])[0] == 0
+    with pytest.raises(
+        ValueError, match=r"p and q must both be \(N, V\). Got shapes \(3, 4\) and \(3, 3\) instead."
+    ):
+        nn.divergence(p, p[:, :3])
 
 
 def test_adam_is_the_formula() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
@@ -83,21 +84,29 @@ def loss_of(config: Recurrent, batch: Batch, **how: Any) -> Any:
 @pytest.mark.parametrize("options", OPTIONS, ids=name)
 def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
     network = made(options)
-    loss = loss_of(network.config, collate(PAIRS), dropout=0.2, smoothing=0.1, guidance=guidance)
+    loss = loss_of(
+        network.config,
+        collate(PAIRS).twice(),
+        dropout=0.2,
+        smoothing=0.1,
+        guidance=guidance,
+        agreement=guidance,
+    )
     arrays = [array.copy() for array in network.parameters.values()]
     assert nn.check_gradients(loss, arrays, directions=1) < 1e-7
 
 
-def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("agreement", [0.0, 2.0])
+def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
     monkeypatch.setattr(output, "_FREQUENT", 4)
     monkeypatch.setattr(output, "_OTHERS", 1)
     config = Recurrent(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     parameters = Parameters(config.shapes(), flat)
-    batch = collate(PAIRS)
+    batch = collate(PAIRS).twice()
     ids, _ = short_list(batch.target[batch.target > 0], 40, np.random.default_rng(1))
     assert len(ids) < 15
-    loss = loss_of(config, batch)
+    loss = loss_of(config, batch, dropout=0.2, agreement=agreement)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
 
 
@@ -274,6 +283,35 @@ def test_predict_counts_real_words_only() -> None:
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     assert loss == pytest.approx(-(logs[0, 0, 4] + logs[0, 1, 3] + logs[1, 0, 2]) / 3)
     assert (pullback(1.0)[0][1, 1] == 0).all()
+
+
+def test_predictions_that_shall_agree_by_hand() -> None:
+    p = {"target_embedding": np.eye(5, 3), "output_bias": np.arange(5.0)}
+    readout = np.random.default_rng(0).normal(size=(2, 4, 3))
+    following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
+    plain, _ = predict(p, readout, following)
+    chance = scipy.special.softmax(readout @ p["target_embedding"].T + p["output_bias"], axis=-1)
+    differ = [
+        (scipy.special.rel_entr(one, other) + scipy.special.rel_entr(other, one)).sum()
+        for one, other in (
+            (chance[0, 0], chance[0, 2]),
+            (chance[0, 1], chance[0, 3]),
+            (chance[1, 0], chance[1, 2]),
+        )
+    ]
+    found, pullback = predict(p, readout, following, agreement=2.0)
+    assert found == pytest.approx(plain + 2 / 4 * np.mean(differ))
+    assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
+
+
+def test_who_drops_nothing_agrees() -> None:
+    network, batch = made({}), collate(PAIRS)
+    loss, pullback = network.loss(batch)
+    twice, back = network.loss(batch.twice(), agreement=5.0)
+    assert twice == pytest.approx(loss, rel=1e-12)
+    wanted = pullback(1.0)
+    for part, gradient in back(1.0).items():
+        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
 
 
 def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None:

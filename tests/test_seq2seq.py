@@ -277,6 +277,7 @@ RECIPES = {
     "smoothing": (1, "smoothing must be at least 0 and less than 1. Got 1.0 instead."),
     "average": ("x", "average must be a number. Got 'x' instead."),
     "guidance": (-1, "guidance must be at least 0. Got -1 instead."),
+    "agreement": (-0.5, "agreement must be at least 0. Got -0.5 instead."),
     "seed": ("x", "seed must be a whole number. Got 'x' instead."),
 }
 

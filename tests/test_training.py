@@ -183,7 +183,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_parameters() -> None:
 def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
     options: dict[str, Any], average: float, tmp_path: Path
 ) -> None:
-    recipe = Recipe(epochs=4, tokens=60, warm_up=3, average=average, patience=9)
+    recipe = Recipe(epochs=4, tokens=60, warm_up=3, average=average, agreement=average, patience=9)
     whole = begun(recipe, **options)
     told = [step._replace(seconds=0.0) for step in whole]
     for stop in (1, len(told) // 4, len(told) // 3, len(told) - 1):  # in and at the end of epochs

@@ -127,20 +127,29 @@ def test_it_is_the_paper(layers: int) -> None:
 
 @pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
 def test_gradients_of_the_whole_network(guidance: float) -> None:
-    given = batch(links=True)
+    given = batch(links=True).twice()
     names = list(TINY.shapes())
 
     def loss(*arrays: Any) -> Any:
         network = TransformerNetwork(
             TINY, Parameters(TINY.shapes(), np.concatenate([a.ravel() for a in arrays]))
         )
-        found, pullback = network.loss(
-            given, smoothing=0.1, guidance=guidance, dropout=0.2, rng=np.random.default_rng(3)
-        )
+        how = {"smoothing": 0.1, "guidance": guidance, "agreement": 3 * guidance, "dropout": 0.2}
+        found, pullback = network.loss(given, rng=np.random.default_rng(3), **how)
         return found, lambda dloss: [pullback(dloss)[name] for name in names]
 
     parameters = made().parameters
     assert nn.check_gradients(loss, [parameters[name] for name in names], directions=1) < 1e-6
+
+
+def test_who_drops_nothing_agrees() -> None:
+    network, given = made(), batch()
+    plain_loss, pullback = network.loss(given)
+    twice, back = network.loss(given.twice(), agreement=5.0)
+    assert twice == pytest.approx(plain_loss, rel=1e-12)
+    wanted = pullback(1.0)
+    for part, gradient in back(1.0).items():
+        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
 
 
 def test_guidance_is_the_formula() -> None:

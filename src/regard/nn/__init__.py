@@ -8,7 +8,7 @@ from regard.nn.attended import attended_gru, conditional_gru
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.layers import dropout, embed, linear, tanh
-from regard.nn.loss import cross_entropy, linear_cross_entropy
+from regard.nn.loss import cross_entropy, divergence, linear_cross_entropy
 from regard.nn.lstm import lstm, lstm_step
 from regard.nn.normal import layer_norm
 from regard.nn.perceptron import perceptron
@@ -19,6 +19,7 @@ __all__ = [
     "check_gradients",
     "conditional_gru",
     "cross_entropy",
+    "divergence",
     "dropout",
     "embed",
     "gru",

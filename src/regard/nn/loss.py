@@ -1,4 +1,4 @@
-"""Softmax cross-entropy with label smoothing."""
+"""Losses of softmaxes: cross-entropy with label smoothing, and how much two softmaxes differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard import _check
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
-__all__ = ["cross_entropy", "linear_cross_entropy"]
+__all__ = ["cross_entropy", "divergence", "linear_cross_entropy"]
 
 Array = NDArray[Any]
 
@@ -148,6 +148,59 @@ def linear_cross_entropy(
         return gradients if bias is not None else gradients[:2]
 
     return float(losses.sum(dtype=np.float64)) * share, pullback
+
+
+def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array, Array]]]:
+    """Compare two softmaxes with each other: the mean of ``KL(P || Q) + KL(Q || P)``.
+
+    Parameters
+    ----------
+    p, q : array (N, V)
+        Logits of N pairs.
+
+    Returns
+    -------
+    divergence : float
+        ``sum_v (P_v - Q_v) (log P_v - log Q_v)``, its mean over N; 0 if there are none.
+    pullback : function
+        ``pullback(dloss=1.0) -> (dp, dq)``, (N, V) each.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    References
+    ----------
+    Jeffreys 1946, "An invariant form for the prior probability in estimation problems".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss, pullback = divergence(np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]]))
+    >>> bool(np.isclose(loss, 0.25 * np.log(2) + 0.25 * np.log(1.5)))
+    True
+    """
+    if p.ndim != 2 or p.shape != q.shape:
+        _check.fail(f"p and q must both be (N, V). Got shapes {p.shape} and {q.shape} instead.")
+    log_p, log_q = _log_softmax(p), _log_softmax(q)
+    exact_p, exact_q, ratio = np.exp(log_p), np.exp(log_q), log_p - log_q
+    there, back = (exact_p * ratio).sum(axis=1), -(exact_q * ratio).sum(axis=1)  # (N,), the two KL
+    share = 1 / max(len(p), 1)
+
+    def pullback(dloss: float = 1.0) -> tuple[Array, Array]:
+        scale, difference = p.dtype.type(share * dloss), exact_p - exact_q
+        dp = exact_p * (ratio - there[:, None]) + difference
+        dq = exact_q * (-ratio - back[:, None]) - difference
+        return dp * scale, dq * scale
+
+    return float((there + back).sum(dtype=np.float64)) * share, pullback
+
+
+def _log_softmax(logits: Array) -> Array:
+    found: Array = logits - logits.max(axis=1, keepdims=True, initial=-np.inf)
+    found -= np.log(np.exp(found).sum(axis=1, keepdims=True))
+    return found
 
 
 def _by_logits(

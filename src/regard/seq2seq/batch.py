@@ -61,6 +61,15 @@ class Batch(NamedTuple):
         """Return how many words are to be predicted."""
         return int((self.target[1:] != PAD).sum())
 
+    def twice(self) -> Batch:
+        """Return all sentences, and behind them all again."""
+
+        def double(x: Array, axis: int) -> Array:
+            return np.concatenate([x, x], axis=axis)
+
+        links = None if self.links is None else double(self.links, 1)
+        return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links)
+
     def part(self, sentences: slice) -> Batch:
         """Return some of the sentences, as a batch that is no longer than they need."""
         lengths, target = self.lengths[sentences], self.target[:, sentences]

@@ -91,6 +91,7 @@ class Network(Protocol):
         rng: np.random.Generator | None = None,
         smoothing: float = 0.0,
         guidance: float = 0.0,
+        agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the mean loss for each word, and its pullback to gradients by parameter name."""
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.nn import linear_cross_entropy
+from regard.kernels.matrix import multiply
+from regard.nn import divergence, linear_cross_entropy
 from regard.seq2seq.text import PAD
 
 __all__ = ["guide", "predict", "short_list"]
@@ -26,6 +27,7 @@ def predict(
     *,
     smoothing: float = 0.0,
     rng: np.random.Generator | None = None,
+    agreement: float = 0.0,
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
     """Compare what is known before each word with the word that came, by a product with the target embedding.
 
@@ -41,6 +43,8 @@ def predict(
         Label smoothing.
     rng : numpy.random.Generator or None
         Chance for the short list of a large vocabulary; None: all words compete.
+    agreement : float
+        How much it counts that the columns' second half, which has the first half's words, is predicted alike.
 
     Returns
     -------
@@ -51,7 +55,9 @@ def predict(
 
     References
     ----------
-    Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both).
+    Press and Wolf 2017, "Using the Output Embedding to Improve Language Models" (one matrix for both). Liang et al.
+    2021, "R-Drop: Regularized Dropout for Neural Networks" (agreement: its alpha; half of its loss, which is a
+    sum over both halves).
 
     Examples
     --------
@@ -72,9 +78,19 @@ def predict(
     places = np.empty(len(p["output_bias"]), np.int64)
     places[ids] = np.arange(len(ids))
     loss, loss_back = linear_cross_entropy(rows, embedding, places[words], bias, smoothing=smoothing)
+    differ, differ_back = 0.0, None
+    if agreement:
+        # Words in the order of rows; those of a column's second half have the same order among themselves.
+        second = real % following.shape[1] >= following.shape[1] // 2
+        differ, differ_back = _differ(rows, second, embedding, bias)
 
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
         found, dembedding, dbias = loss_back(dloss)
+        if differ_back:
+            gradients = differ_back(agreement / 4 * dloss)
+            found, dembedding, dbias = (
+                a + b for a, b in zip((found, dembedding, dbias), gradients, strict=True)
+            )
         dreadout = found
         if len(real) < following.size:
             dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
@@ -85,6 +101,24 @@ def predict(
             for name, part in short.items():
                 g[name][ids] = part
         return dreadout.reshape(readout.shape), g
+
+    return loss + agreement / 4 * differ, pullback
+
+
+def _differ(
+    rows: Array, second: NDArray[np.bool_], weight: Array, bias: Array
+) -> tuple[float, Callable[[float], tuple[Array, Array, Array]]]:
+    """Return how much predictions from rows (N, E) differ from those of the others, their partners, in order."""
+    halves = [rows[~second], rows[second]]
+    loss, back = divergence(*(multiply(half, weight.T, bias) for half in halves))
+
+    def pullback(dloss: float) -> tuple[Array, Array, Array]:
+        drows, dweight, dbias = np.empty_like(rows), np.zeros_like(weight), np.zeros_like(bias)
+        for half, where, dlogits in zip(halves, (~second, second), back(dloss), strict=True):
+            drows[where] = multiply(dlogits, weight)
+            dweight += multiply(dlogits.T, half)
+            dbias += dlogits.sum(axis=0)
+        return drows, dweight, dbias
 
     return loss, pullback
 

@@ -218,6 +218,7 @@ class RecurrentNetwork:
         rng: np.random.Generator | None = None,
         smoothing: float = 0.0,
         guidance: float = 0.0,
+        agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each word of the targets from the words before it.
 
@@ -233,6 +234,9 @@ class RecurrentNetwork:
             Label smoothing.
         guidance : float
             How much it counts that the weights follow the batch's links.
+        agreement : float
+            How much it counts that the second half of the sentences, which are the first half again, are predicted
+            alike.
 
         Returns
         -------
@@ -246,7 +250,9 @@ class RecurrentNetwork:
         decoded, decode_back = decoder.decode(
             p, c, encoded, batch.target[:-1], rates=(dropout / 2, dropout), rng=rng, seen=links is not None
         )
-        loss, predict_back = predict(p, decoded.readout, batch.target[1:], smoothing=smoothing, rng=rng)
+        loss, predict_back = predict(
+            p, decoded.readout, batch.target[1:], smoothing=smoothing, rng=rng, agreement=agreement
+        )
         guided, guide_back = guide(decoded.weights, links, guidance)
 
         def pullback(dloss: float) -> dict[str, Array]:

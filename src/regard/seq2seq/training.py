@@ -58,6 +58,10 @@ class Recipe:
         Stop after so many validations without a better one.
     guidance : float
         How much it counts that the weights follow given alignments.
+    agreement : float
+        How much it counts that what is predicted does not depend on what was dropped: every batch is read twice, and
+        both predictions shall be alike. A step takes twice as long. Alpha of Liang et al. 2021, "R-Drop: Regularized
+        Dropout for Neural Networks".
     keep : {"best", "last"}
         Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
         loss often grows, since the model is too sure of its errors, while it makes fewer of them.
@@ -88,6 +92,7 @@ class Recipe:
     average: float = 0.0
     patience: int | None = None
     guidance: float = 0.0
+    agreement: float = 0.0
     keep: str = "best"
     minutes: float | None = None
     seed: int = 1
@@ -103,8 +108,9 @@ class Recipe:
             value = _check.number(name, getattr(self, name))
             if not 0 <= value < 1:
                 _check.fail(f"{name} must be at least 0 and less than 1. Got {value!r} instead.")
-        if _check.number("guidance", self.guidance) < 0:
-            _check.fail(f"guidance must be at least 0. Got {self.guidance!r} instead.")
+        for name in ("guidance", "agreement"):
+            if _check.number(name, getattr(self, name)) < 0:
+                _check.fail(f"{name} must be at least 0. Got {getattr(self, name)!r} instead.")
         if self.keep not in ("best", "last"):
             _check.fail(f"keep must be one of best, last. Got {self.keep!r} instead.")
         _check.whole("seed", self.seed)
@@ -414,7 +420,12 @@ class _Halves:
         share, recipe = batch.words() / words, self.recipe
         with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
             loss, pullback = self.network.loss(
-                batch, dropout=recipe.dropout, rng=rng, smoothing=recipe.smoothing, guidance=recipe.guidance
+                batch.twice() if recipe.agreement else batch,
+                dropout=recipe.dropout,
+                rng=rng,
+                smoothing=recipe.smoothing,
+                guidance=recipe.guidance,
+                agreement=recipe.agreement,
             )
             return loss * share, pullback(share)
 

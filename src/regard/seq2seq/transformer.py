@@ -180,6 +180,7 @@ class TransformerNetwork:
         rng: np.random.Generator | None = None,
         smoothing: float = 0.0,
         guidance: float = 0.0,
+        agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Predict each word of the targets from the words before it.
 
@@ -195,6 +196,9 @@ class TransformerNetwork:
             Label smoothing.
         guidance : float
             How much it counts that the alignment layer's weights follow the batch's links.
+        agreement : float
+            How much it counts that the second half of the sentences, which are the first half again, are predicted
+            alike.
 
         Returns
         -------
@@ -217,13 +221,17 @@ class TransformerNetwork:
         readout, weights, decode_back = decode(
             p, at.pick(batch.target), at, memory, over, drop, heads=heads, watched=watched
         )
-        following = at.pick(batch.target[1:])
-        loss, predict_back = predict(p, readout[:, None], following[:, None], smoothing=smoothing, rng=rng)
+        # All words of a sentence, then those of the next: two columns, if they are to agree.
+        columns = 2 if agreement else 1
+        following, rows = (
+            x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1) for x in (at.pick(batch.target[1:]), readout)
+        )
+        loss, predict_back = predict(p, rows, following, smoothing=smoothing, rng=rng, agreement=agreement)
         guided, guide_back = guide(weights, links, guidance)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)
-            dmemory, g = decode_back(dreadout[:, 0], guide_back(dloss))
+            dmemory, g = decode_back(dreadout.swapaxes(0, 1).reshape(readout.shape), guide_back(dloss))
             g["target_embedding"] += of_output["target_embedding"]
             g["output_bias"] = of_output["output_bias"]
             return g | encode_back(dmemory)
