@@ -86,7 +86,7 @@ def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: fl
     network = made(options)
     loss = loss_of(
         network.config,
-        collate(PAIRS).twice(),
+        collate(PAIRS),
         dropout=0.2,
         smoothing=0.1,
         guidance=guidance,
@@ -103,7 +103,7 @@ def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch, agreeme
     config = Recurrent(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     parameters = Parameters(config.shapes(), flat)
-    batch = collate(PAIRS).twice()
+    batch = collate(PAIRS)
     ids, _ = short_list(batch.target[batch.target > 0], 40, np.random.default_rng(1))
     assert len(ids) < 15
     loss = loss_of(config, batch, dropout=0.2, agreement=agreement)
@@ -307,7 +307,7 @@ def test_predictions_that_shall_agree_by_hand() -> None:
 def test_who_drops_nothing_agrees() -> None:
     network, batch = made({}), collate(PAIRS)
     loss, pullback = network.loss(batch)
-    twice, back = network.loss(batch.twice(), agreement=5.0)
+    twice, back = network.loss(batch, agreement=5.0)
     assert twice == pytest.approx(loss, rel=1e-12)
     wanted = pullback(1.0)
     for part, gradient in back(1.0).items():

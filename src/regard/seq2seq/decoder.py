@@ -113,6 +113,7 @@ def decode(
     rates: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator | None = None,
     seen: bool = False,
+    readings: int = 1,
 ) -> tuple[Decoded, Callable[..., tuple[Encoded, Named]]]:
     """Read the target's words, each before the next is predicted: teacher forcing.
 
@@ -132,11 +133,13 @@ def decode(
         Chance for dropout; None outside training.
     seen : bool
         Whether the weights are wanted.
+    readings : int
+        How many readouts there are of each word, side by side, with different numbers dropped.
 
     Returns
     -------
     decoded : Decoded
-        Readouts and weights.
+        Readouts (n, readings B, E) and weights.
     pullback : function
         ``pullback(dreadout, dweights=None, onto=None) -> (dencoded, gradients by parameter name)``; the target
         embedding's is added to the array `onto` where there is one.
@@ -157,12 +160,17 @@ def decode(
     unroll = _Fused if _is_plain(c) else _ORDERS[c.style]
     pass_ = unroll(p, c, encoded, y, seen=seen)
     readout = pass_.forward(inputs)
+    if readings > 1:
+        readout = np.tile(readout, (1, readings, 1))
     dropped, dropout_back = dropout(readout, rates[1], rng)
 
     def pullback(
         dreadout: Array, dweights: Array | None = None, onto: Array | None = None
     ) -> tuple[Encoded, Named]:
-        dencoded, dinputs, dy, g = pass_.backward(dropout_back(dreadout)[0], dweights)
+        (dreadout,) = dropout_back(dreadout)
+        if readings > 1:
+            dreadout = dreadout.reshape(len(words), readings, -1, dreadout.shape[-1]).sum(axis=1)
+        dencoded, dinputs, dy, g = pass_.backward(dreadout, dweights)
         dwords, g["decoder_word"], g["decoder_bias"] = inputs_back(dinputs)
         dwords += dy
         (g["target_embedding"],) = embed_back(y_back(dwords)[0], onto)

@@ -235,8 +235,7 @@ class RecurrentNetwork:
         guidance : float
             How much it counts that the weights follow the batch's links.
         agreement : float
-            How much it counts that the second half of the sentences, which are the first half again, are predicted
-            alike.
+            How much it counts that two readouts, with other numbers dropped, predict alike.
 
         Returns
         -------
@@ -248,10 +247,18 @@ class RecurrentNetwork:
         p, c, links = self.parameters, self.config, batch.links if guidance and self.config.attends else None
         encoded, encode_back = encoder.encode(p, c, batch.source, batch.lengths, dropout / 2, rng)
         decoded, decode_back = decoder.decode(
-            p, c, encoded, batch.target[:-1], rates=(dropout / 2, dropout), rng=rng, seen=links is not None
+            p,
+            c,
+            encoded,
+            batch.target[:-1],
+            rates=(dropout / 2, dropout),
+            rng=rng,
+            seen=links is not None,
+            readings=2 if agreement else 1,
         )
+        following = np.tile(batch.target[1:], (1, 2)) if agreement else batch.target[1:]
         loss, predict_back = predict(
-            p, decoded.readout, batch.target[1:], smoothing=smoothing, rng=rng, agreement=agreement
+            p, decoded.readout, following, smoothing=smoothing, rng=rng, agreement=agreement
         )
         guided, guide_back = guide(decoded.weights, links, guidance)
 

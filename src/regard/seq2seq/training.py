@@ -59,9 +59,9 @@ class Recipe:
     guidance : float
         How much it counts that the weights follow given alignments.
     agreement : float
-        How much it counts that what is predicted does not depend on what was dropped: every batch is read twice, and
-        both predictions shall be alike. A step takes twice as long. Alpha of Liang et al. 2021, "R-Drop: Regularized
-        Dropout for Neural Networks".
+        How much it counts that what is predicted does not depend on what was dropped: two readings of every batch
+        shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
+        everything but the last step in a recurrent network, and nothing in a transformer, which takes twice as long.
     keep : {"best", "last"}
         Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
         loss often grows, since the model is too sure of its errors, while it makes fewer of them.
@@ -420,7 +420,7 @@ class _Halves:
         share, recipe = batch.words() / words, self.recipe
         with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
             loss, pullback = self.network.loss(
-                batch.twice() if recipe.agreement else batch,
+                batch,
                 dropout=recipe.dropout,
                 rng=rng,
                 smoothing=recipe.smoothing,
