@@ -107,6 +107,22 @@ def test_entries_padded_at_the_front_are_masked() -> None:
     np.testing.assert_allclose(context[1], short, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("window", [None, 3])
+def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None) -> None:
+    """As the docstring says; lengths count from the oldest key that is held."""
+    q, k, v = arrays(12, float)
+    padding = np.array([[0], [4]])
+    cache = KVCache(LEAD, D, E, window=window, capacity=None if window else 12, dtype=float)
+    seen = mask.causal() if window is None else mask.window(window, 0)
+    whole = regard.attend(q, k, v, mask=seen & ~mask.lengths(padding)).context
+    for i in range(12):
+        cache.append(k[..., i : i + 1, :], v[..., i : i + 1, :])
+        m = cache.keys.shape[-2]
+        hidden = mask.lengths(np.clip(padding - (cache.length - m), 0, m))
+        found = regard.attention(q[..., i : i + 1, :], cache.keys, cache.values, mask=cache.mask & ~hidden)
+        np.testing.assert_allclose(found[..., 0, :], whole[..., i, :], rtol=0, atol=1e-13)
+
+
 def test_every_door_takes_the_views_and_the_mask() -> None:
     q, k, v = arrays(7, float)
     cache = KVCache(LEAD, D, E, capacity=7, dtype=float)

@@ -124,6 +124,35 @@ def test_cross_entropy_writes_only_where_it_may() -> None:
     assert (pullback(1.0)[0] == logits).all()
 
 
+@pytest.mark.parametrize("smoothing", [-1.0, 1.5, float("nan")])
+def test_smoothing_is_a_share(smoothing: float) -> None:
+    given = draw(2, 3), np.array([0, 1])
+    with pytest.raises(ValueError, match="smoothing must be"):
+        nn.cross_entropy(*given, smoothing=smoothing)
+    with pytest.raises(ValueError, match="smoothing must be"):
+        nn.linear_cross_entropy(given[0], draw(4, 3), given[1], smoothing=smoothing)
+
+
+@pytest.mark.parametrize("ids", [[-1], [3], [0, 7, 1]])
+def test_rows_that_are_not_there_are_refused_before_anything_is_read(ids: list[int]) -> None:
+    with pytest.raises(ValueError, match="ids must be"):
+        nn.embed(draw(3, 4), np.array(ids))
+    with pytest.raises(TypeError, match="ids must hold whole numbers"):
+        nn.embed(draw(3, 4), np.array([0.5]))
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_adam_refuses_a_gradient_of_another_length(size: int) -> None:
+    parameters = np.ones(300, np.float32)
+    adam = nn.Adam(parameters)
+    with pytest.raises(
+        ValueError, match=rf"gradient must have shape \(P,\) = \(300,\). Got \({size},\) instead"
+    ):
+        adam.step(np.ones(size, np.float32), 0.1)
+    assert adam.steps == 0
+    assert (parameters == 1).all()
+
+
 def test_divergence_is_the_formula() -> None:
     p, q = draw(4, 5), draw(4, 5)
     exact_p, exact_q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (p, q))

@@ -208,3 +208,15 @@ def test_what_lies_outside_a_local_window_has_no_influence() -> None:
         for door in (lambda *a, **o: regard.attend(*a, **o).context, regard.attention):
             found = door(np.zeros((1, 1)), keys, values, normalize=normalize)
             np.testing.assert_allclose(found, [[expected]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@every_function
+def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
+    """Sums of more than 65,504 have no place in float16."""
+    for logits in (np.zeros(70000), np.linspace(0, 1, 3000)):
+        given = logits.astype(dtype)
+        found = FUNCTIONS[name](given)
+        assert found.dtype == given.dtype
+        np.testing.assert_array_equal(found, FUNCTIONS[name](given.astype(np.float32)).astype(dtype))
+        assert found.sum(dtype=np.float64) == pytest.approx(1, abs=5e-3)

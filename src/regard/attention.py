@@ -68,7 +68,8 @@ def attention(
     Returns
     -------
     array (..., n, e)
-        In the dtype of the inputs (integers give float64). A query that sees nothing gets 0.
+        In the dtype that NumPy finds for queries, keys and values together (float16 with bfloat16: float32; integers:
+        float64, and so do lists of floats). A query that sees nothing gets 0.
 
     Raises
     ------

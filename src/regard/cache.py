@@ -52,7 +52,8 @@ class KVCache:
         Their values.
     mask : Mask
         Who may see whom, where the last of n queries stands at the last key; for this state of the cache. Where entries
-        of a batch are padded at the front, ``cache.mask & ~regard.mask.lengths(padding)``.
+        of a batch are padded at the front, ``cache.mask & ~regard.mask.lengths(hidden)`` with m keys held and
+        ``hidden = np.clip(padding - (cache.length - m), 0, m)``: lengths count from the oldest key that is held.
     length : int
         Positions so far, forgotten ones too: the position of the next one.
 

@@ -37,7 +37,7 @@ class Attention:
     logits : array (..., n, m)
         What step two saw: ``softcap(scores * scale) + bias``, and -inf where the mask forbids.
     weights : array (..., n, m)
-        Rows sum to 1, or to 0 where nothing is seen.
+        Rows sum to 1 (less with `regard.weights.local_p`), or to 0 where nothing is seen.
     context : array (..., n, e)
         The weighted sums of the values, in the dtype of the inputs.
     lse : array (..., n)
@@ -67,6 +67,9 @@ _recording: ContextVar[tuple[list[Attention], ...]] = ContextVar("regard_recordi
 @contextmanager
 def record() -> Iterator[list[Attention]]:
     """Keep every attention that is computed inside the block, by whichever door: so any model can be looked into.
+
+    Doors are `attend`, `attention`, `attention_vjp` and `partial`. `regard.nn.attended_gru` and `conditional_gru`, who
+    look at every step inside one call, return their weights instead.
 
     Returns
     -------

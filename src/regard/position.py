@@ -218,7 +218,8 @@ class t5_buckets:
     bidirectional : bool
         Whether keys after the query have buckets of their own (encoder) or share bucket 0 (decoder).
     max_distance : int
-        Distances from here on share the last bucket.
+        Distances from here on, and some before, share the last bucket: of 32 buckets and 128 it begins at 91 or, in one
+        direction only, at 113.
     align : {"start", "end"}, optional
         Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
 
@@ -423,7 +424,7 @@ def sinusoidal(n: int, d: int, *, base: float = 10000.0) -> Array:
     d : int
         Size of each vector.
     base : float
-        The longest wave is 2 pi base; greater than 0.
+        Waves are 2 pi to ``2 pi base**((d - 2) / d)`` positions long; greater than 0.
 
     Returns
     -------

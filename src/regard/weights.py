@@ -13,6 +13,7 @@ is seen, and rows that sum to 1 unless they see nothing. ::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -32,8 +33,19 @@ def _logits(logits: ArrayLike) -> Array:
     array = _check.numeric("logits", logits)
     if not array.ndim:
         _check.fail("logits must have at least 1 dimension (..., m): 0")
-    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else float
-    return array.astype(native, copy=False)
+    real = array.dtype.kind == "f" or _check.is_half(array.dtype)
+    return array.astype(array.dtype.newbyteorder("=") if real else float, copy=False)
+
+
+def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
+    """Let half precision be computed in float32, where sums have room, and round the weights back."""
+
+    @functools.wraps(normalize)
+    def rounded(logits: ArrayLike) -> Array:
+        z = _logits(logits)
+        return normalize(z.astype(np.float32)).astype(z.dtype) if _check.is_half(z.dtype) else normalize(z)
+
+    return rounded
 
 
 def _quiet() -> np.errstate:
@@ -41,6 +53,7 @@ def _quiet() -> np.errstate:
     return np.errstate(invalid="ignore", over="ignore")
 
 
+@_in_float32
 def softmax(logits: ArrayLike) -> Array:
     """Turn logits into weights with ``exp(z_j) / sum_k exp(z_k)``.
 
@@ -52,7 +65,7 @@ def softmax(logits: ArrayLike) -> Array:
     Returns
     -------
     array (..., m)
-        Positive where seen; a row that sees nothing is all 0.
+        Positive where seen, but for what is too small to be held; a row that sees nothing is all 0.
 
     References
     ----------
@@ -85,6 +98,7 @@ def _sorted(z: Array) -> tuple[Array, Array, Array]:
     return falling, np.arange(1, z.shape[-1] + 1), np.isneginf(largest)
 
 
+@_in_float32
 def sparsemax(logits: ArrayLike) -> Array:
     """Turn logits into the nearest point of the simplex, ``max(z_j - t, 0)`` with t such that the row sums to 1.
 
@@ -116,6 +130,7 @@ def sparsemax(logits: ArrayLike) -> Array:
         return _spread(z, _last(inside, (total - 1) / rank), blind, 1)
 
 
+@_in_float32
 def entmax15(logits: ArrayLike) -> Array:
     """Turn logits into 1.5-entmax weights, ``max(z_j / 2 - t, 0)^2`` with t such that the row sums to 1.
 
@@ -165,6 +180,7 @@ def _spread(z: Array, threshold: Array, blind: Array, power: int) -> Array:
     return np.where(np.isneginf(z), 0, np.where(lost, np.nan, above)).astype(z.dtype)
 
 
+@_in_float32
 def hard(logits: ArrayLike) -> Array:
     """Turn logits into weight 1 for the largest, the first of equal ones, and 0 for all others.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard._threads import Each
 from regard.kernels import training
 from regard.kernels.training import Walk
@@ -34,11 +35,11 @@ class Adam:
     parameters : array (P,)
         All parameters in one array, changed in place; a model keeps views of it.
     beta1, beta2 : float
-        How long the two means remember.
+        How long the two means remember; 0.99 for the second one, where the paper has 0.999.
     epsilon : float
         Keeps the quotient finite.
     clip : float
-        Gradients longer than this (Euclidean length) are shortened to it.
+        Gradients longer than this (Euclidean length) are shortened to it; ``math.inf`` for no such thing.
 
     References
     ----------
@@ -85,7 +86,13 @@ class Adam:
         -------
         float
             The gradient's length before clipping. If it is not finite, nothing has been changed.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is of another length than the parameters.
         """
+        _check.shapes({"P": len(self.parameters)}, gradient=(gradient, "P"))
         each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
         middle = len(gradient) // 2 // _LINE * _LINE
         halves = slice(0, middle), slice(middle, len(gradient))

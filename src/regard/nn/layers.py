@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels import rows as library
 from regard.kernels import training
 from regard.kernels.matrix import multiply, multiply_and_sum
@@ -37,6 +38,11 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
     pullback : function
         ``pullback(drows (..., E), onto=None) -> (dtable (V, E),)``, added to the array `onto` where there is one.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If an id is none of the V rows, or no whole number.
+
     Examples
     --------
     >>> import numpy as np
@@ -46,6 +52,10 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
            [0., 0., 0.],
            [0., 0., 2.]])
     """
+
+    ids = _check.whole_array("ids", ids, 0)
+    if ids.size and ids.max() >= len(table):
+        _check.fail(f"ids must be less than V = {len(table)}. Got {ids.max()} instead.")
 
     def pullback(drows: Array, onto: Array | None = None) -> tuple[Array]:
         flat, drows = ids.reshape(-1), drows.reshape(ids.size, table.shape[1])

@@ -54,7 +54,7 @@ def cross_entropy(
     Raises
     ------
     ValueError
-        If a target is none of the V words, or the shapes don't fit.
+        If a target is none of the V words, `smoothing` is no share, or the shapes don't fit.
 
     References
     ----------
@@ -67,7 +67,7 @@ def cross_entropy(
     >>> bool(np.isclose(loss, np.log(2))), pullback(1.0)
     (True, (array([[-0.5,  0.5]]),))
     """
-    targets = _checked(logits, targets, bias)
+    targets, smoothing = _checked(logits, targets, bias), _share(smoothing)
     gradient = logits if overwrite else logits.copy()
     share = 1 / max(len(logits), 1)
     found = training.cross_entropy(gradient, bias, targets, share=share, smoothing=smoothing)
@@ -123,7 +123,7 @@ def linear_cross_entropy(
     Raises
     ------
     ValueError
-        If a target is none of the V words, or the shapes don't fit.
+        If a target is none of the V words, `smoothing` is no share, or the shapes don't fit.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def linear_cross_entropy(
     (True, [[[0.0]], [[-0.5], [0.5]]])
     """
     _check.shapes({"N": len(x), "E": x.shape[-1], "V": len(weight)}, x=(x, "N E"), weight=(weight, "V E"))
-    targets = _checked_targets(targets, len(x), len(weight), bias)
+    targets, smoothing = _checked_targets(targets, len(x), len(weight), bias), _share(smoothing)
     made = training.predict(x, weight, bias, targets)
     if made is None:
         return _by_logits(x, weight, targets, bias, smoothing)
@@ -217,6 +217,13 @@ def _by_logits(
         return (multiply(dlogits, weight) * scale, dweight, *(d * scale for d in dbias))
 
     return loss, pullback
+
+
+def _share(smoothing: float) -> float:
+    smoothing = _check.number("smoothing", smoothing)
+    if not 0 <= smoothing <= 1:
+        _check.fail(f"smoothing must be between 0 and 1. Got {smoothing!r} instead.")
+    return smoothing
 
 
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:

@@ -261,7 +261,7 @@ class Seq2Seq:
         checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[Step], object] | None = None,
     ) -> Self:
-        """Learn from sentence pairs.
+        """Learn from sentence pairs, from the beginning: what was learned or loaded before is forgotten.
 
         While it learns, BLAS keeps to one thread in this process if threadpoolctl is there to ask it (it comes with
         ``regard[cli]``), unless the environment says how many: each half of a batch has a thread of its own instead.
@@ -781,7 +781,7 @@ class Seq2Seq:
         Returns
         -------
         Seq2Seq
-            Ready to translate.
+            Ready to translate. `fit` would begin anew, with default options where the file doesn't say.
 
         Raises
         ------

@@ -6,31 +6,6 @@
 namespace regard {
 namespace ISA {
 
-// Rows that are needed soon: who asks for them early doesn't wait for memory. Four lines are asked for at a time: of rows
-// without gaps one in each quarter of the block, since the machine foresees what follows in several pages of memory at a time.
-struct Soon {
-    const char* at;
-    int64_t row, bytes;      // from row to row, and of each that are needed
-    int64_t apart, further;  // from line to line of the four, and to the next four
-    int64_t byte;
-    template <int READ>
-    INLINE void ask(int64_t step) {  // for as many bytes as are read in each step
-        constexpr int OFTEN = std::max(1, 256 / READ), TIMES = std::max(1, READ / 256);
-        if (step % OFTEN) return;
-        UNROLL for (int time = 0; time < TIMES; time++) {
-            UNROLL for (int line = 0; line < 4; line++) __builtin_prefetch(at + byte + line * apart, 0, 2);
-            byte += further;
-            if (byte >= bytes) byte = 0, at += row;
-        }
-    }
-};
-
-template <int READ>
-struct SoonInSteps : Soon {
-    int64_t step = 0;
-    INLINE void operator()() { ask<READ>(step++); }
-};
-
 // What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
@@ -63,7 +38,7 @@ struct LikeUnit {
 template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
-    static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than FEW queries, at a time
+    static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than four queries, at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
@@ -133,7 +108,7 @@ class Few {
         if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
     }
 
-    void attend() {
+    ONCE void attend() {
         for (int64_t r = 0; r < rows; r++) out[r].clear(p.e);
         if (UNIT && rows > 1) std::fill_n(sums, rows * up_to(SUMMED, p.e), T(0));
         for (int64_t j = first_key; j < last_key; j += K) block(j, std::min(K, last_key - j));
@@ -146,8 +121,8 @@ class Few {
         for (int64_t r = 0; r < rows; r++)
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
-        keys_soon = rows_soon(p.keys, j, p.d, p.keys_type);
-        values_soon = rows_soon(p.values, j, p.e, p.values_type);
+        keys_soon = rows_soon(p.keys, first_item, j, p.d, p.keys_type);
+        values_soon = rows_soon(p.values, first_item, j, p.e, p.values_type);
         scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
@@ -159,13 +134,6 @@ class Few {
     const char* row_of(const Matrices& x, int64_t j) const {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
-    // Rows that come after the block at j: of those far apart, which share few places of a cache, not too many.
-    Soon rows_soon(const Matrices& x, int64_t j, int64_t columns, int32_t type) const {
-        const int64_t bytes = columns * (type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2), quarter = K / 4 * x.row;
-        if (bytes == x.row) return {row_of(x, j + K), x.row, quarter, quarter, 64, 0};
-        return {row_of(x, j + K / 4), x.row, bytes, 64, 256, 0};
-    }
-
     ONCE void scores(int64_t j, int64_t keys) {
 #if defined(__AMX_BF16__)
         if (rows > 1) return scores_of_unit(j, keys);
@@ -189,7 +157,7 @@ class Few {
     void products(const char* at, int64_t row, int64_t keys) {
         constexpr int SIZE = sizeof(typename S::Number);
         // So many queries meet vectors while they are in registers; for more of them a cache is the better place.
-        constexpr int MET = PAIRS || BYTES < 32 ? PACK : BYTES == 64 && SIZE == 4 ? FEW : 1, R = UNIT || MET == 1 ? 1 : 4;
+        constexpr int MET = PAIRS || BYTES < 32 ? PACK : BYTES == 64 && SIZE == 4 ? 4 : 1, R = UNIT || MET == 1 ? 1 : 4;
         if constexpr (MET < PACK)
             if (rows > MET) return turned_first<S, 4, 2>(at, row, keys);
         if constexpr (BYTES < 64 && SIZE < int(sizeof(T))) turned_first<S, 1, 4>(at, row, keys);
@@ -310,7 +278,7 @@ class Few {
     }
 
     // Four sums a row, by the key's number modulo 4; of four rows at a time, so that no sum waits.
-    void add_totals(int64_t stop, const T* faded) {
+    ONCE void add_totals(int64_t stop, const T* faded) {
         for (int64_t r = 0; r < rows; r += 4) {
             Four sums[4] = {};
             for (int64_t c = 0; c < stop; c += 4)
@@ -400,7 +368,7 @@ class Few {
 #else
         int64_t c = 0;
         auto done = [&](auto stored, int64_t count) {
-            for (const int64_t step = rows > FEW ? BITE : count; c < count; c += step) {
+            for (const int64_t step = rows > 4 ? BITE : count; c < count; c += step) {
                 collect<decltype(stored)>(row_of(p.values, j + c), p.values.row, c, std::min(step, count - c), faded);
                 std::fill_n(faded, rows, T(1));
             }

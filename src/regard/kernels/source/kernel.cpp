@@ -73,7 +73,10 @@ void merge(const Problem& p, int64_t row, char* shared, Room room) {
 }
 
 // Whether lanes are keys and values: not worth it where there are few keys either.
-inline bool few_queries(const Problem& p) { return p.n <= FEW && p.m >= 64; }
+template <class T>
+bool few_queries(const Problem& p) {
+    return p.n <= FEW<T> && p.m >= 64;
+}
 
 template <class T>
 int64_t tiles(const Problem& p) {
@@ -113,7 +116,7 @@ int64_t forward_scratch(const Problem& p) {
     constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
     const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
     int64_t numbers, bytes = 4096;
-    if (few_queries(p))
+    if (few_queries<T>(p))
         numbers = 3 * K + e + PACK * (K + 2 * d + 1 + Partial<T>::size(p.e) + width) +
                   K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
     else {
@@ -126,17 +129,17 @@ int64_t forward_scratch(const Problem& p) {
 
 template <class T>
 int64_t forward_shared(const Problem& p) {
-    return few_queries(p) && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+    return few_queries<T>(p) && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return few_queries(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * cut(tiles<T>(p), together<T>(p));
-    return phase == 1 && few_queries(p) && p.m > CHUNK ? p.items * p.n : 0;
+    if (phase == 0) return few_queries<T>(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * cut(tiles<T>(p), together<T>(p));
+    return phase == 1 && few_queries<T>(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>
 void forward(const Problem& p, int phase, int64_t task, char* shared, char* scratch) {
     if (phase == 1) merge<T>(p, task, shared, Room{scratch});
-    else if (few_queries(p)) few<T>(p, task, shared, Room{scratch});
+    else if (few_queries<T>(p)) few<T>(p, task, shared, Room{scratch});
     else some_tiles<T>(p, task, Room{scratch});
 }
 
@@ -198,7 +201,7 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
             for (int64_t t = start; t < stop; t++) {
                 int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
                 const bool wide = rows > L<T>;
-                Desk<T> desk(p, item, wide ? width : L<T>, room);
+                Desk<T> desk(p, item, wide ? width : L<T>, room, 1);
                 if (wide) Back<T, 3>(desk, i, rows, out).run(j, last);
                 else Back<T, 1>(desk, i, rows, out).run(j, last);
             }

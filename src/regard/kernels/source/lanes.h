@@ -39,8 +39,8 @@ constexpr int WIDE = 4;        // vectors of queries in a tile
 constexpr int WIDE = 3;
 #endif
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
-constexpr int FEW = 4;         // queries of an item up to which lanes are keys and values
-constexpr int PACK = 16;       // such queries in one task
+constexpr int PACK = 16;       // queries in one task where they are few
+constexpr bool ASKS = BYTES >= 32;  // whether tiles ask for what comes next
 constexpr int VECTORS = BYTES < 64 ? 2 : 1;  // of keys that four queries meet at once, so that no sum waits
 
 template <class T>
@@ -57,6 +57,8 @@ template <class T>
 using I = typename Lanes<T>::I;
 template <class T>
 constexpr int L = Lanes<T>::COUNT;
+template <class T>
+constexpr int FEW = std::max(4, L<T> / 2);  // queries of an item up to which lanes are keys and values
 template <class T>
 constexpr T INF = std::numeric_limits<T>::infinity();
 

@@ -43,6 +43,17 @@ INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64
     });
 }
 
+// The same, while `asks` asks once in so many steps; where most of the time goes, since it makes code longer.
+template <class T, int R, int NV, bool ACROSS, int STEPS = 2, class Asks>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, int64_t steps,
+                    Asks& asks) {
+    if constexpr (!ASKS || R < ROWS) return product<T, R, NV, ACROSS, STEPS>(c, a, lda, b, ldb, depth);
+    for (int64_t k = 0; k < depth; k += steps) {
+        asks.ask();
+        product<T, R, NV, ACROSS, STEPS>(c, a + k * (ACROSS ? 1 : lda), lda, b + k * ldb, ldb, std::min(steps, depth - k));
+    }
+}
+
 // Call f(number of rows, first row) in steps of R rows, and of half as many, and so on, at the end.
 template <int R, class F>
 INLINE void in_steps(int64_t first, int64_t last, F&& f) {

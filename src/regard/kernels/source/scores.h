@@ -55,7 +55,7 @@ int64_t width_of(int64_t d) {
 }
 
 template <class T>
-Features<T> features(const Problem& p, Room& room, int64_t rows) {
+COLD Features<T> features(const Problem& p, Room& room, int64_t rows) {
     Features<T> x{};
     if (score_of(p) != PERCEPTRON) return x;
     x.width = width_of<T>(p.d);
@@ -88,7 +88,7 @@ struct Learned {      // by a score of pairs
 };
 
 template <class T>
-Learned<T> learned(const Problem& p, Room& room) {
+COLD Learned<T> learned(const Problem& p, Room& room) {
     Learned<T> x{};
     if (score_of(p) == DISTANCES) x.inverse = T(1 / p.width);
     if (score_of(p) != PERCEPTRON) return x;

@@ -152,6 +152,44 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
 }
 #endif
 
+// ---- what is needed soon -------------------------------------------------------------------------------------
+
+// Who asks for rows early doesn't wait for memory. Four lines are asked for at a time: of rows without gaps one in each
+// quarter of the next block, since the machine foresees what follows in several pages of memory at a time.
+struct Soon {
+    static constexpr int64_t LOT = 256;  // bytes that are asked for at a time
+    const char* at;
+    int64_t row, bytes;      // from row to row, and of each that are needed
+    int64_t apart, further;  // from line to line of the four, and to the next four
+    int64_t byte;
+    INLINE void ask() {
+        UNROLL for (int line = 0; line < 4; line++) __builtin_prefetch(at + byte + line * apart, 0, 2);
+        byte += further;
+        if (byte >= bytes) byte = 0, at += row;
+    }
+    template <int READ>
+    INLINE void ask(int64_t step) {  // for as many bytes as are read in each step
+        constexpr int OFTEN = std::max<int>(1, LOT / READ), TIMES = std::max<int>(1, READ / LOT);
+        if (step % OFTEN) return;
+        UNROLL for (int time = 0; time < TIMES; time++) ask();
+    }
+};
+template <int READ>
+struct SoonInSteps : Soon {
+    int64_t step = 0;
+    INLINE void operator()() { ask<READ>(step++); }
+};
+
+constexpr int64_t size_of(int32_t type) { return type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2; }
+
+// Rows that come after an item's block from row j on: of those far apart, which share few places of a cache, not too many.
+COLD inline Soon rows_soon(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type) {
+    const int64_t bytes = columns * size_of(type), quarter = KEYS_AT_ONCE / 4 * x.row;
+    const char* at = reinterpret_cast<const char*>(x.at(item)) + j * x.row;
+    if (bytes == x.row) return {at + KEYS_AT_ONCE * x.row, x.row, quarter, quarter, 64, 0};
+    return {at + KEYS_AT_ONCE / 4 * x.row, x.row, bytes, 64, Soon::LOT, 0};
+}
+
 // ---- how few queries read keys and values --------------------------------------------------------------------
 
 // A vector of keys' numbers makes one or two of T (`widen`); NV of them are made of values from row k on (`read`).

@@ -17,15 +17,25 @@ struct Desk {
     T *strip, *bias = nullptr, *keys_room, *values_room;
     Learned<T> of_pairs;
     Features<T> right;
+    Soon keys_soon{}, values_soon{};            // what comes after the block
+    const int64_t keys_steps, values_steps;     // so many numbers are read before some of it is asked for
 
-    ONCE Desk(const Problem& p, int64_t item, int64_t width, Room given) : p(p), item(item), room(given) {
+    // Tiles that take turns on a block ask for the next one together.
+    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t tiles)
+        : p(p), item(item), room(given), keys_steps(steps(p.keys_type, tiles)), values_steps(steps(p.values_type, tiles)) {
         strip = room.take<T>(K * width);
+        keys_soon.at = values_soon.at = reinterpret_cast<const char*>(strip);  // for those who don't look ahead
         if (score_of(p) != PRODUCTS) memset(strip, 0, K * width * sizeof(T));  // lanes of no queries stay finite
         if (p.bias) bias = room.take<T>(K * width), memset(bias, 0, K * width * sizeof(T));
         keys_room = room.take<T>(K * filled_columns(p.d));
         values_room = room.take<T>(K * width_of<T>(p.e));
         of_pairs = learned<T>(p, room);
         right = features<T>(p, room, K);
+    }
+
+    ONCE void look_ahead(int64_t j) {
+        keys_soon = rows_soon(p.keys, item, j, p.d, p.keys_type);
+        values_soon = rows_soon(p.values, item, j, p.e, p.values_type);
     }
 
     // Keys from j on.
@@ -51,6 +61,7 @@ struct Desk {
     void forget() { keys_of = values_of = -1; }  // what somebody changes for himself
 
    private:
+    static int64_t steps(int32_t type, int64_t tiles) { return tiles * (Soon::LOT / (PAIRS ? int64_t(sizeof(T)) : size_of(type))); }
     int64_t keys_of = -1, values_of = -1;  // whose block is here
     int64_t rows(int64_t j) const { return std::min(K, p.m - j); }
     static bool has(int64_t& mine, int64_t j) { return std::exchange(mine, j) == j; }
@@ -126,7 +137,8 @@ class Strip {
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
-            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d));
+            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d), desk.keys_steps / R,
+                                    desk.keys_soon);
             if (scaled)
                 UNROLL for (int r = 0; r < R; r++)
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];

@@ -163,7 +163,9 @@ class Tile : Strip<T, NV> {
             T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
-            product<T, R, NV, false, BYTES == 64 ? 4 : 2>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W, stop - start);
+            product<T, R, NV, false, BYTES == 64 ? 4 : 2>(sums, values.at + start * values.stride + c, values.stride,
+                                                          strip + start * W, W, stop - start, desk.values_steps / R,
+                                                          desk.values_soon);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
@@ -234,7 +236,7 @@ class Tile : Strip<T, NV> {
 };
 
 template <class T, int NV>
-ONCE void walk(const Problem& p, Tile<T, NV>* first, Tile<T, NV>* end) {
+ONCE void walk(const Problem& p, Desk<T>& desk, Tile<T, NV>* first, Tile<T, NV>* end) {
     auto each = [&](auto&& f) INLINE_LAMBDA {
         for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
     };
@@ -242,8 +244,10 @@ ONCE void walk(const Problem& p, Tile<T, NV>* first, Tile<T, NV>* end) {
     for (int64_t j = 0; j < p.m; j += CHUNK) {
         const int64_t last = std::min(j + CHUNK, p.m);
         each([&](auto& x) { x.begin_chunk(j, last); });
-        for (int64_t b = j; b < last; b += KEYS_AT_ONCE)
+        for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
+            if (ASKS) desk.look_ahead(b);
             each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
+        }
         each([](auto& x) { x.end_chunk(); });
     }
 }
@@ -254,12 +258,12 @@ void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Room room) 
     constexpr int64_t W = NV * L<T>;
     const int64_t count = (stop - i + W - 1) / W;
     Tile<T, NV>* const tiles = room.take<Tile<T, NV>>(count);
-    Desk<T> desk(p, item, W, room);
+    Desk<T> desk(p, item, W, room, count);
     for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(desk, i + t * W, std::min(W, stop - i - t * W));
     Unit unit;
-    walk(p, tiles, tiles + count);
+    walk(p, desk, tiles, tiles + count);
     for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {
-        if (tile->must_clean()) walk(p, tile, tile + 1);
+        if (tile->must_clean()) walk(p, desk, tile, tile + 1);
         tile->write();
     }
 }
