@@ -593,3 +593,11 @@ def test_a_word_without_an_end_takes_no_quadratic_time(method: Any) -> None:
 
 def test_scores_are_read_in_one_byte_order() -> None:
     assert read_scores(b"\0\0\x80\x3f", 1).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("normalization", ["NFC", "NFKC", "none"])
+def test_tokens_that_were_cut_here_stay_what_they_are(normalization: Any) -> None:
+    """NFKC has another letter for the mark of what touches its neighbour."""
+    tokens = cut(tidy("\ufb01ne (l'ic\u00f4ne).", normalization))
+    assert any(JOIN in token for token in tokens)
+    assert tidy_tokens(tokens, normalization) == tokens

@@ -74,7 +74,8 @@ def test_compare_trains_the_same_without_attention(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m.safetensors"
-    options = ["--epochs", "1", "--compare", "--network", "score=general", "--out", str(out)]
+    network = ["--network", "score=additive", "coverage=true"]
+    options = ["--epochs", "1", "--compare", *network, "--out", str(out)]
     assert main(["train", str(pairs), *options]) == 0
     said = capsys.readouterr().out
     assert " with attention, on " in said
@@ -84,6 +85,15 @@ def test_compare_trains_the_same_without_attention(
     assert Seq2Seq.load(out).attention
     sizes = (model.model.network.config for model in (without, Seq2Seq.load(out)))
     assert len({(size.embedding, size.encoder, size.decoder) for size in sizes}) == 1
+
+
+def test_there_is_nothing_to_compare_where_there_is_no_attention(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--compare", "--network", "score=none", "--out", str(tmp_path / "m")]
+    assert main(["train", str(pairs), *options]) == 2
+    assert "--compare needs a score: score=none has no attention" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
 
 
 def test_valid_and_test_are_files_of_their_own(

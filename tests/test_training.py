@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import regard
 from regard.seq2seq import Seq2Seq, model
 from regard.seq2seq.batch import Batch, Corpus, Numbered, batches, collate
 from regard.seq2seq.files import read_checkpoint, write_checkpoint
@@ -198,6 +199,44 @@ def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
         assert rest == told[stop:]
         assert second.flat.tobytes() == whole.flat.tobytes()
         assert second.best_loss == whole.best_loss
+
+
+def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
+    """Whoever listens takes time, too."""
+    training = begun(Recipe(epochs=1000, tokens=60, minutes=1.0))
+    told = []
+    for step in training:
+        told.append(step)
+        if step.number == training.per_epoch + 2:
+            training.begun -= 100
+    assert told[-1].validation is not None
+    assert told[-1].number > training.per_epoch + 2
+    assert training.best_loss < np.inf
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_going_on_with_less_time_than_is_over_keeps_what_was_learned(steps: int, tmp_path: Path) -> None:
+    first = begun(Recipe(epochs=1000, tokens=60, keep="last"), count=200)
+    for step in first:
+        if step.number == steps:
+            write_checkpoint(tmp_path / "it", first.state()._replace(seconds=120.0))
+            break
+    assert steps < first.per_epoch  # nothing has been validated
+    second = begun(Recipe(epochs=1000, tokens=60, keep="last", minutes=1.0), count=200)
+    drawn = second.flat.copy()
+    second.go_on_from(read_checkpoint(tmp_path / "it"))
+    learned = second.flat.copy()
+    told = list(second)
+    assert [step.best for step in told] == [True]
+    assert (second.flat == learned).all()  # the step that told it had no length
+    assert (learned != drawn).any()
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = begun(Recipe()).state()
+    monkeypatch.setattr(regard, "__version__", "9.9.9")
+    with pytest.raises(ValueError, match="version of the program have changed"):
+        begun(Recipe()).go_on_from(state)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:

@@ -528,3 +528,19 @@ def test_an_empty_side_has_no_links_but_a_score(
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[2] for line in lines] == ["", "", ""]
     assert all(float(score) < 0 for line in lines for score in line[:2])
+
+
+@pytest.mark.parametrize("verb", ["translate", "align"])
+def test_closed_streams(
+    trained: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As some that start programs without a terminal have them."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main([verb, str(trained)]) == 2
+    assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"
+
+
+def test_nobody_who_listens(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sentences").write_text("a b\n")
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["translate", str(trained), str(tmp_path / "sentences")]) == 0

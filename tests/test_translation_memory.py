@@ -233,6 +233,8 @@ def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
     with pytest.raises(ValueError, match="memory must be 0 without attention"):
+        Seq2Seq(memory=2, network={"score": "none"})
+    with pytest.raises(ValueError, match="memory must be 0 without attention"):
         Seq2Seq(attention=False, memory=1)
     with pytest.raises(ValueError, match="memory must be"):
         Seq2Seq(memory=-1)

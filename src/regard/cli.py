@@ -9,6 +9,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import Any, NoReturn
 
 from regard._threads import one_blas_thread
@@ -57,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if sys.stdout is None:  # closed from the start: nobody listens
+        with open(os.devnull, "w") as nobody, redirect_stdout(nobody):
+            return main(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that can't show a sign shows "?" instead of stopping the work.

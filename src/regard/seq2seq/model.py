@@ -221,7 +221,7 @@ class Seq2Seq:
         self.both_ways = both_ways
         self.lower, self.normalization = lower, as_normalization(normalization)
         self.memory = _check.whole("memory", memory)
-        if self.memory and not attention:
+        if self.memory and self.network.get("score") == "none":
             _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)

@@ -6,6 +6,7 @@ A line that can't be read is an error with its number. A file that changes while
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -17,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-__all__ = ["as_pairs", "read_lines", "read_pairs", "read_two"]
+__all__ = ["as_pairs", "read_lines", "read_pairs", "read_two", "standard_input"]
 
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
@@ -342,11 +343,34 @@ def _name(path: Place) -> str:
     return name if isinstance(name, str) else "the stream"
 
 
+def standard_input() -> BinaryIO:
+    """Return standard input, which may be closed.
+
+    Returns
+    -------
+    binary file
+        For reading.
+
+    Raises
+    ------
+    OSError
+        If it is closed.
+
+    Examples
+    --------
+    >>> standard_input().readable()
+    True
+    """
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+    return sys.stdin.buffer
+
+
 @contextmanager
 def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
     """Open a file for reading, and look afterwards whether it is still the same."""
     if path == "-":
-        yield sys.stdin.buffer
+        yield standard_input()
     elif isinstance(path, str | os.PathLike):
         with Path(path).open("rb") as file:
             before = _state(file)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from regard import _check
+from regard.seq2seq.text import JOIN
 
 __all__ = ["NORMALIZATIONS", "as_normalization", "tidy", "tidy_tokens"]
 
@@ -123,7 +124,9 @@ def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> 
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
-        clean = tidy(token, normalization)
+        clean = JOIN.join(
+            tidy(part, normalization) for part in token.split(JOIN)
+        )  # NFKC has another letter for it
         if not clean or " " in clean:
             raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")
         found.append(clean)

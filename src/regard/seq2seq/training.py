@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import regard
 from regard import _check
 from regard._threads import Each, one_blas_thread, two_threads
 from regard.nn import Adam
@@ -218,6 +219,7 @@ class Training:
         self.mean = self.flat.copy() if recipe.average else None
         self.best = self.flat.copy()
         self.best_loss, self.waited = float("inf"), 0
+        self.judged_step = 0  # after which the model was validated last
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
         self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
         self.total = recipe.epochs * self.per_epoch
@@ -260,12 +262,18 @@ class Training:
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
+        place = (
+            self.step % self.per_epoch
+        )  # a training that ran out of time is validated once more: better than never
+        self.judged_step = self.step - (place % _EVEN_IN_LONG_EPOCHS if place else 0)
         self.adam.steps = state.step
 
     def fingerprint(self) -> str:
         """Return a hash of what is trained, on what, and how; time limits may change on the way."""
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "minutes"}
-        told = hashlib.sha256(repr((self.network.config, sorted(recipe.items()))).encode())
+        told = hashlib.sha256(
+            repr((regard.__version__, self.network.config, sorted(recipe.items()))).encode()
+        )
         for corpus in (self.pairs, self.valid):
             for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
                 told.update(np.ascontiguousarray(array).data)
@@ -288,7 +296,7 @@ class Training:
         with one_blas_thread() as alone, two_threads() as threads:
             halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
-            while self.step < self.total and not self._out_of_time() and not self._out_of_patience():
+            while self.step < self.total and not self._is_over():
                 yield from self._epoch(halves)
         self.restore()
 
@@ -313,6 +321,10 @@ class Training:
         """Say whether all epochs are done while there is time left of a limit."""
         return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
 
+    def _is_over(self) -> bool:
+        """Say whether patience is, or the time; then what has been learned last must have been validated."""
+        return self._out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
+
     def _out_of_patience(self) -> bool:
         return self.recipe.patience is not None and self.waited >= self.recipe.patience
 
@@ -328,7 +340,7 @@ class Training:
                 told = self._validated(told)
             yield told
             self._count()
-            if self._out_of_time() or self._out_of_patience():
+            if self._is_over():
                 return
 
     def _step(self, halves: _Halves, batch: Batch) -> Step:
@@ -352,6 +364,7 @@ class Training:
         return min(self.total, max(round(self.step / passed), self.step)) if passed else self.total
 
     def _validated(self, told: Step) -> Step:
+        self.judged_step = self.step
         with self.judged():
             validation = mean_loss(self.network, self.valid)
         better = validation < self.best_loss  # NaN is not

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from regard.seq2seq.pairs import LONGEST_LINE, decode_line
+from regard.seq2seq.pairs import LONGEST_LINE, decode_line, standard_input
 
 __all__ = ["opened", "read_blocks", "windows"]
 
@@ -49,7 +48,7 @@ def opened(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
     b'one\\n'
     """
     if path is None or str(path) == "-":
-        yield sys.stdin.buffer, "standard input"
+        yield standard_input(), "standard input"
         return
     with path.open("rb") as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"

@@ -288,6 +288,8 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
+    if args.compare and _options("network", args.network).get("score") == "none":
+        raise ValueError("--compare needs a score: score=none has no attention to compare with")
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
@@ -306,7 +308,10 @@ def _attentions(args: argparse.Namespace) -> list[bool]:
 def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
     network, memory = _options("network", args.network), args.memory
     if args.compare and not attention:  # the same as far as it can be
-        network, memory = {name: value for name, value in network.items() if name != "score"}, 0
+        network, memory = (
+            {name: value for name, value in network.items() if name not in ("score", "coverage")},
+            0,
+        )
     return Seq2Seq(
         family=args.family,
         attention=attention,
