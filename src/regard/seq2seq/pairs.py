@@ -358,7 +358,8 @@ def standard_input() -> BinaryIO:
 
     Examples
     --------
-    >>> standard_input().readable()
+    >>> import sys
+    >>> standard_input() is sys.stdin.buffer
     True
     """
     if sys.stdin is None:
