@@ -201,7 +201,7 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
             for (int64_t t = start; t < stop; t++) {
                 int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
                 const bool wide = rows > L<T>;
-                Desk<T> desk(p, item, wide ? width : L<T>, room, 1);
+                Desk<T> desk(p, item, wide ? width : L<T>, room, NOBODY_ASKS);
                 if (wide) Back<T, 3>(desk, i, rows, out).run(j, last);
                 else Back<T, 1>(desk, i, rows, out).run(j, last);
             }

@@ -20,7 +20,7 @@ struct Desk {
     Soon keys_soon{}, values_soon{};            // what comes after the block
     const int64_t keys_steps, values_steps;     // so many numbers are read before some of it is asked for
 
-    // Tiles that take turns on a block ask for the next one together.
+    // Tiles that take turns on a block ask for the next one together; gradients' stay near, and nobody asks.
     COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t tiles)
         : p(p), item(item), room(given), keys_steps(steps(p.keys_type, tiles)), values_steps(steps(p.values_type, tiles)) {
         strip = room.take<T>(K * width);
@@ -48,8 +48,10 @@ struct Desk {
         const bool here = has(values_of, j);
 #if defined(__AMX_BF16__)
         auto* halves = reinterpret_cast<uint16_t*>(values_room);
-        for (int64_t c = 0; c < rows(j) && !here; c += SUMMED)
+        for (int64_t c = 0; c < rows(j) && !here; c += SUMMED) {
+            for (int64_t byte = 0; byte < SUMMED * 2 * p.e; byte += Soon::LOT) values_soon.ask();
             turn_step(p.values, item, j + c, std::min(SUMMED, rows(j) - c), p.e, halves + c, K);
+        }
         return {values_room, K / 2};
 #elif defined(__AVX512BF16__)
         if (!here) pair_rows(p.values, item, j, rows(j), p.e, values_room, width_of<T>(p.e));
@@ -168,6 +170,7 @@ class Strip {
         in_steps<2>(start / SIDE, stop / SIDE, [&](auto size, int64_t number) {
             constexpr int R = decltype(size)::value;
             const int64_t c = number * SIDE;
+            for (int64_t read = 0; read < R * SIDE * numbers(p.d); read += desk.keys_steps) desk.keys_soon.ask();
             multiply_unit<R, W>(strip + c * W, W, {keys.at + (c - start) * keys.row, keys.row}, bytes_of(queries, W),
                                 filled_columns(p.d), false);
             T *at = strip + std::max(c, first) * W, *const end = strip + std::min(c + R * SIDE, last) * W;
