@@ -157,7 +157,7 @@ class Few {
     void products(const char* at, int64_t row, int64_t keys) {
         constexpr int SIZE = sizeof(typename S::Number);
         // So many queries meet vectors while they are in registers; for more of them a cache is the better place.
-        constexpr int MET = PAIRS || BYTES < 32 ? PACK : BYTES == 64 && SIZE == 4 ? 4 : 1, R = UNIT || MET == 1 ? 1 : 4;
+        constexpr int MET = PAIRS || BYTES < 32 ? PACK : BYTES == 64 && SIZE >= 4 ? 4 : 1, R = UNIT || MET == 1 ? 1 : 4;
         if constexpr (MET < PACK)
             if (rows > MET) return turned_first<S, 4, 2>(at, row, keys);
         if constexpr (BYTES < 64 && SIZE < int(sizeof(T))) turned_first<S, 1, 4>(at, row, keys);
@@ -593,12 +593,14 @@ class Few {
                        Soon& asked) {
         constexpr int SIZE = sizeof(typename S::Number);
         constexpr int READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1) / PART;
-        const int64_t every = std::max(1, 256 / READ) * ((rows + R - 1) / R);
+        const int64_t every = std::max<int>(1, Soon::LOT / READ) * ((rows + R - 1) / R);
         int64_t next = 0;
         Soon soon = asked;
         auto ask = [&](int64_t k) INLINE_LAMBDA {
-            if (NV > 1 && k == next) soon.template ask<std::max(READ, 256)>(0), next += every;  // a row's last vectors come
-        };  // with the others
+            if (NV == 1) return;  // a row's last vectors come with the others
+            if (R == 1) soon.template ask<READ>(k);
+            else if (k == next) soon.template ask<std::max<int>(READ, Soon::LOT)>(0), next += every;
+        };
         if constexpr (R == 1 && !PAIRS)
             for (int64_t k = 0; k < depth; k++) {
                 ask(k);
