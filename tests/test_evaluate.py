@@ -308,6 +308,11 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
+        (["model", "test", "--json", "."], ". must be a file, or not there yet. It is a folder instead."),
+        (
+            ["--hypotheses", "test", "--references", "test", "--beam", "3"],
+            "give a model or --hypotheses, not both: --beam goes with a model",
+        ),
         (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
         (
             ["model", "test", "--beam", "0"],

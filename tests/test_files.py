@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from regard import _files
 from regard.seq2seq.files import Model, read_checkpoint, read_model, write_checkpoint, write_model
 from regard.seq2seq.kinds import Subwords, Words
 from regard.seq2seq.log import Log
@@ -441,3 +445,40 @@ def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
         (tmp_path / "it").write_bytes(metadata(data, state=state))
         with pytest.raises(ValueError, match=r"it is no checkpoint: its .* is incomplete or damaged$"):
             read_checkpoint(tmp_path / "it")
+
+
+# --------------------------------------------------------------------------------------------- places for one process
+
+
+def test_a_place_belongs_to_one_at_a_time(tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    with _files.alone(place) as first:
+        with _files.alone(place) as second, _files.alone(tmp_path / "other") as elsewhere:
+            assert (first, second, elsewhere) == (True, False, True)
+        with _files.alone(place) as third:
+            assert not third  # who didn't have it can't give it back
+    with _files.alone(place) as again:
+        assert again
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_the_place_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    with _files.alone(tmp_path / "model"), _files.alone(tmp_path / "link") as free:
+        assert not free
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_place_is_free_when_its_process_is_killed(tmp_path: Path) -> None:
+    code = "import sys; from regard import _files\nwith _files.alone('model') as free: print(free, flush=True); input()"
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "True\n"
+        with _files.alone(tmp_path / "model") as free:
+            assert not free
+        process.kill()
+    with _files.alone(tmp_path / "model") as free:
+        assert free
+    assert list(tmp_path.iterdir()) == []

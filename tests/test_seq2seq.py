@@ -169,12 +169,68 @@ def test_minutes_end_the_training() -> None:
             "score must not be given without attention. Got 'dot' instead.",
         ),
         ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
+        ({"minutes": True}, "minutes must be a number. Got True instead."),
+        ({"epochs": True}, "epochs must be a whole number. Got True instead."),
     ],
 )
 def test_options_are_checked(options: Any, said: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises((ValueError, TypeError)) as caught:
         Seq2Seq(**options)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"reach": 3}, "reach needs the window local-m or local-p; here it has no effect. Got 3 instead."),
+        ({"places": 9}, "places needs the score location; here it has no effect. Got 9 instead."),
+        ({"feeding": True}, "feeding needs the style luong; here it has no effect. Got True instead."),
+        (
+            {"score": "none", "window": "local-m"},
+            "window needs attention; here it has no effect. Got 'local-m' instead.",
+        ),
+        (
+            {"score": "general", "attention": 9},
+            "attention needs a score that projects states, or the window local-p; here it has no effect. "
+            "Got 9 instead.",
+        ),
+    ],
+)
+def test_an_option_of_the_network_without_effect_is_refused(options: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(network=options)
+    assert str(caught.value) == f"{said}\n  hint: leave it out"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window": "local-p", "reach": 3},
+        {"window": "local-m", "reach": 3},
+        {"score": "location", "places": 9},
+        {"style": "luong", "feeding": False},
+        {"score": "general", "window": "local-p", "attention": 9},
+    ],
+    ids=str,
+)
+def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
+    pairs = reversals(8, 0)
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
+    one, other = (
+        Seq2Seq(epochs=1, network=network).fit(*sides).model.network
+        for network in (options, dict(list(options.items())[:-1]))
+    )
+    same_shapes = one.config.shapes() == other.config.shapes()
+    assert not (same_shapes and (one.parameters.flat == other.parameters.flat).all())
+
+
+def test_guidance_and_links_go_with_each_other_and_attention() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(recipe={"guidance": 3.0}).fit(["a"], ["b"])
+    assert str(caught.value) == "guidance must go with links, which it is about. Got no links instead."
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
+    assert str(caught.value) == "links must not be given without attention, which learns them."
 
 
 @pytest.mark.parametrize(
@@ -340,6 +396,28 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     again.fit(["a", "b"], ["b", "a"])
     assert again.model.network.config == first.model.network.config
     assert again.model.target.kind == "characters"
+
+
+@pytest.mark.parametrize(
+    "options", [{"lower": False, "normalization": "NFKC"}, {"source": "characters", "lower": True}]
+)
+def test_a_loaded_model_cuts_text_as_it_did(options: dict[str, Any], tmp_path: Path) -> None:
+    first = Seq2Seq(epochs=1, **options).fit(["A ﬁ", "b"], ["b", "a"])
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m").fit(["A ﬁ", "b"], ["b", "a"])
+    assert again.model.source.describe() == first.model.source.describe()
+    assert again.model.source.tokens == first.model.source.tokens
+
+
+@pytest.mark.parametrize(
+    "network", [{}, {"score": "none"}, {"style": "luong", "score": "dot", "decoder": 8, "encoder": 4}]
+)
+def test_what_has_no_effect_in_a_file_is_forgotten(network: dict[str, Any], tmp_path: Path) -> None:
+    first = Seq2Seq(epochs=1, network=network).fit(["a", "b"], ["b", "a"])
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m")
+    again.fit(["a", "b"], ["b", "a"])
+    assert again.model.network.config.shapes() == first.model.network.config.shapes()
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_there_is_nothing_to_compare_where_there_is_no_attention(
 def test_valid_and_test_are_files_of_their_own(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2)
+    valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2, longest=20)
     arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
@@ -133,6 +133,30 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "on the training pair itself: there are too few" in said
     assert told.startswith("1 pair to learn from, 1 of them")
     assert "(greedy, 1 pair)" in told
+
+
+def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = write_pairs(tmp_path / "new", 5, 9, longest=20)
+    half = tmp_path / "half"
+    half.write_text(new.read_text() + "".join(pairs.read_text().splitlines(keepends=True)[:3]))
+    for number, (files, said) in enumerate(
+        [
+            (
+                ["--valid", str(pairs)],
+                "on 60 pairs, 60 of them learned from, that also chose the model, beam 5",
+            ),
+            (["--valid", str(half)], "on 8 pairs, 3 of them learned from, that also chose the model, beam 5"),
+            (["--valid", str(new)], "on 5 held-out pairs that also chose the model, beam 5"),
+            (["--valid", str(pairs), "--test", str(half)], "on 8 pairs, 3 of them learned from, beam 5"),
+        ]
+    ):
+        out = ["--epochs", "1", "--out", str(tmp_path / str(number))]
+        assert main(["train", str(pairs), *files, *out]) == 0
+        found, told = capsys.readouterr()
+        assert said in found
+        assert "too few" not in found + told
 
 
 def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,6 +330,70 @@ def test_of_two_trainings_the_finished_one_is_kept(
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not list((tmp_path / "stopped").glob("*checkpoint*"))
+
+
+def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
+    assert main([*arguments, str(tmp_path / "m"), "--seed", "7"]) == 0
+    plain = Run.validated
+
+    def interrupted(self: Run, step: Step) -> Any:
+        if step.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validated", interrupted)
+        assert main([*arguments, str(tmp_path / "m"), "--fresh"]) == 130
+    assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+    assert main([*arguments, str(tmp_path / "m")]) == 0
+    assert "going on after step" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    for name in ("model.safetensors", "model-without-attention.safetensors"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not list((tmp_path / "m").glob("*checkpoint*"))
+
+
+def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "model-without-attention-checkpoint.safetensors"
+    place.write_bytes(b"short")
+    before = sorted(tmp_path.iterdir())
+    said = refused(["train", str(pairs), "--compare", "--out", str(tmp_path)], capsys)
+    assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh begins anew"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_two_processes_do_not_train_the_same(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "500", "--recipe", "patience=500", "--out", "m"]
+    process = started(arguments, tmp_path)
+    place = tmp_path / "m" / "model.safetensors"
+    try:
+        for fresh in ([], ["--fresh"]):
+            said = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
+            assert said == f"--out: another process trains {place}; another --out is free"
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m"), "--fresh"]) == 0
+    assert not list((tmp_path / "m").glob(".*"))
+
+
+def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+    names = "model.safetensors", "checkpoint.safetensors", "log.jsonl"
+    for name in names:
+        (tmp_path / f".{name}.123.partial").write_bytes(b"half")
+    others = [tmp_path / ".other.safetensors.123.partial", tmp_path / ".model.safetensors.mine.partial"]
+    for other in others:
+        other.write_bytes(b"of somebody else")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path)]) == 0
+    assert sorted(tmp_path.glob(".*")) == sorted(others)
 
 
 def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(

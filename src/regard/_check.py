@@ -151,7 +151,7 @@ def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
 def number(name: str, value: Any, *, positive: bool = False) -> float:
     """Return a finite Python float."""
     try:
-        result = math.nan if isinstance(value, str | bytes) else float(value)
+        result = math.nan if isinstance(value, str | bytes | bool) else float(value)
     except (TypeError, ValueError):
         result = math.nan
     except OverflowError:  # a whole number of more than 308 digits
@@ -176,6 +176,8 @@ def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bo
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return a Python int that is at least `least` and at most `most`."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         result = operator.index(value)
     except TypeError:
         fail(f"{name} must be a whole number. Got {value!r} instead.", kind=TypeError)

@@ -9,8 +9,7 @@
     the rest     raw little-endian numbers; offsets count from here, without gaps or overlaps
 
 Reading checks the header against itself and against the file's size before anything is allocated: nothing is unpickled,
-and what is read never takes more memory than the file (law 11). Writing goes to a new file in the same folder that
-replaces the old one when it is whole; links are followed, and what is no file is never replaced.
+and what is read never takes more memory than the file (law 11).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
+from regard import _check, _files
 
 __all__ = ["Container", "Wrong", "opened", "write"]
 
@@ -81,20 +80,10 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: M
         name: np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else "<f4")
         for name, array in arrays.items()
     }
-    target = _check.replaceable(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(_header(data, metadata))
-            for array in data.values():
-                file.write(array.reshape(-1).data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with _files.replacing(path) as file:
+        file.write(_header(data, metadata))
+        for array in data.values():
+            file.write(array.reshape(-1).data)
 
 
 def _header(data: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:

@@ -39,7 +39,7 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     Raises
     ------
     ValueError
-        If one is unknown or wrong.
+        If one is unknown or wrong, or has no effect beside the others.
 
     Examples
     --------
@@ -52,6 +52,12 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
         if unknown := sorted(set(given) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
     config = choose_config(family, _SOME, 1, 1, network)
+    for name in network:
+        if name in config.idle:
+            _check.fail(
+                f"{name} needs {config.idle[name]}; here it has no effect. Got {network[name]!r} instead.",
+                hint="leave it out",
+            )
     size = sum(math.prod(shape) for shape in config.shapes().values())
     if size > _LARGEST:
         _check.fail(

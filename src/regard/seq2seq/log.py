@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
+from regard import _check, _files
 
 __all__ = ["Log", "column", "read_log"]
 
@@ -61,13 +61,8 @@ class Log:
         last = None if resume_at is None else _check.whole("resume_at", resume_at)
         if last is not None and self.path.exists():
             kept = [entry for entry in read_log(path) if entry["step"] <= last]
-        place = _check.replaceable(path)
-        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
-        try:
-            partial.write_text("".join(map(_line, kept)), encoding="utf-8")
-            os.replace(partial, place)
-        finally:
-            partial.unlink(missing_ok=True)
+        with _files.replacing(path) as file:
+            file.write("".join(map(_line, kept)).encode())
         self._file = self.path.open("a", encoding="utf-8")
 
     def write(self, *, step: int, **told: float | str | None) -> None:

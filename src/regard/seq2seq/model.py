@@ -409,15 +409,11 @@ class Seq2Seq:
             Before its first step.
         """
         pairs = as_pairs(pairs)
-        if callable(links):
-            if valid is None:
+        self._check_links(links, len(pairs))
+        if valid is None:
+            if callable(links):
                 _check.fail("valid must be given where links is a function.")
-        else:
-            if links is not None:
-                _check_links(links, len(pairs))
-            if valid is None:
-                pairs, valid, links = keep_aside(pairs, links, self.seed, self.fits)
-        assert valid is not None
+            pairs, valid, links = keep_aside(pairs, links, self.seed, self.fits)
         texts = self._learn(pairs)
         links = links(*texts) if callable(links) else links
         learned, judged = (
@@ -472,6 +468,16 @@ class Seq2Seq:
             count_tokens(kind, side, self.normalization) for kind, side in zip(kinds, pair, strict=True)
         ]
         return all(0 < number <= self.max_tokens for number in counts)
+
+    def _check_links(self, links: Any, count: int) -> None:
+        """Check that links, if they are given, go with this model and with so many pairs."""
+        attends = self.network.get("score") != "none"  # not `attention`: that of what was learned before
+        if links is None and self.recipe.get("guidance"):
+            _check.fail("guidance must go with links, which it is about. Got no links instead.")
+        if links is not None and not attends:
+            _check.fail("links must not be given without attention, which learns them.")
+        if links is not None and not callable(links):
+            _check_links(links, count)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
         """Return the fields of the recipe that somebody has chosen."""
@@ -781,7 +787,8 @@ class Seq2Seq:
         Returns
         -------
         Seq2Seq
-            Ready to translate. `fit` would begin anew, with default options where the file doesn't say.
+            Ready to translate. `fit` would begin anew, with default options where the file doesn't say: how tokens are
+            chosen, and how it was trained.
 
         Raises
         ------
@@ -791,13 +798,17 @@ class Seq2Seq:
             If it can't be read.
         """
         model = files.read_model(path)
-        described = describe(model.network.config)
+        described, cut = describe(model.network.config), model.source.describe()
         named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
         loaded = cls(
             family=named["family"],
-            network=described,
+            network={
+                name: value for name, value in described.items() if name not in model.network.config.idle
+            },
             source=model.source.kind,
             target=model.target.kind,
+            lower=cut["lower"],
+            normalization=cut["normalization"],
             memory=model.memory.count if model.memory else 0,
             both_ways=model.both_ways,
         )

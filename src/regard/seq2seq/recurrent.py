@@ -135,6 +135,20 @@ class Recurrent:
         return self.score != "none"
 
     @property
+    def idle(self) -> dict[str, str]:
+        """What has no effect beside the other options, and what it needs."""
+        local = self.attends and self.window != "global"
+        compares = looks.projects_keys(self) or self.window == "local-p"
+        needs = {
+            "attention": (self.attends and compares, "a score that projects states, or the window local-p"),
+            "window": (self.attends, "attention"),
+            "reach": (local, "the window local-m or local-p"),
+            "places": (self.score == "location", "the score location"),
+            "feeding": (self.style == "luong", "the style luong"),
+        }
+        return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
+
+    @property
     def depth(self) -> int:
         """How many layers the encoder has."""
         return self.encoder_layers or self.layers

@@ -124,9 +124,8 @@ def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> 
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
-        clean = JOIN.join(
-            tidy(part, normalization) for part in token.split(JOIN)
-        )  # NFKC has another letter for it
+        # Not the mark itself: NFKC has another letter for it.
+        clean = JOIN.join(tidy(part, normalization) for part in token.split(JOIN))
         if not clean or " " in clean:
             raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")
         found.append(clean)

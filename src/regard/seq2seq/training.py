@@ -254,17 +254,15 @@ class Training:
                 "the checkpoint is of another training: pairs, options or version of the program have changed"
             )
         own = self.state().arrays
-        if {name: array.shape for name, array in state.arrays.items()} != {
-            n: a.shape for n, a in own.items()
-        }:
+        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
+        if shapes != needed:
             raise ValueError("the checkpoint doesn't hold the arrays that it must")
         for name, array in own.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
-        place = (
-            self.step % self.per_epoch
-        )  # a training that ran out of time is validated once more: better than never
+        # A training that ran out of time is validated once more: better than never.
+        place = self.step % self.per_epoch
         self.judged_step = self.step - (place % _EVEN_IN_LONG_EPOCHS if place else 0)
         self.adam.steps = state.step
 

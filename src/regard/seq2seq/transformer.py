@@ -72,6 +72,7 @@ class Transformer:
     grows: ClassVar = ("width", "hidden")
     recipe: ClassVar[dict[str, float]] = {"rate": 1e-3, "dropout": 0.1}
     attends: ClassVar = True
+    idle: ClassVar[dict[str, str]] = {}  # every option has an effect
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

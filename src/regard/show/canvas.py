@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard import _check
+from regard import _check, _files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,24 +84,13 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     Traceback (most recent call last):
     ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
     """
-    kind, target = picture_kind(path), _check.replaceable(path)
+    kind = picture_kind(path)
+    _check.replaceable(path)  # said before the work
     figure = draw()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            figure.savefig(
-                file,
-                format=kind,
-                dpi=_DOTS_PER_INCH,
-                bbox_inches="tight",
-                pad_inches=0.15,
-                facecolor="white",
-            )
-        partial.replace(target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with _files.replacing(path) as file:
+        figure.savefig(
+            file, format=kind, dpi=_DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.15, facecolor="white"
+        )
 
 
 def picture_kind(path: str | os.PathLike[str]) -> str:

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard import _files
+from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands.links import Line, check_range
@@ -25,6 +27,7 @@ from regard.show.terminal import align, clean, display_width, fit
 
 __all__ = ["add_arguments", "run"]
 
+_BEAM = 5  # hypotheses, where nobody says otherwise
 _TOGETHER = 256  # sentences between two signs of progress
 _LONGEST_NAME = 32
 EXAMPLES = """\
@@ -100,8 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     --------
     >>> parser = argparse.ArgumentParser()
     >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors", "test.tsv"]).beam
-    5
+    >>> parser.parse_args(["model.safetensors", "test.tsv", "--beam", "3"]).beam
+    3
     """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -109,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
     add("test", nargs="?", type=Path, metavar="TEST", help="source TAB target, one pair a line; gzip or not")
     add("--compare", nargs="+", type=Path, default=[], metavar="MODEL", help="more models, on the same pairs")
-    add("--beam", type=_width, default=5, metavar="N", help="hypotheses followed at a time (default 5)")
+    add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5)")
     add(
         "--alternatives",
         action="store_true",
@@ -209,7 +212,8 @@ def _check(args: argparse.Namespace) -> None:
     of_lines = {"--references": args.references, "--sources": args.sources}
     of_models = {"MODEL": args.model, "--compare": args.compare, "--gold": args.gold}
     if args.hypotheses:
-        wrong = [name for name, value in {**of_models, "--alternatives": args.alternatives}.items() if value]
+        of_models |= {"--alternatives": args.alternatives, "--beam": args.beam}
+        wrong = [name for name, value in of_models.items() if value]
         if wrong:
             raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
         if not args.references:
@@ -232,6 +236,7 @@ def _check(args: argparse.Namespace) -> None:
     for path in filter(None, (args.png, args.json)):
         if not path.parent.is_dir():  # said before the work, not after it
             raise ValueError(f"{path}: there is no folder {path.parent}")
+        replaceable(path)
 
 
 def _read_test(args: argparse.Namespace) -> _Test:
@@ -337,7 +342,7 @@ def _systems(
         if gold is not None:
             _check_gold(args, model, test, gold)
     for name, model in zip(names, models, strict=True):
-        lines = _translated(model, test, args.beam, name)
+        lines = _translated(model, test, args.beam or _BEAM, name)
         yield lines, None if gold is None else _link_score(model, test, gold, name, posterior=args.posterior)
 
 
@@ -429,7 +434,7 @@ def _told(
 ) -> str:
     """Put everything into words and tables."""
     side, lines = test.measured
-    how = "" if args.hypotheses else f", beam {args.beam}"
+    how = "" if args.hypotheses else f", beam {args.beam or _BEAM}"
     titles = [column.title for column in columns.values()]
     totals = [[column.shown(result.scores[k]) for k, column in columns.items()] for result in results]
     if args.gold:
@@ -520,8 +525,9 @@ def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result
     told = {
         "test": test.name,
         "items": len(test.references),
-        "beam": None if args.hypotheses else args.beam,
+        "beam": None if args.hypotheses else args.beam or _BEAM,
         "length": f"{measure.unit(lines)[0]} in the {side}",
         "models": models,
     }
-    args.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with _files.replacing(args.json) as file:
+        file.write((json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
+from regard import _files
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
@@ -165,22 +166,34 @@ class Run:
         """Say whether there is a model, and nothing to go on from."""
         return self.place.exists() and not self.checkpoint.exists()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other trainings out of its place; what those that were killed have left there is removed."""
+        with _files.alone(self.place) as free:
+            if not free:
+                raise ValueError(f"--out: another process trains {self.place}; another --out is free")
+            for path in (self.place, self.checkpoint, self.log):
+                _files.remove_partial(path)
+            yield
+
+    def go_on(self) -> None:
+        """Go on from the checkpoint, if there is one: it must be of this training."""
+        if self.checkpoint.exists() and not self.fresh:
+            go_on(self.training, self.checkpoint, "--fresh begins anew")
+
+    def keep(self) -> None:
+        """See to it that there is a checkpoint."""
+        if self.fresh or not self.checkpoint.exists():
+            write_checkpoint(self.checkpoint, self.training.state())
+
     def forget(self) -> None:
         """Remove what it takes to go on."""
         self.checkpoint.unlink(missing_ok=True)
-
-    def _prepare(self) -> None:
-        """See to it that there is a checkpoint, and that it is of this training."""
-        if not self.checkpoint.exists():
-            write_checkpoint(self.checkpoint, self.training.state())
-            return
-        go_on(self.training, self.checkpoint, "--fresh begins anew")
 
     def train(self) -> int:
         """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
         try:
             with self.stop.listening():
-                self._prepare()
                 self._steps()
         except KeyboardInterrupt:  # asked twice: what was begun since the last checkpoint is lost
             self.stop.asked = True

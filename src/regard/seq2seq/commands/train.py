@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -240,26 +241,40 @@ class _Data:
     valid: list[Pair]
     test: list[Pair]
     links: Given | None
+    own_valid: bool  # whether there is --valid
     own_test: bool  # whether the test pairs had no part in choosing the model
+
+    @property
+    def too_few(self) -> bool:
+        """Whether none could be kept aside."""
+        return not self.own_valid and self.valid == self.train
 
     def told(self, run: Run, test: int, longest: int) -> str:
         """Say how many pairs there are."""
         learned, judged = counted(len(self.train), "pair"), str(len(run.training.valid))
-        if self.valid == self.train:
+        if self.too_few:
             judged = "too few to keep any aside, so the same"
         return (
             f"{learned} to learn from, {len(run.training.pairs)} of them with at most {counted(longest, 'token')} on"
             f" both sides; {judged} to choose the best model by, {test} to test on"
         )
 
-    def tested_on(self, count: int) -> str:
+    def tested_on(self, test: Sequence[Pair]) -> str:
         """Say what a result on the test pairs is worth."""
+        count = len(test)
+        if self.too_few and not self.own_test:
+            own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
+            return f"{own}: there are too few to keep any aside"
+        learned = {(str(source), str(target)) for source, target in self.train}
+        seen = sum((str(source), str(target)) in learned for source, target in test)
+        told = (
+            f"{counted(count, 'pair')}, {seen} of them learned from"
+            if seen
+            else counted(count, "held-out pair")
+        )
         if self.own_test:
-            return counted(count, "held-out pair")
-        if self.valid != self.train:
-            return f"{counted(count, 'held-out pair')} that also chose the model"
-        own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
-        return f"{own}: there are too few to keep any aside"
+            return told
+        return f"{told}{',' * bool(seen)} that also chose the model"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -301,6 +316,9 @@ def run(args: argparse.Namespace) -> int:
     return _train_and_show(args, _read(args, models[0]), runs)
 
 
+_OF_ATTENTION = ("score", "coverage", "attention", "window", "reach", "places")  # options of the network
+
+
 def _attentions(args: argparse.Namespace) -> list[bool]:
     return [True, False] if args.compare else [not args.no_attention]
 
@@ -308,10 +326,7 @@ def _attentions(args: argparse.Namespace) -> list[bool]:
 def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
     network, memory = _options("network", args.network), args.memory
     if args.compare and not attention:  # the same as far as it can be
-        network, memory = (
-            {name: value for name, value in network.items() if name not in ("score", "coverage")},
-            0,
-        )
+        network, memory = {name: network[name] for name in network if name not in _OF_ATTENTION}, 0
     return Seq2Seq(
         family=args.family,
         attention=attention,
@@ -334,37 +349,44 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
 
 
 def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
-    test: list[Pair] = []
-    for number, one in enumerate(runs):
+    longest = args.test_max_tokens or args.max_tokens
+    for one in runs:
         one.begin(data.train, data.valid, data.links)
-        if number == 0:
-            test = _short(one.model, data.test, args.test_max_tokens or args.max_tokens, args)
-            _prepare(runs)
-            print(data.told(one, len(test), args.max_tokens), file=sys.stderr)
-            if line := pictures.missing():
-                print(line, file=sys.stderr)
-        one.sample = _short(one.model, data.valid, args.test_max_tokens or args.max_tokens)
-        if status := one.train():
-            return status
-    place = runs[0].place
-    try:
-        _measure(runs, test, data)
-        _show(runs[0].model, test, place)
-    except KeyboardInterrupt:
-        print(f"interrupted; the model is in {place}", file=sys.stderr)
-        return 130
-    for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
-        one.forget()
+        one.sample = _short(one.model, data.valid, longest)
+    test = _short(runs[0].model, data.test, longest, args)
+    with _prepared(runs):
+        print(data.told(runs[0], len(test), args.max_tokens), file=sys.stderr)
+        if line := pictures.missing():
+            print(line, file=sys.stderr)
+        for one in runs:
+            if status := one.train():
+                return status
+        place = runs[0].place
+        try:
+            _measure(runs, test, data)
+            _show(runs[0].model, test, place)
+        except KeyboardInterrupt:
+            print(f"interrupted; the model is in {place}", file=sys.stderr)
+            return 130
+        for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
+            one.forget()
     print(f"the model is in {place}")
     return 0
 
 
-def _prepare(runs: Sequence[Run]) -> None:
-    """Make room, now that the pairs are known to be fine."""
+@contextmanager
+def _prepared(runs: Sequence[Run]) -> Iterator[None]:
+    """Make room, now that the pairs are known to be fine, for these runs alone; each has a checkpoint then."""
     runs[0].place.parent.mkdir(parents=True, exist_ok=True)
-    for one in runs:
-        if one.fresh:
-            one.forget()
+    with ExitStack() as stack:
+        for one in runs:
+            stack.enter_context(one.alone())
+            _check_free(one)  # again: another process may have been done meanwhile
+        for one in runs:
+            one.go_on()
+        for one in runs:
+            one.keep()
+        yield
 
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
@@ -383,7 +405,8 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     links = None
     if lines is not None:
         links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
-    return _Data(train, valid, test, links, own_test=args.test is not None)
+    own_valid, own_test = args.valid is not None, args.test is not None
+    return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
 def _pairs(files: Sequence[str], name: str, skip: bool, skipped: list[str]) -> list[Pair]:
@@ -444,7 +467,7 @@ def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
         found = one.measured(test, [found.text for found in one.model.translate([pair[0] for pair in test])])
         how = "with" if one.model.attention else "without"
         signed = f" ({found.signature})" if found.signature else ""
-        print(f"{found} {how} attention, on {data.tested_on(len(test))}, beam 5{signed}")
+        print(f"{found} {how} attention, on {data.tested_on(test)}, beam 5{signed}")
 
 
 def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
