@@ -22,6 +22,61 @@ def test_linear() -> None:
     assert nn.check_gradients(nn.linear, [draw(3, 4), draw(4, 5)]) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: nn.linear(draw(2, 3), draw(4, 5)), "weight must have shape (3, 5). Got (4, 5) instead."),
+        (lambda: nn.linear(draw(2, 3), draw(3, 5), draw(1)), "bias must have shape (5,). Got (1,) instead."),
+        (
+            lambda: nn.linear(draw(2, 3), draw(3)),
+            "x must be (..., d) and weight (d, e). Got shapes (2, 3) and (3,) instead.",
+        ),
+        (
+            lambda: nn.linear(draw(2, 3), draw(3, 5))[1](draw(5, 2)),
+            "dy must have shape (2, 5). Got (5, 2) instead.",
+        ),
+        (
+            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(5, 6), draw(6)),
+            "hidden_weight must have shape (3, 5). Got (3, 4) instead.",
+        ),
+        (
+            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(1), draw(4, 6), draw(6)),
+            "hidden_bias must have shape (4,). Got (1,) instead.",
+        ),
+        (
+            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(1)),
+            "output_bias must have shape (6,). Got (1,) instead.",
+        ),
+        (
+            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4), draw(1)),
+            "x must be (..., d), hidden_weight (d, h) and output_weight (h, e). "
+            "Got shapes (2, 3), (3, 4) and (4,) instead.",
+        ),
+        (
+            lambda: nn.perceptron(draw(2, 3), draw(3, 4), draw(4), draw(4, 6), draw(6))[1](draw(6, 2)),
+            "dy must have shape (2, 6). Got (6, 2) instead.",
+        ),
+        (lambda: nn.layer_norm(draw(2, 3), draw(1), draw(3)), "gain must have shape (3,). Got (1,) instead."),
+        (
+            lambda: nn.layer_norm(draw(2, 3), draw(3), draw(3))[1](draw(3, 2)),
+            "dy must have shape (2, 3). Got (3, 2) instead.",
+        ),
+        (
+            lambda: nn.layer_norm(*(draw(*s).astype(np.float32) for s in ((2, 3), (3,), (3,))))[1](draw(6)),
+            "dy must have shape (2, 3). Got (6,) instead.",
+        ),
+        (
+            lambda: nn.layer_norm(draw(0, 3), draw(3), draw(2)),
+            "shift must have shape (3,). Got (2,) instead.",
+        ),
+    ],
+)
+def test_shapes_are_checked(call: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == said
+
+
 def test_tanh() -> None:
     assert nn.check_gradients(nn.tanh, [draw(3, 4)]) < 1e-6
 

@@ -254,6 +254,12 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         fail("out must be writeable. Got a read-only array instead.")
 
 
+def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Refuse an array of another shape."""
+    if array.shape != shape:
+        fail(f"{name} must have shape {shape}. Got {array.shape} instead.")
+
+
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
     """Refuse an array whose shape is not the one that is written in letters, such as ``(array, "n B 3H")``."""
     for name, (array, written) in named.items():

@@ -515,7 +515,7 @@ class prefix(Mask):
 
     References
     ----------
-    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", figure 4.
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", figure 3.
 
     Examples
     --------

@@ -97,6 +97,11 @@ def linear(
     pullback : function
         ``pullback(dy (..., e)) -> (dx (..., d), dweight (d, e), dbias (e,))``, without dbias where there is no bias.
 
+    Raises
+    ------
+    ValueError
+        If the shapes don't fit each other.
+
     Examples
     --------
     >>> import numpy as np
@@ -104,16 +109,27 @@ def linear(
     >>> y, [gradient.tolist() for gradient in pullback(np.ones((1, 1)))]
     (array([[11.5]]), [[[3.0, 4.0]], [[1.0], [2.0]], [1.0]])
     """
+    _check_linear(x, weight, bias)
     # (rows, d): one product for all leading dimensions
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     y = multiply(rows, weight, bias)  # (rows, e)
 
     def pullback(dy: Array) -> tuple[Array, ...]:
+        _check.same_shape("dy", dy, (*x.shape[:-1], weight.shape[1]))
         drows = dy.reshape(len(rows), weight.shape[1])  # (rows, e)
         dx = multiply(drows, weight.T).reshape(x.shape)
         return (dx, multiply(rows.T, drows)) if bias is None else (dx, *multiply_and_sum(rows.T, drows))
 
     return y.reshape(*x.shape[:-1], weight.shape[1]), pullback
+
+
+def _check_linear(x: Array, weight: Array, bias: Array | None) -> None:
+    """Check what is multiplied and added."""
+    if not x.ndim or weight.ndim != 2:
+        _check.fail(f"x must be (..., d) and weight (d, e). Got shapes {x.shape} and {weight.shape} instead.")
+    _check.same_shape("weight", weight, (x.shape[-1], weight.shape[1]))
+    if bias is not None:
+        _check.same_shape("bias", bias, weight.shape[1:])
 
 
 def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels import rows as library
 
 __all__ = ["layer_norm"]
@@ -39,6 +40,11 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     pullback : function
         ``pullback(dy (..., d), onto=None) -> (dx (..., d), dgain (d,), dshift (d,))``; `onto` (..., d) is added to dx.
 
+    Raises
+    ------
+    ValueError
+        If the shapes don't fit each other.
+
     References
     ----------
     Ba, Kiros and Hinton 2016, "Layer Normalization", eq. 4.
@@ -49,6 +55,10 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     >>> layer_norm(np.array([1.0, 3.0]), np.ones(2), np.array([0.0, 10.0]), epsilon=0.0)[0]
     array([-1., 11.])
     """
+    if not x.ndim:
+        _check.fail("x must be (..., d). Got a single number instead.")
+    for name, array in (("gain", gain), ("shift", shift)):
+        _check.same_shape(name, array, x.shape[-1:])
     if not x.size:
         return x.copy(), lambda _, onto=None: (x.copy(), np.zeros_like(gain), np.zeros_like(shift))
     rows = x.reshape(-1, x.shape[-1])
@@ -62,6 +72,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         y[block] += shift
 
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
+        _check.same_shape("dy", dy, x.shape)
         drows, dx = dy.reshape(rows.shape), np.empty_like(rows)
         dgain = np.zeros_like(gain)
         for block in _blocks(rows):
@@ -75,6 +86,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
 
 def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
+        _check.same_shape("dy", dy, shape)
         drows = np.require(dy.reshape(rows.shape), np.float32, ["C", "A"])
         more = None if onto is None else np.require(onto.reshape(rows.shape), np.float32, ["C", "A"])
         found = library.norm_back(rows, gain, moments, drows, more)

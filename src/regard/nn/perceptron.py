@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels import rows as library
 from regard.kernels.matrix import multiply, multiply_and_sum
 
@@ -44,6 +45,11 @@ def perceptron(
         ``pullback(dy (..., e)) -> (dx, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias)``; at a hidden sum
         of 0 the slope is 0.
 
+    Raises
+    ------
+    ValueError
+        If the shapes don't fit each other.
+
     References
     ----------
     Vaswani et al. 2017, eq. 2.
@@ -55,11 +61,13 @@ def perceptron(
     >>> perceptron(x, *weights)[0], perceptron(-x, *weights)[0]
     (array([[7.]]), array([[16.]]))
     """
+    _check_shapes(x, hidden_weight, hidden_bias, output_weight, output_bias)
     rows = x.reshape(-1, x.shape[-1])
     hidden = multiply(rows, hidden_weight, hidden_bias, rectify=True)
     y = multiply(hidden, output_weight, output_bias)
 
     def pullback(dy: Array) -> Five:
+        _check.same_shape("dy", dy, (*x.shape[:-1], output_weight.shape[1]))
         drows = dy.reshape(y.shape)
         dhidden = multiply(drows, output_weight.T)
         if not library.unrectify(hidden, dhidden):
@@ -68,3 +76,17 @@ def perceptron(
         return dx, *multiply_and_sum(rows.T, dhidden), *multiply_and_sum(hidden.T, drows)
 
     return y.reshape(*x.shape[:-1], output_weight.shape[1]), pullback
+
+
+def _check_shapes(
+    x: Array, hidden_weight: Array, hidden_bias: Array, output_weight: Array, output_bias: Array
+) -> None:
+    if not x.ndim or hidden_weight.ndim != 2 or output_weight.ndim != 2:
+        _check.fail(
+            "x must be (..., d), hidden_weight (d, h) and output_weight (h, e). "
+            f"Got shapes {x.shape}, {hidden_weight.shape} and {output_weight.shape} instead."
+        )
+    (h, e), d = output_weight.shape, x.shape[-1]
+    _check.same_shape("hidden_weight", hidden_weight, (d, h))
+    _check.same_shape("hidden_bias", hidden_bias, (h,))
+    _check.same_shape("output_bias", output_bias, (e,))

@@ -76,6 +76,13 @@ class Translation:
         What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
     looked_beside : array (n, b) or None
         Where it looked in them.
+
+    Examples
+    --------
+    >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+    >>> (found,) = model.translate(["two"])
+    >>> found.tokens, found.source, [found.source[j] for j in found.alignment.argmax(axis=1)]
+    (('deux',), ('two', '</s>'), ['two'])
     """
 
     text: str

@@ -29,7 +29,17 @@ _ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers
 
 
 class Diverged(ArithmeticError):
-    """The loss is no longer a number."""
+    """The loss is no longer a number; the model is the last good one.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> try:
+    ...     Seq2Seq(rate=3e38, epochs=9).fit(["a b", "b", "a"], ["b a", "b", "a"])
+    ... except Diverged as error:
+    ...     print(str(error).partition(":")[0])
+    the loss is not finite any more
+    """
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,13 @@ class Step(NamedTuple):
         Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
         Whether the model is kept, as that is the lowest so far or the last counts: the moment to save it.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> *_, last = Seq2Seq(epochs=2).steps([("a b", "b a"), ("b", "b")])
+    >>> last.number, last.total, last.epoch, last.best
+    (2, 2, 2, True)
     """
 
     number: int

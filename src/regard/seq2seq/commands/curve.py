@@ -19,6 +19,13 @@ __all__ = ["add_arguments", "panels", "run", "save"]
 
 Entries = Sequence[Mapping[str, Any]]
 
+EXAMPLES = """\
+examples:
+  regard curve runs/mine                                how it went, or how it is going
+  regard curve runs/mine runs/subwords --along minutes  two trainings beside each other
+  regard curve runs/mine --png curves.png
+"""
+
 Lines = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 
@@ -37,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     >>> parser.parse_args(["model/log.jsonl"]).along
     'steps'
     """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
     add = parser.add_argument
     add(
         "logs",
