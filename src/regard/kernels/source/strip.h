@@ -63,7 +63,9 @@ struct Desk {
     void forget() { keys_of = values_of = -1; }  // what somebody changes for himself
 
    private:
-    static int64_t steps(int32_t type, int64_t tiles) { return tiles * (Soon::LOT / (PAIRS ? int64_t(sizeof(T)) : size_of(type))); }
+    static int64_t steps(int32_t type, int64_t tiles) {
+        return tiles * (Soon::LOT / (PAIRS ? int64_t(sizeof(T)) : size_of(type)));
+    }
     int64_t keys_of = -1, values_of = -1;  // whose block is here
     int64_t rows(int64_t j) const { return std::min(K, p.m - j); }
     static bool has(int64_t& mine, int64_t j) { return std::exchange(mine, j) == j; }

@@ -153,7 +153,8 @@ class Tile : Strip<T, NV> {
 #if defined(__AMX_BF16__)
         in_steps<2>(0, up_to(SIDE, p.e) / SIDE, [&](auto size, int64_t number) {
             const int64_t c = number * SIDE;
-            multiply_unit<decltype(size)::value, W>(x.context + c * W, W, bytes_of(values.at + c * values.stride + start, values.stride),
+            multiply_unit<decltype(size)::value, W>(x.context + c * W, W,
+                                                    bytes_of(values.at + c * values.stride + start, values.stride),
                                                     bytes_of(strip + start * W, W), 2 * (stop - start), true);
         });
 #else
