@@ -17,6 +17,8 @@ from regard import _check
 
 __all__: list[str] = []
 
+_TRIES = 100  # to open a lock that somebody else is just removing
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -70,8 +72,8 @@ def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
 
 def _open_locked(place: Path) -> int | None:
     """Return a lock's open file, or None if another process has it."""
-    while True:
-        lock = os.open(place, os.O_RDWR | os.O_CREAT)
+    for _ in range(_TRIES):
+        lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
         if not _locks(lock):
             os.close(lock)
             return None
@@ -79,6 +81,7 @@ def _open_locked(place: Path) -> int | None:
             if os.path.samestat(os.fstat(lock), os.stat(place)):
                 return lock
         os.close(lock)  # of a process that has removed it meanwhile
+    return os.open(place, os.O_RDWR | os.O_CREAT, 0o666)  # a file system that can't say what is the same
 
 
 if sys.platform == "win32":
