@@ -55,9 +55,9 @@ def same(a: Any, b: Any) -> bool:
     lost = np.isnan(a.astype(np.float64))
     if not (lost == np.isnan(b.astype(np.float64))).all():
         return False
-    return bool(
-        (np.where(lost, 0, a).astype(a.dtype).tobytes()) == np.where(lost, 0, b).astype(b.dtype).tobytes()
-    )
+    a, b = a.copy(), b.copy()
+    a[lost] = b[lost] = 0
+    return a.tobytes() == b.tobytes()
 
 
 def gradients(
