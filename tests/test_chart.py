@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.show import chart, sketch
+from regard.show.canvas import whole_figure
 from regard.show.chart import Panel
 from regard.show.terminal import display_width
 
@@ -27,11 +28,11 @@ def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
 
 
-def overlap(axes: object) -> bool:
+def overlap(axes: Any) -> bool:
     """Whether names at the ends of lines cover each other."""
-    figure = axes.get_figure(root=True)  # type: ignore[attr-defined]
+    figure = whole_figure(axes)
     figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]  # type: ignore[attr-defined]
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
     return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
@@ -92,10 +93,10 @@ class TestPictures:
     def test_marks_at_0_are_whole(self) -> None:
         bleu = Panel("BLEU", {"validation": ([1, 2, 3], [0, 0, 20])}, "highest")
         (axes,) = chart.curves([bleu]).axes
-        axes.get_figure(root=True).draw_without_rendering()
+        whole_figure(axes).draw_without_rendering()
         line = axes.lines[0]
         dot = axes.transData.transform((1, 0))[1] - axes.bbox.y0
-        assert dot >= line.get_markersize() / 2 * axes.get_figure(root=True).dpi / 72
+        assert dot >= line.get_markersize() / 2 * whole_figure(axes).dpi / 72
         assert not chart.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
     def test_many_points_are_drawn_as_their_mean_over_all_of_them(self) -> None:

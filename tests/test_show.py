@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.show import text
+from regard.show.canvas import whole_figure
 from regard.show.progress import Progress
 from regard.show.story import matrices, story
 from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color, wrap
@@ -404,7 +405,7 @@ def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     from regard.show.figure import heatmap
 
     def size(title: str | None) -> np.ndarray:
-        return np.array(heatmap(np.eye(12), title=title).get_figure(root=True).get_tightbbox().size)
+        return np.array(whole_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
 
     assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from regard import _check, _files
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure"]
+__all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure", "whole_figure"]
 
 _DOTS_PER_INCH = 150
 
@@ -59,6 +60,31 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure((width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def whole_figure(ax: Axes) -> Figure:
+    """Return the figure that axes belong to, theirs alone or one with parts.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        In a figure, or in a part of one.
+
+    Returns
+    -------
+    Figure
+        The whole one; Matplotlib's own word for it, ``get_figure(root=True)``, is younger than what is promised here.
+
+    Examples
+    --------
+    >>> figure = new_figure(6.0, 3.0)
+    >>> whole_figure(figure.subfigures(1, 2)[0].add_subplot()) is figure
+    True
+    """
+    from matplotlib.figure import Figure
+
+    figure = ax.figure
+    return figure if isinstance(figure, Figure) else figure.figure
 
 
 def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure
+from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
 from regard.show.terminal import wrap
 
 if TYPE_CHECKING:
@@ -369,9 +369,7 @@ def by_length(
     for place, (name, row) in enumerate(rows.items()):
         _draw_scores(ax, name, row, place)
     ax.set_xlabel(along, color=_INK, fontsize=9.5)
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()
+    whole_figure(ax).draw_without_rendering()
     _part_labels(ax)
     return ax
 
@@ -440,9 +438,6 @@ def save_by_length(
     """
 
     def draw() -> Figure:
-        ax = by_length(labels, lines, counts, measure=measure, along=along, title=title)
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # by_length() has just made it
-        return figure
+        return whole_figure(by_length(labels, lines, counts, measure=measure, along=along, title=title))
 
     save_figure(path, draw)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure
+from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
 from regard.show.terminal import display_width, wrap
 from regard.show.text import checked_weights, words
 
@@ -132,9 +132,7 @@ def save_heatmap(
     """
 
     def draw() -> Figure:
-        figure = heatmap(weights, rows, columns, title=title).get_figure(root=True)
-        assert figure is not None  # heatmap() has just made it
-        return figure
+        return whole_figure(heatmap(weights, rows, columns, title=title))
 
     save_figure(path, draw)
 
@@ -176,7 +174,7 @@ def _name_places(
 def _write_title(ax: Axes, title: str, points: float) -> None:
     """Above the picture, and hardly wider than it."""
     (names,), fonts = drawable([[title]])
-    letters = 72 * ax.figure.get_figure(root=True).get_size_inches()[0] / (_WIDE * points)
+    letters = 72 * whole_figure(ax).get_size_inches()[0] / (_WIDE * points)
     lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
     ax.set_title("\n".join(lines), fontfamily=fonts, parse_math=False, fontsize=points)
 
