@@ -378,10 +378,11 @@ class _Call:
 
 def _in_rows(x: Array) -> bool:
     """Whether an array (n, B, size) of float32 has its numbers side by side, and its rows at one distance."""
+    n, batch, size = x.shape
     plain = x.dtype == np.float32 and x.dtype.isnative and x.flags.aligned
-    side_by_side = x.shape[2] < 2 or x.strides[2] == x.itemsize
-    even = len(x) < 2 or x.strides[0] == x.shape[1] * x.strides[1]
-    return bool(plain and side_by_side and even and x.strides[1] % x.itemsize == 0)
+    side_by_side = size < 2 or x.strides[2] == x.itemsize
+    even = n < 2 or batch < 2 or x.strides[0] == batch * x.strides[1]
+    return bool(plain and side_by_side and even and _apart(x) % x.itemsize == 0)
 
 
 def _rows(x: Array) -> Array:
@@ -399,7 +400,13 @@ def _counts(x: Counts | None) -> Counts | None:
 
 def _row(x: Array) -> int:
     """Return how many numbers lie between the starts of two rows."""
-    return x.strides[1] // x.itemsize
+    return _apart(x) // x.itemsize
+
+
+def _apart(x: Array) -> int:
+    """Return how many bytes lie between the starts of two rows; a dimension of 1 may have any stride, which says nothing."""
+    n, batch, size = x.shape
+    return x.strides[1] if batch > 1 else x.strides[0] if n > 1 else size * x.itemsize
 
 
 def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
