@@ -545,3 +545,26 @@ def test_a_mask_says_whose_it_is() -> None:
 def test_bfloat16_has_a_name() -> None:
     cache = KVCache((2,), 4, capacity=6, dtype=ml_dtypes.bfloat16)
     assert repr(cache) == "KVCache((2,), d=4, e=4, capacity=6, window=None, dtype=bfloat16): length 0"
+
+
+def test_a_number_that_does_not_fit_leaves_the_cache_as_it_was() -> None:
+    cache = KVCache((), 1, window=1, capacity=3, dtype=np.float16)
+    for new in ([[1], [2]], [[3], [4]]):
+        cache.append(new, new)
+    before = cache.keys.tolist(), cache.values.tolist(), cache.length
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        cache.append([[5.0], [6.0]], [[5.0], [1e6]])
+    assert (cache.keys.tolist(), cache.values.tolist(), cache.length) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dtype": None}, "dtype must be float16, bfloat16, float32 or float64. Got None instead."),
+        ({"capacity": 10**19}, f"a cache must have at most {2**63 - 1} bytes of keys, and of values."),
+    ],
+)
+def test_what_no_memory_is_made_of(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        KVCache((2,), 4, **({"capacity": 3} | options))
+    assert str(caught.value).startswith(said)

@@ -428,7 +428,8 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ragged mask": (
         lambda: regard.attend(Q, K, V, mask=[[True], [True, False]]),
         ValueError,
-        "mask must be an array of numbers; its rows have different lengths.\n  hint: pad the rows; use a mask",
+        "mask must be an array of truth values; its rows have different lengths.\n"
+        "  hint: it needs as many columns in each row as there are keys",
     ),
     "bias that is a mask": (
         lambda: regard.attend(Q, Q, Q, bias=mask.causal()),  # type: ignore[arg-type]

@@ -420,3 +420,12 @@ def test_what_a_bias_object_has_learned(learned: Array, make: Callable[[Array], 
         return {"bias": make(changed["bias"])}
 
     assert_gradients_are_slopes(named, build, pull(named, build, dcontext), dcontext)
+
+
+@pytest.mark.parametrize("normalize", ["softmax", "entmax15", "sparsemax"])
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_the_way_back_warns_of_nothing_either(kernel: str, normalize: str) -> None:
+    values = np.array([[[np.inf], [1.0]]])  # shared by two items, whose gradients are +inf and -inf
+    keys = np.array([[[1.0], [2.0]]])
+    _, pullback = regard.attention_vjp(np.ones((2, 1, 1)), keys, values, kernel=kernel, normalize=normalize)
+    pullback(np.array([[[1.0]], [[-1.0]]]))

@@ -160,3 +160,42 @@ def test_a_mask_by_head_counts_query_heads(heads: bool) -> None:
     q, k, v = np.zeros((4, 2, 1)), np.zeros((2, 3, 1)), np.broadcast_to([[1.0], [2.0], [6.0]], (2, 3, 1))
     for context in (regard.attend(q, k, v, mask=by_head).context, regard.attention(q, k, v, mask=by_head)):
         np.testing.assert_allclose(context[:, 0, 0], [0, 1, 1.5, 3], rtol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64, np.int64])
+def test_sizes_are_pythons_own_numbers(kind: type[np.integer[Any]]) -> None:
+    wanted = mask.window(2, 1).dense(5, 5)
+    assert (mask.window(kind(2), kind(1)).dense(kind(5), kind(5)) == wanted).all()
+    largest = np.iinfo(kind).max
+    assert mask.window(0, largest, align="end").dense(2, 4).tolist() == [[0, 0, 1, 1], [0, 0, 0, 1]]
+    x = np.zeros((3, 1))
+    near = regard.weights.local_m(kind(1))
+    assert (
+        regard.attend(x, x, x, normalize=near).weights
+        == regard.attend(x, x, x, normalize=regard.weights.local_m(1)).weights
+    ).all()
+
+
+class Strictly(mask.causal):
+    """Before the own place only: it answers by itself, and has no program for the library."""
+
+    def bind(self, layout: Any) -> Any:
+        inner = super().bind(layout)
+
+        def ask(items: slice, rows: slice, columns: slice) -> Any:
+            own = np.arange(columns.start, columns.stop) == np.arange(rows.start, rows.stop)[:, None]
+            return inner(items, rows, columns) & ~own[None]
+
+        return ask
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: Strictly(), lambda: Strictly() & mask.causal(), lambda: ~~Strictly()]
+)
+def test_a_class_that_answers_otherwise_is_asked(made: Any) -> None:
+    x = np.eye(4)
+    wanted = np.tril(np.ones((4, 4), bool), -1)
+    assert (made().dense(4, 4) == wanted).all()
+    np.testing.assert_allclose(
+        regard.attention(x, x, x, mask=made()), regard.attend(x, x, x, mask=wanted).context
+    )

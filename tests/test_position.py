@@ -229,3 +229,27 @@ def test_t5_buckets_by_head_and_alignment() -> None:
     np.testing.assert_array_equal(start[0], [[0, 5, 6], [1, 0, 5]])
     decoder = logits_of(position.t5_buckets(table(8), bidirectional=False, align="end"), 2, 3)
     np.testing.assert_array_equal(decoder[0], [[1, 0, 0], [2, 1, 0]])
+
+
+def test_slopes_that_cannot_be_held_are_refused() -> None:
+    x = np.zeros((1, 3, 4), np.float32)
+    with pytest.raises(
+        ValueError, match=r"^slopes must be a number that float32 can hold. Got 1e\+39 instead."
+    ):
+        regard.attention(x, x, x, bias=position.alibi([1e39]))
+
+
+def test_half_precision_is_rounded_without_a_word() -> None:
+    with np.errstate(all="raise"):
+        turned = position.rotary(np.full((2, 2), 60000, np.float16), positions=[0, np.pi / 4])
+    assert np.isinf(turned[1]).any()
+
+
+def test_distances_beyond_all_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^max_distance must be at most 9223372036854775807. Got 1000"):
+        position.t5_buckets(np.zeros((4, 1)), max_distance=10**400)
+    table = np.arange(8.0).reshape(8, 1)
+    narrow = position.t5_buckets(table, max_distance=np.uint8(100))
+    assert (
+        narrow.bucket([-300, 300]) == position.t5_buckets(table, max_distance=100).bucket([-300, 300])
+    ).all()

@@ -334,9 +334,13 @@ def test_law_8_any_layout(isa: str, change: Callable[[Array], Array], B: int, H:
 
 @pytest.mark.parametrize("change", LAYOUTS)
 @pytest.mark.parametrize("sizes", [(4, 1, 1), (4, 1, 5), (1, 3, 2)], ids=str)
-def test_law_8_gradients_in_any_layout(isa: str, change: Callable[[Array], Array], sizes: tuple[int, ...]) -> None:
+def test_law_8_gradients_in_any_layout(
+    isa: str, change: Callable[[Array], Array], sizes: tuple[int, ...]
+) -> None:
     arrays = narrow(gru_arrays(*sizes))
-    inputs, start, weight = narrow([draw(*sizes[:2], 3 * sizes[2]), draw(*sizes[1:]), draw(sizes[2], 3 * sizes[2])])
+    inputs, start, weight = narrow(
+        [draw(*sizes[:2], 3 * sizes[2]), draw(*sizes[1:]), draw(sizes[2], 3 * sizes[2])]
+    )
     for states, pullback in (nn.gru(*arrays), nn.gru_sequence(change(inputs), start, weight)):
         dstates = draw(*states.shape, seed=7).astype(np.float32)
         for a, b in zip(pullback(change(dstates)), pullback(dstates), strict=True):

@@ -220,3 +220,37 @@ def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
         assert found.dtype == given.dtype
         np.testing.assert_array_equal(found, FUNCTIONS[name](given.astype(np.float32)).astype(dtype))
         assert found.sum(dtype=np.float64) == pytest.approx(1, abs=5e-3)
+
+
+def test_underflow_is_no_error() -> None:
+    with np.errstate(all="raise"):
+        assert weights.softmax([0.0, -1000.0]).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("normalize", "said"),
+    [
+        (weights.local_m, "normalize must be made first: weights.local_m(...)"),
+        (weights.sparsemax, "normalize must be a name: 'sparsemax'. Got the function instead."),
+    ],
+)
+def test_what_is_no_normalization_yet(normalize: Any, said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=normalize)
+    assert str(caught.value) == said
+
+
+def test_places_of_half_precision_are_predicted_in_float32() -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.standard_normal((5, 4)).astype(np.float16)
+    weight, vector = rng.standard_normal((4, 3)), rng.standard_normal(3)
+    wanted = weights.predict_positions(queries.astype(float), weight, vector, 10_000)
+    assert abs(weights.predict_positions(queries, weight, vector, 10_000) - wanted).max() < 0.01
+    narrow = weights.predict_positions(queries, weight.astype(np.float16), vector.astype(np.float16), 10_000)
+    rounded = weights.predict_positions(
+        queries.astype(float),
+        weight.astype(np.float16).astype(float),
+        vector.astype(np.float16).astype(float),
+        10_000,
+    )
+    assert abs(narrow - rounded).max() < 0.01

@@ -69,7 +69,9 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.name in ("float16", "bfloat16")
 
 
-def as_array(name: str, value: ArrayLike) -> Array:
+def as_array(
+    name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "pad the rows; use a mask"
+) -> Array:
     """Return the argument as an array; a masked one would lose its mask without a word."""
     if isinstance(value, np.ma.MaskedArray):
         hint = "fill it, and say with mask= who may see whom"
@@ -77,8 +79,7 @@ def as_array(name: str, value: ArrayLike) -> Array:
     try:
         return np.asarray(value)
     except ValueError:
-        hint = "pad the rows; use a mask"
-        fail(f"{name} must be an array of numbers; its rows have different lengths.", hint=hint)
+        fail(f"{name} must be an array of {of}; its rows have different lengths.", hint=otherwise)
 
 
 def numeric(name: str, value: ArrayLike) -> Array:

@@ -256,16 +256,17 @@ def _gradients(
         )
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = Problem(**{**p.__dict__, "bias": fresh})
-    flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
-    dqueries, dkeys, dvalues, named, dpositions = kernel.backward(p, context, statistic, flat, threads)
-    return Gradients(
-        _as(dqueries.reshape(p.queries.shape), p.queries, p),
-        _as(dkeys.reshape(p.keys.shape), p.keys, p),
-        _as(dvalues, p.values, p),
-        None if fresh is None else fresh.gradient(),
-        {name: np.asarray(gradient) for name, gradient in named.items()},
-        _position_gradient(p, dpositions),
-    )
+    with np.errstate(all="ignore"):  # as forward: what is no number is in the result
+        flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
+        dqueries, dkeys, dvalues, named, dpositions = kernel.backward(p, context, statistic, flat, threads)
+        return Gradients(
+            _as(dqueries.reshape(p.queries.shape), p.queries, p),
+            _as(dkeys.reshape(p.keys.shape), p.keys, p),
+            _as(dvalues, p.values, p),
+            None if fresh is None else fresh.gradient(),
+            {name: np.asarray(gradient) for name, gradient in named.items()},
+            _position_gradient(p, dpositions),
+        )
 
 
 def _as(gradient: Array, of: Array, p: Problem) -> Array:

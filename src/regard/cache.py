@@ -5,6 +5,7 @@ A cache holds arrays and computes nothing: its views go through the same doors a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from regard import _check
 from regard._layout import Layout
-from regard.mask import Ask, Mask, window
+from regard.mask import Ask, Mask, Step, window
 
 __all__ = ["KVCache"]
 
@@ -97,6 +98,11 @@ class KVCache:
         self._dtype = _storage(dtype)
         # A ring stands twice in its memory, so that whatever is held lies in one piece somewhere.
         places = self._capacity if window is None else 2 * self._capacity
+        size = math.prod(self._lead) * places * max(self._d, self._e) * self._dtype.itemsize
+        if size > _check.MOST:
+            _check.fail(
+                f"a cache must have at most {_check.MOST} bytes of keys, and of values. Got {size} instead."
+            )
         self._keys = np.empty((*self._lead, places, self._d), self._dtype)
         self._values = np.empty((*self._lead, places, self._e), self._dtype)
         self._length = 0
@@ -158,6 +164,8 @@ class KVCache:
             rule = f"keys and values must share their length m: {k.shape[-2]} and {v.shape[-2]}"
             _check.fail(rule, {"keys": k, "values": v}, "every key has one value")
         self._check_room(k.shape[-2])
+        # Rounded first, so that an error on the way leaves the cache as it was.
+        k, v = k.astype(self._dtype, copy=False), v.astype(self._dtype, copy=False)
         self._write(self._keys, k)
         self._write(self._values, v)
         self._newest = k.shape[-2]
@@ -266,7 +274,7 @@ def _capacity(capacity: int | None, left: int | None) -> int:
 def _storage(dtype: DTypeLike) -> np.dtype[Any]:
     """Return the dtype to store in."""
     try:
-        found = np.dtype(dtype).newbyteorder("=")
+        found = None if dtype is None else np.dtype(dtype).newbyteorder("=")  # NumPy's None is float64
     except TypeError:
         found = None
     if found is None or not (_check.is_half(found) or found in (np.float32, np.float64)):
@@ -304,3 +312,6 @@ class _Newest(window):
                 hint="of older positions some keys are no longer held; attend after each append",
             )
         return super().bind(layout)
+
+    def steps(self, layout: Layout) -> list[Step] | None:
+        return super().steps(layout)  # the same answers: only the shape is checked beside

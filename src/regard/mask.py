@@ -59,6 +59,12 @@ class Mask:
 
     depth: ClassVar[int] = 0  # of what it is composed of
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Forget the inherited program of a class that answers otherwise and has none of its own."""
+        super().__init_subclass__(**options)
+        if "bind" in vars(cls) and "steps" not in vars(cls):
+            cls.steps = Mask.steps  # type: ignore[method-assign]
+
     def bind(self, layout: Layout) -> Ask:
         """Check this mask against an attention's shape and return the function that answers for a block."""
         raise NotImplementedError
@@ -91,7 +97,8 @@ class Mask:
         array([[1, 1, 0],
                [1, 1, 1]])
         """
-        shape = Layout(self.lead(), None, _check.whole("n", n), _check.whole("m", m))
+        n, m = _check.whole("n", n), _check.whole("m", m)
+        shape = Layout(self.lead(), None, n, m)
         dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
         # A part at a time, since answers are made of whole numbers.
         rows = max(1, min(n, AT_ONCE // max(1, m)))
@@ -272,8 +279,8 @@ class window(Mask):
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):
-            if getattr(self, name) is not None:
-                _check.whole(name, getattr(self, name))
+            if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
+                object.__setattr__(self, name, _check.whole(name, getattr(self, name)))
         _check_align(self.align)
 
     def _ends(self, layout: Layout) -> tuple[int | None, int | None]:
@@ -565,7 +572,9 @@ def as_mask(mask: Any) -> Mask:
             hint="mask.causal()",
             kind=TypeError,
         )
-    array = _check.as_array("mask", mask)
+    array = _check.as_array(
+        "mask", mask, "truth values", "it needs as many columns in each row as there are keys"
+    )
     if array.dtype != np.bool_:
         _check.fail(
             f"mask must be bool (True = may see) or a regard.mask object. Got dtype {array.dtype} instead.",

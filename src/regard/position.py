@@ -185,6 +185,8 @@ class alibi:
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Fit the bias to one attention."""
         _check_heads("slopes", len(self.slopes), layout)
+        for slope in self.slopes.tolist():
+            _check.representable("slopes", slope, dtype)
 
         def fill(apart: Array, slopes: Array) -> Array:
             bias: Array = -slopes[:, None, None] * np.abs(apart).astype(dtype)
@@ -256,7 +258,10 @@ class t5_buckets:
             _check.fail(
                 f"table must have at least {2 * sides} buckets, a multiple of {sides}. Got {len(self.table)} instead."
             )
-        _check.whole("max_distance", self.max_distance, least=len(self.table) // (2 * sides) + 1)
+        least = len(self.table) // (2 * sides) + 1
+        object.__setattr__(
+            self, "max_distance", _check.whole("max_distance", self.max_distance, least, _check.MOST)
+        )
         _check_align(self.align)
 
     def bucket(self, apart: ArrayLike) -> NDArray[np.int64]:
@@ -399,9 +404,14 @@ def rotary(
     angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (
         -np.arange(0, dims, 2) / max(dims, 1)
     )
-    return _rotate(
-        array.astype(compute), np.cos(angle).astype(compute), np.sin(angle).astype(compute), interleaved, dims
-    ).astype(result)
+    with np.errstate(all="ignore"):  # half precision is rounded as elsewhere, to infinity too
+        return _rotate(
+            array.astype(compute),
+            np.cos(angle).astype(compute),
+            np.sin(angle).astype(compute),
+            interleaved,
+            dims,
+        ).astype(result)
 
 
 def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool, dims: int) -> Array:

@@ -50,7 +50,7 @@ def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike]
 
 def _quiet() -> np.errstate:
     """Let go what is not finite: a NaN or +inf that is seen makes the row NaN, and what lies too far below gets 0."""
-    return np.errstate(invalid="ignore", over="ignore")
+    return np.errstate(all="ignore")
 
 
 @_in_float32
@@ -246,7 +246,9 @@ class local_m:
     align: Align = "start"
 
     def __post_init__(self) -> None:
-        _check.whole("width", self.width)
+        object.__setattr__(
+            self, "width", _check.whole("width", self.width)
+        )  # Python's own: NumPy's wrap around
         _check.choice("align", self.align, ("start", "end"))
 
 
@@ -332,6 +334,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     from scipy import special
 
     array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
+    array = array.astype(_check.dtypes(array)[0], copy=False)  # half precision counts places up to 2,048 only
     if not array.ndim or array.shape[-1] != len(projection):
         _check.fail(f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead.")
     output = _check.parameter("vector", vector, 1, "(h,)")
@@ -353,6 +356,12 @@ def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
     """Check what is given for ``normalize=``."""
     known = isinstance(normalize, local_m | local_p) or (isinstance(normalize, str) and normalize in NAMED)
     if not known:
+        if isinstance(normalize, type):
+            _check.fail(f"normalize must be made first: weights.{normalize.__name__}(...)", kind=TypeError)
+        functions: list[object] = list(NAMED.values())
+        if normalize in functions:
+            name = list(NAMED)[functions.index(normalize)]
+            _check.fail(f"normalize must be a name: {name!r}. Got the function instead.", kind=TypeError)
         hint = "or regard.weights.local_m(width), regard.weights.local_p(positions, width)"
         _check.one_of("normalize", normalize, NAMED, hint)
     return normalize

@@ -404,7 +404,7 @@ def _row(x: Array) -> int:
 
 
 def _apart(x: Array) -> int:
-    """Return how many bytes lie between the starts of two rows; a dimension of 1 may have any stride, which says nothing."""
+    """Return how many bytes lie between the starts of two rows; the stride of a dimension of 1 says nothing."""
     n, batch, size = x.shape
     return x.strides[1] if batch > 1 else x.strides[0] if n > 1 else size * x.itemsize
 
