@@ -101,7 +101,7 @@ def test_what_pads_has_no_influence_even_if_it_is_no_number() -> None:
 def test_shapes_are_checked(name: str, shape: tuple[int, ...], text: str) -> None:
     arrays = {"x": draw(3, 2, 2), "input_weight": draw(2, 1, 12), "bias": draw(1, 12)}
     arrays |= {"state_weight": draw(1, 3, 12), "lengths": np.array([3, 1])}
-    arrays[name] = np.ones(shape, int)
+    arrays[name] = np.ones(shape, int if name == "lengths" else float)
     lengths = arrays.pop("lengths")
     with pytest.raises(ValueError) as caught:
         nn.lstm(*arrays.values(), lengths=lengths)

@@ -77,6 +77,82 @@ def test_shapes_are_checked(call: Any, said: str) -> None:
     assert str(caught.value) == said
 
 
+def ints(*shape: int) -> Any:
+    return np.ones(shape, int)
+
+
+FLOATS: dict[str, Any] = {
+    "linear": (lambda f: nn.linear(f(2, 3), f(3, 1)), "x"),
+    "linear back": (lambda f: nn.linear(draw(2, 3), draw(3, 1))[1](f(2, 1)), "dy"),
+    "perceptron": (lambda f: nn.perceptron(f(2, 3), f(3, 4), f(4), f(4, 3), f(3)), "x"),
+    "layer_norm": (lambda f: nn.layer_norm(f(2, 3), f(3), f(3)), "x"),
+    "layer_norm back": (lambda f: nn.layer_norm(draw(2, 3), draw(3), draw(3))[1](f(2, 3)), "dy"),
+    "dropout": (lambda f: nn.dropout(f(8), 0.3, np.random.default_rng(0)), "x"),
+    "embed": (lambda f: nn.embed(f(3, 2), np.array([0])), "table"),
+    "embed back": (lambda f: nn.embed(draw(3, 2), np.array([0]))[1](f(1, 2)), "drows"),
+    "gru": (lambda f: nn.gru(f(3, 1, 2), f(2, 1, 3), f(1, 3), f(1, 1, 3)), "x"),
+    "gru back": (
+        lambda f: nn.gru(draw(3, 1, 2), draw(2, 1, 3), draw(1, 3), draw(1, 1, 3))[1](f(3, 1, 1)),
+        "dstates",
+    ),
+    "gru_step": (lambda f: nn.gru_step(f(1, 3), f(1, 3), f(1, 1)), "inputs"),
+    "gru_sequence": (lambda f: nn.gru_sequence(f(3, 1, 3), f(1, 1), f(1, 3)), "inputs"),
+    "gru_sequence back": (
+        lambda f: nn.gru_sequence(draw(3, 1, 3), draw(1, 1), draw(1, 3))[1](f(3, 1, 1)),
+        "dstates",
+    ),
+    "lstm": (lambda f: nn.lstm(f(3, 1, 2), f(2, 1, 8), f(1, 8), f(1, 2, 8)), "x"),
+    "lstm back": (
+        lambda f: nn.lstm(draw(3, 1, 2), draw(2, 1, 8), draw(1, 8), draw(1, 2, 8))[1](f(3, 1, 2)),
+        "dstates",
+    ),
+    "lstm_step": (lambda f: nn.lstm_step(f(1, 4), f(1, 4), f(1, 1)), "inputs"),
+    "cross_entropy": (lambda f: nn.cross_entropy(f(2, 3), np.array([0, 1])), "logits"),
+    "linear_cross_entropy": (lambda f: nn.linear_cross_entropy(f(2, 3), f(4, 3), np.array([0, 1])), "x"),
+    "divergence": (lambda f: nn.divergence(f(2, 3), f(2, 3)), "p"),
+    "Adam": (lambda f: nn.Adam(f(3)), "parameters"),
+    "Adam.step": (lambda f: nn.Adam(draw(3)).step(f(3), 0.1), "gradient"),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_whole_numbers_and_lists_are_refused(name: str) -> None:
+    call, first = FLOATS[name]
+    for make, got in ((ints, "dtype int64"), (lambda *shape: draw(*shape).tolist(), "list")):
+        with pytest.raises(TypeError) as caught:
+            call(make)
+        assert str(caught.value) == f"{first} must be an array of floats. Got {got} instead."
+    call(lambda *shape: draw(*shape))
+
+
+def test_what_may_not_be_written_is_not_overwritten() -> None:
+    logits = np.frombuffer(np.array([[1, 2, 3, 4]], np.float32).tobytes(), np.float32).reshape(1, 4)
+    with pytest.raises(
+        ValueError, match=r"^logits must be writeable where overwrite=True. Got a read-only array"
+    ):
+        nn.cross_entropy(logits, np.array([0]), overwrite=True)
+    assert logits.tolist() == [[1, 2, 3, 4]]
+
+
+def test_a_table_is_added_to_where_it_fits() -> None:
+    _, back = nn.embed(draw(3, 3), np.array([0, 2]))
+    with pytest.raises(ValueError, match=r"^onto must have shape \(3, 3\). Got \(9, 3\) instead."):
+        back(draw(2, 3), onto=np.zeros((9, 3)))
+    with pytest.raises(ValueError, match=r"^table must be \(V, E\). Got shape \(3,\) instead."):
+        nn.embed(draw(3), np.array([0]))
+
+
+def test_mixed_floats_are_not_rounded_to_the_narrower() -> None:
+    x, *weights = draw(3, 1, 2), draw(2, 1, 8), draw(1, 8), draw(1, 2, 8)
+    wide = nn.lstm(x.astype(np.float16).astype(float), *weights)
+    mixed = nn.lstm(x.astype(np.float16), *weights)
+    assert mixed[0].dtype == np.float64
+    np.testing.assert_allclose(mixed[0], wide[0])
+    narrow = np.ones((3, 1, 2), np.float16)
+    for one, other in zip(mixed[1](narrow), wide[1](narrow.astype(float)), strict=True):
+        np.testing.assert_allclose(one, other)
+
+
 def test_tanh() -> None:
     assert nn.check_gradients(nn.tanh, [draw(3, 4)]) < 1e-6
 
@@ -200,9 +276,7 @@ def test_rows_that_are_not_there_are_refused_before_anything_is_read(ids: list[i
 def test_adam_refuses_a_gradient_of_another_length(size: int) -> None:
     parameters = np.ones(300, np.float32)
     adam = nn.Adam(parameters)
-    with pytest.raises(
-        ValueError, match=rf"gradient must have shape \(P,\) = \(300,\). Got \({size},\) instead"
-    ):
+    with pytest.raises(ValueError, match=rf"gradient must have shape \(300,\). Got \({size},\) instead"):
         adam.step(np.ones(size, np.float32), 0.1)
     assert adam.steps == 0
     assert (parameters == 1).all()
@@ -267,3 +341,27 @@ def test_check_gradients_checks_its_arrays() -> None:
     with pytest.raises(ValueError) as caught:
         nn.check_gradients(lambda x: (x, lambda d: (d[:1],)), [np.ones(2)])
     assert str(caught.value) == "gradients must have the shapes of their arrays."
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sizes", [(0, 1, 2, 3), (2, 0, 2, 3), (2, 1, 0, 3), (2, 2, 2, 0), (0, 0, 0, 0)], ids=str
+)
+def test_sequences_of_nothing(sizes: tuple[int, ...], kind: Any) -> None:
+    T, B, E, H = sizes
+    for gates, layer in ((3, nn.gru), (4, nn.lstm)):
+        for K in (1, 2):
+            shapes = (T, B, E), (E, K, gates * H), (K, gates * H), (K, H, gates * H)
+            states, pullback = layer(*(np.ones(shape, kind) for shape in shapes))  # type: ignore[operator]
+            assert tuple(x.shape for x in pullback(np.ones_like(states))) == shapes
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 0, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize("hidden", [0, 4])
+def test_maps_of_nothing(shape: tuple[int, ...], hidden: int) -> None:
+    d = shape[-1]
+    shapes = shape, (d, hidden), (hidden,), (hidden, 2), (2,)
+    y, pullback = nn.perceptron(*(np.ones(s) for s in shapes))
+    assert tuple(x.shape for x in pullback(np.ones_like(y))) == shapes
+    y, of_linear = nn.linear(*(np.ones(s) for s in shapes[:3]))
+    assert tuple(x.shape for x in of_linear(np.ones_like(y))) == shapes[:3]

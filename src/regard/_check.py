@@ -255,8 +255,20 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         fail("out must be writeable. Got a read-only array instead.")
 
 
+def floats(**named: Any) -> None:
+    """Refuse what is no array of floats: results would be rounded to whole numbers on the way; None is left out."""
+    for name, array in named.items():
+        if array is None or (
+            isinstance(array, np.ndarray) and (array.dtype.kind == "f" or is_half(array.dtype))
+        ):
+            continue
+        got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        fail(f"{name} must be an array of floats. Got {got} instead.", kind=TypeError)
+
+
 def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Refuse an array of another shape."""
+    """Refuse what is no array of floats, or of another shape."""
+    floats(**{name: array})
     if array.shape != shape:
         fail(f"{name} must have shape {shape}. Got {array.shape} instead.")
 

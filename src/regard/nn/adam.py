@@ -65,6 +65,7 @@ class Adam:
         epsilon: float = 1e-8,
         clip: float = 1.0,
     ) -> None:
+        _check.floats(parameters=parameters)
         self.parameters = parameters
         self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip
         self.steps = 0
@@ -92,7 +93,7 @@ class Adam:
         ValueError
             If the gradient is of another length than the parameters.
         """
-        _check.shapes({"P": len(self.parameters)}, gradient=(gradient, "P"))
+        _check.same_shape("gradient", gradient, self.parameters.shape)
         each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
         middle = len(gradient) // 2 // _LINE * _LINE
         halves = slice(0, middle), slice(middle, len(gradient))

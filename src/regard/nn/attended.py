@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -179,6 +180,7 @@ def _unrolled(
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
         letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
+        _check.floats(dstates=dstates, dcontexts=dcontexts, dweights=dweights)
         _check.shapes(letters, dstates=(dstates, "n B D"), dcontexts=(dcontexts, "n B C"))
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
@@ -213,6 +215,11 @@ def _check_attended(
     after_weight: Array | None = None,
     after_bias: Array | None = None,
 ) -> None:
+    _check.floats(
+        inputs=inputs, start=start, keys=keys, values=values, query_weight=query_weight, vector=vector
+    )
+    _check.floats(context_weight=context_weight, state_weight=state_weight)
+    _check.floats(after_weight=after_weight, after_bias=after_bias)
     if inputs.ndim != 3 or keys.ndim != 3 or values.ndim != 3 or state_weight.ndim != 2:
         _check.fail("inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D).")
     (n, batch, _), (_, positions, width), size = inputs.shape, values.shape, len(state_weight)
@@ -233,4 +240,4 @@ def _check_attended(
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

@@ -13,6 +13,7 @@ Whole sequences of float32 are computed by the native library where there is one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,7 @@ def gru_step(
     >>> new
     array([[0.5]])
     """
+    _check.floats(inputs=inputs, hidden=hidden, state=state)
     return recurrence.step(inputs, hidden, state)
 
 
@@ -106,7 +108,7 @@ def gru_sequence(
     >>> states.ravel()
     array([0.5 , 0.25, 0.25])
     """
-    inputs, start, state_weight = (np.asarray(x) for x in (inputs, start, state_weight))
+    _check.floats(inputs=inputs, start=start, state_weight=state_weight, state_bias=state_bias)
     if inputs.ndim != 3 or state_weight.ndim != 2:
         _check.fail("inputs must be (n, B, 3H) and state_weight (H, 3H).")
     letters = {"n": len(inputs), "B": inputs.shape[1], "H": len(state_weight)}
@@ -122,6 +124,7 @@ def gru_sequence(
     back = recurrence.gru(recurrence.Gru(inputs, start, state_weight, state_bias, lengths), states)
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
+        _check.floats(dstates=dstates)
         _check.shapes(letters, dstates=(dstates, "n B H"))
         dinputs = np.empty(inputs.shape, states.dtype)
         dhidden, dstart = back(dstates, dinputs)
@@ -186,14 +189,13 @@ def gru(
     >>> bool((states[::-1, :, 0] == states[:, :, 1]).all())
     True
     """
-    x, input_weight, bias, state_weight = (np.asarray(a) for a in (x, input_weight, bias, state_weight))
     _check_gru(x, input_weight, bias, state_weight, state_bias)
     length, batch, _ = x.shape
     directions, size, _ = state_weight.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, length)
     if counts is not None:
         x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
-    weight = input_weight.reshape(len(input_weight), -1)
+    weight = input_weight.reshape(len(input_weight), bias.size)
     gates = multiply(_flat(x), weight, bias.reshape(-1))  # (T B, K 3H)
     inputs = gates.reshape(length, batch, directions, 3 * size)
     dtype = np.result_type(gates, state_weight, *([] if state_bias is None else [state_bias]))
@@ -208,7 +210,7 @@ def gru(
     def pullback(dstates: Array) -> tuple[Array, ...]:
         if not keep:
             _check.fail("keep must be True where there is a way back. Got False instead.")
-        _check.shapes({"T": length, "B": batch, "S": directions * size}, dstates=(dstates, "T B S"))
+        _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = dstates.reshape(states.shape)
         dinputs = np.empty(inputs.shape, dtype)
         dhidden = [backs[k](dpast[:, :, k], dinputs[:, :, k])[0] for k in range(directions)]
@@ -231,6 +233,7 @@ def gru(
 def _check_gru(
     x: Array, input_weight: Array, bias: Array, state_weight: Array, state_bias: Array | None
 ) -> None:
+    _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
         _check.fail("x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2.")
     directions, size, _ = state_weight.shape
@@ -260,4 +263,4 @@ def _summed(dhidden: Array) -> Array:
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

@@ -53,11 +53,17 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
            [0., 0., 2.]])
     """
 
+    _check.floats(table=table)
+    if table.ndim != 2:
+        _check.fail(f"table must be (V, E). Got shape {table.shape} instead.")
     ids = _check.whole_array("ids", ids, 0)
     if ids.size and ids.max() >= len(table):
         _check.fail(f"ids must be less than V = {len(table)}. Got {ids.max()} instead.")
 
     def pullback(drows: Array, onto: Array | None = None) -> tuple[Array]:
+        _check.same_shape("drows", drows, (*ids.shape, table.shape[1]))
+        if onto is not None:
+            _check.same_shape("onto", onto, table.shape)
         flat, drows = ids.reshape(-1), drows.reshape(ids.size, table.shape[1])
         dtable = np.zeros(table.shape, drows.dtype) if onto is None else onto
         if not training.add_rows(dtable, flat, drows):
@@ -125,6 +131,7 @@ def linear(
 
 def _check_linear(x: Array, weight: Array, bias: Array | None) -> None:
     """Check what is multiplied and added."""
+    _check.floats(x=x, weight=weight, bias=bias)
     if not x.ndim or weight.ndim != 2:
         _check.fail(f"x must be (..., d) and weight (d, e). Got shapes {x.shape} and {weight.shape} instead.")
     _check.same_shape("weight", weight, (x.shape[-1], weight.shape[1]))
@@ -190,6 +197,7 @@ def dropout(
     >>> sorted(set(y.tolist())), bool((pullback(np.ones(8))[0] == y).all())
     ([0.0, 2.0], True)
     """
+    _check.floats(x=x)
     if not 0 <= rate < 1:
         raise ValueError(f"rate must be at least 0 and less than 1. Got {rate!r} instead.")
     if rate == 0 or rng is None:

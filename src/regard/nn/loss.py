@@ -68,6 +68,8 @@ def cross_entropy(
     (True, (array([[-0.5,  0.5]]),))
     """
     targets, smoothing = _checked(logits, targets, bias), _share(smoothing)
+    if overwrite and not logits.flags.writeable:
+        _check.fail("logits must be writeable where overwrite=True. Got a read-only array instead.")
     gradient = logits if overwrite else logits.copy()
     share = 1 / max(len(logits), 1)
     found = training.cross_entropy(gradient, bias, targets, share=share, smoothing=smoothing)
@@ -132,7 +134,10 @@ def linear_cross_entropy(
     >>> bool(np.isclose(loss, np.log(2))), [gradient.tolist() for gradient in pullback(1.0)]
     (True, [[[0.0]], [[-0.5], [0.5]]])
     """
-    _check.shapes({"N": len(x), "E": x.shape[-1], "V": len(weight)}, x=(x, "N E"), weight=(weight, "V E"))
+    _check.floats(x=x, weight=weight, bias=bias)
+    if x.ndim != 2 or weight.ndim != 2:
+        _check.fail(f"x must be (N, E) and weight (V, E). Got shapes {x.shape} and {weight.shape} instead.")
+    _check.same_shape("weight", weight, (len(weight), x.shape[1]))
     targets, smoothing = _checked_targets(targets, len(x), len(weight), bias), _share(smoothing)
     made = training.predict(x, weight, bias, targets)
     if made is None:
@@ -181,6 +186,7 @@ def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array
     >>> bool(np.isclose(loss, 0.25 * np.log(2) + 0.25 * np.log(1.5)))
     True
     """
+    _check.floats(p=p, q=q)
     if p.ndim != 2 or p.shape != q.shape:
         _check.fail(f"p and q must both be (N, V). Got shapes {p.shape} and {q.shape} instead.")
     log_p, log_q = _log_softmax(p), _log_softmax(q)
@@ -228,6 +234,7 @@ def _share(smoothing: float) -> float:
 
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:
     """Return the targets once nothing can be read that isn't there."""
+    _check.floats(logits=logits, bias=bias)
     if logits.ndim != 2:
         _check.fail(f"logits must be (N, V). Got shape {logits.shape} instead.")
     return _checked_targets(targets, len(logits), logits.shape[1], bias)

@@ -12,6 +12,7 @@ where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden =
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,7 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     >>> new_cell, bool(np.isclose(new, 0.5 * np.tanh(0.5)).all())
     (array([[0.5]]), True)
     """
+    _check.floats(inputs=inputs, hidden=hidden, cell=cell)
     size = cell.shape[-1]
     gates = _squash(inputs + hidden, size)
     new_cell = gates[..., size : 2 * size] * cell
@@ -162,7 +164,7 @@ def lstm(
         x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
     inputs = _project(x, input_weight, bias)  # (T, K, B, 4H), each direction in its own order of time
     ended = _ended(counts, length, directions)
-    states = np.zeros((length + 1, directions, batch, size), x.dtype)
+    states = np.zeros((length + 1, directions, batch, size), np.result_type(inputs, state_weight))
     cells = np.zeros_like(states[0])
     steps: list[Step] = []
     for t in range(length):
@@ -175,11 +177,12 @@ def lstm(
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
         if not keep:
             _check.fail("keep must be True where there is a way back. Got False instead.")
+        _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
         dstate_weight = np.stack([_flat(states[:-1, k]).T @ _flat(dgates[:, k]) for k in range(directions)])
-        dflat = _in_own_time(dgates).swapaxes(1, 2).reshape(length * batch, -1)  # (T B, K 4H)
-        dx = dflat @ input_weight.reshape(len(input_weight), -1).T  # (T B, E)
+        dflat = _in_own_time(dgates).swapaxes(1, 2).reshape(length * batch, bias.size)  # (T B, K 4H)
+        dx = dflat @ input_weight.reshape(len(input_weight), bias.size).T  # (T B, E)
         dinput_weight = _flat(x).T @ dflat  # (E, K 4H)
         return (
             dx.reshape(x.shape),
@@ -193,6 +196,7 @@ def lstm(
 
 
 def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array) -> None:
+    _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
         _check.fail("x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2.")
     directions, size, _ = state_weight.shape
@@ -206,7 +210,7 @@ def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array)
 
 def _project(x: Array, weight: Array, bias: Array) -> Array:
     """Compute what the inputs give to all gates at all times in one product: (T, K, B, 4H)."""
-    gates = _flat(x) @ weight.reshape(len(weight), -1)  # (T B, K 4H)
+    gates = _flat(x) @ weight.reshape(len(weight), bias.size)  # (T B, K 4H)
     gates += bias.reshape(-1)
     return _in_own_time(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
 
@@ -224,8 +228,9 @@ def _back_through_time(
 ) -> Array:
     """Walk back from the last step: gradients of the gates' sums (T, K, B, 4H)."""
     back = np.ascontiguousarray(state_weight.swapaxes(1, 2))  # (K, 4H, H)
-    dgates = np.empty((*dstates.shape[:-1], 4 * dstates.shape[-1]), dstates.dtype)
-    dstate = np.zeros(dstates.shape[1:], dstates.dtype)
+    dtype = np.result_type(dstates, state_weight)
+    dgates = np.empty((*dstates.shape[:-1], 4 * dstates.shape[-1]), dtype)
+    dstate = np.zeros(dstates.shape[1:], dtype)
     dcell = np.zeros_like(dstate)
     for t in reversed(range(len(steps))):
         dstate += dstates[t]
@@ -247,4 +252,4 @@ def _in_own_time(x: Array) -> Array:
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

@@ -55,6 +55,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     >>> layer_norm(np.array([1.0, 3.0]), np.ones(2), np.array([0.0, 10.0]), epsilon=0.0)[0]
     array([-1., 11.])
     """
+    _check.floats(x=x)
     if not x.ndim:
         _check.fail("x must be (..., d). Got a single number instead.")
     for name, array in (("gain", gain), ("shift", shift)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,7 @@ def perceptron(
     (array([[7.]]), array([[16.]]))
     """
     _check_shapes(x, hidden_weight, hidden_bias, output_weight, output_bias)
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     hidden = multiply(rows, hidden_weight, hidden_bias, rectify=True)
     y = multiply(hidden, output_weight, output_bias)
 
@@ -81,6 +82,7 @@ def perceptron(
 def _check_shapes(
     x: Array, hidden_weight: Array, hidden_bias: Array, output_weight: Array, output_bias: Array
 ) -> None:
+    _check.floats(x=x, hidden_weight=hidden_weight, output_weight=output_weight)
     if not x.ndim or hidden_weight.ndim != 2 or output_weight.ndim != 2:
         _check.fail(
             "x must be (..., d), hidden_weight (d, h) and output_weight (h, e). "
