@@ -37,6 +37,7 @@ GB = 1e9
 SQUARE = 2048  # rows and columns of a matrix that no near cache holds
 TWIN = "dense"  # the name of a contestant that is no library
 TURN = 0.02  # seconds that a turn takes at least
+REST = 0.05  # seconds before it: where machines share processors, who has just used all of his gets fewer for a while
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # between two contestants
 # Left from the environment, these would slow NumPy down.
 TUNING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -213,7 +214,8 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
 
 
 def settle() -> None:
-    """Wait until the threads of whoever had the last turn have stopped looking for more."""
+    """Wait a little, and until the threads of whoever had the last turn have stopped looking for more."""
+    time.sleep(REST)
     until = time.perf_counter() + 0.3
     while time.perf_counter() < until:
         busy = time.process_time()
