@@ -37,7 +37,7 @@ GB = 1e9
 SQUARE = 2048  # rows and columns of a matrix that no near cache holds
 TWIN = "dense"  # the name of a contestant that is no library
 TURN = 0.02  # seconds that a turn takes at least
-REST = 0.05  # seconds before it: where machines share processors, who has just used all of his gets fewer for a while
+REST = 0.05  # seconds before it, of several threads: on a shared processor, who has used all cores gets fewer for a while
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # between two contestants
 # Left from the environment, these would slow NumPy down.
 TUNING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -213,9 +213,9 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
 # --- how it is measured
 
 
-def settle() -> None:
-    """Wait a little, and until the threads of whoever had the last turn have stopped looking for more."""
-    time.sleep(REST)
+def settle(threads: int) -> None:
+    """Wait until the threads of whoever had the last turn have stopped looking for more, and have rested."""
+    time.sleep(REST if threads > 1 else 0)
     until = time.perf_counter() + 0.3
     while time.perf_counter() < until:
         busy = time.process_time()
@@ -224,9 +224,9 @@ def settle() -> None:
             return
 
 
-def timed(call: Callable[[], Any]) -> float:
+def timed(call: Callable[[], Any], threads: int) -> float:
     """Return the seconds a call takes, warm, over a turn."""
-    settle()
+    settle(threads)
     start = time.perf_counter()
     call()
     took = time.perf_counter() - start
@@ -251,9 +251,9 @@ def run(case: Case, twin: Case | None, section: Section, rounds: int, measured: 
     names = list(turns)
     for _ in range(rounds):
         for name in names:
-            before = limit(case, section, data, measured.probe) if name == "regard" else None
-            row.seconds[name].append(timed(turns[name].call))
-            after = limit(case, section, data, measured.probe) if name == "regard" else None
+            before = limit(case, section, data, measured) if name == "regard" else None
+            row.seconds[name].append(timed(turns[name].call, measured.threads))
+            after = limit(case, section, data, measured) if name == "regard" else None
             row.limit += [(before + after) / 2] if before and after else []
         names.append(names.pop(0))
     return row
@@ -266,11 +266,12 @@ def contestants(case: Case, data: Data, section: Section, threads: int) -> dict[
     return {name: turn for name, turn in turns.items() if turn is not None}
 
 
-def limit(case: Case, section: Section, data: Data, probe: Probe | None) -> float | None:
+def limit(case: Case, section: Section, data: Data, measured: Machine) -> float | None:
     """Return what the machine can do at this moment, if that is known and what counts."""
+    probe = measured.probe
     if probe is None or section.unit not in ("GFLOP/s", "GB/s"):
         return None
-    settle()
+    settle(measured.threads)
     if section.unit == "GB/s":
         return max(probe.read(*data.inputs[1:]) for _ in range(3))
     return probe.flops(case.dtype)
