@@ -37,7 +37,7 @@ GB = 1e9
 SQUARE = 2048  # rows and columns of a matrix that no near cache holds
 TWIN = "dense"  # the name of a contestant that is no library
 TURN = 0.02  # seconds that a turn takes at least
-REST = 0.05  # seconds before it, of several threads: on a shared processor, who has used all cores gets fewer for a while
+REST = 0.05  # seconds before it, of several threads: who has used all of a shared processor gets less for a while
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # between two contestants
 # Left from the environment, these would slow NumPy down.
 TUNING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
