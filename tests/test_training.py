@@ -111,6 +111,16 @@ def test_the_rate_rises_and_falls_to_nothing() -> None:
     assert recipe.rate_at(6, 12, 1.0) == 0.0
 
 
+def test_the_numbers_of_a_recipe_are_pythons_own() -> None:
+    recipe = Recipe(
+        epochs=np.uint8(200), tokens=np.uint8(64), warm_up=np.int16(9), patience=np.uint8(3), seed=np.uint8(7)
+    )
+    assert recipe == Recipe(epochs=200, tokens=64, warm_up=9, patience=3, seed=7)
+    assert {type(getattr(recipe, name)) for name in ("epochs", "tokens", "warm_up", "patience", "seed")} == {
+        int
+    }
+
+
 def test_patience_ends_the_training() -> None:
     steps = list(begun(Recipe(epochs=50, rate=1e-9, warm_up=1, patience=3, dropout=0.0)))
     judged = [step for step in steps if step.validation is not None]

@@ -110,8 +110,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "tokens", "warm_up", "patience"):
-            if getattr(self, name) is not None:
-                _check.whole(name, getattr(self, name), least=1)
+            if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
+                object.__setattr__(self, name, _check.whole(name, getattr(self, name), least=1))
         for name in ("rate", "clip", "minutes"):
             if getattr(self, name) is not None:
                 _check.number(name, getattr(self, name), positive=True)
@@ -124,7 +124,7 @@ class Recipe:
                 _check.fail(f"{name} must be at least 0. Got {getattr(self, name)!r} instead.")
         if self.keep not in ("best", "last"):
             _check.fail(f"keep must be one of best, last. Got {self.keep!r} instead.")
-        _check.whole("seed", self.seed)
+        object.__setattr__(self, "seed", _check.whole("seed", self.seed))
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
