@@ -105,6 +105,6 @@ class Each:
 
 def _keep_to(processors: list[int]) -> None:
     """Keep the calling thread to some processors; where that is not allowed, it may be anywhere."""
-    if processors:
+    if processors and hasattr(os, "sched_setaffinity"):
         with suppress(OSError):
             os.sched_setaffinity(0, processors)
