@@ -1,23 +1,27 @@
 """Print what a few minutes of training reach on LibreOffice's help, English to French and to German.
 
-    python benchmarks/help.py [--languages fr de] [--minutes 1 3 10] [--learned 25] [--family recurrent] [--style ...]
+    python benchmarks/help.py [--languages fr de] [--minutes 1 3 10] [--together 1] [--learned 25]
+                              [--family recurrent] [--style ...]
 
 BLEU (sacrebleu, 13a) on sentences of at most 12 and of at most 15 tokens, and chrF on the latter, with a beam of 5; one
-model for each budget. They come from help pages that were not trained on, and are none that stand on those;
-data/help-en-fr/README.md says what such a number means: help text repeats itself.
+model for each budget, or several of other seeds, and what they reach together. The sentences come from help pages that
+were not trained on, and are none that stand on those; data/help-en-fr/README.md says what such a number means: help
+text repeats itself.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from trial import arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
-from regard.seq2seq import Seq2Seq
+from regard.seq2seq import Ensemble
 from regard.seq2seq.measure import chrf
 from regard.seq2seq.text import cut
+from regard.seq2seq.translator import Translator
 
 TESTED = (12, 15)
 
@@ -27,16 +31,28 @@ def short(pairs: list[Pair], longest: int) -> list[Pair]:
     return [pair for pair in pairs if all(len(cut(side)) <= longest for side in pair)]
 
 
-def row(parts: Split[list[Pair]], minutes: float, args: Namespace) -> str:
-    """Train one model and return its line, the language left out."""
+def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:
+    """Train models and yield the line of each and of all together, the language left out."""
     options: dict[str, Any] = {"family": args.family, "max_tokens": args.learned}
     if args.style:
         options["network"] = {"style": args.style}
-    model, seconds = train(parts.train, parts.valid, args, options, minutes=minutes)
-    return f"{minutes:>8g}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in figures(model, parts))
+    models, all_seconds = [], 0.0
+    for seed in range(args.seed, args.seed + args.together):
+        asked = Namespace(**vars(args) | {"seed": seed})
+        model, seconds = train(parts.train, parts.valid, asked, options, minutes=minutes)
+        models.append(model)
+        all_seconds += seconds
+        yield row(f"{minutes:g}", seconds, model, parts)
+    if len(models) > 1:
+        yield row(f"{len(models)} x {minutes:g}", all_seconds, Ensemble(models), parts)
 
 
-def figures(model: Seq2Seq, parts: Split[list[Pair]]) -> list[float]:
+def row(trained: str, seconds: float, model: Translator, parts: Split[list[Pair]]) -> str:
+    """Measure a model and return its line."""
+    return f"{trained:>8}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in figures(model, parts))
+
+
+def figures(model: Translator, parts: Split[list[Pair]]) -> list[float]:
     """Return BLEU for both lengths, and chrF for the larger."""
     test = short(parts.test, TESTED[-1])
     found = [measured(model, short(test, longest)) for longest in TESTED]
@@ -49,6 +65,7 @@ def main() -> None:
     parser.add_argument(
         "--learned", type=int, default=25, metavar="N", help="tokens of a sentence to learn from"
     )
+    parser.add_argument("--together", type=int, default=1, metavar="N", help="models for each budget")
     parser.add_argument("--languages", nargs="+", choices=("fr", "de"), default=["fr", "de"])
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument(
@@ -64,7 +81,8 @@ def main() -> None:
     print("       minutes  training  BLEU 12  BLEU 15  chrF 15")
     for language, parts in data.items():
         for minutes in args.minutes:
-            print(f"en-{language}{row(parts, minutes, args)}", flush=True)
+            for line in rows(parts, minutes, args):
+                print(f"en-{language}{line}", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ from turns import Worker, at_its_best, race, take_turns
 from regard._threads import two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.batch import Ids, source_batch
-from regard.seq2seq.model import _alike
 from regard.seq2seq.search import beam, longest
 from regard.seq2seq.text import END, START
+from regard.seq2seq.translator import _alike
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST, VOCABULARY = 25, 2500  # tokens of a side; words of a side

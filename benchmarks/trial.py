@@ -14,6 +14,7 @@ import numpy as np
 from data import Pair
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import bleu
+from regard.seq2seq.translator import Translator
 
 __all__ = ["BEAM", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
 
@@ -78,11 +79,11 @@ def sides(pairs: Sequence[Pairing]) -> tuple[list[Side], list[Side]]:
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
-def translated(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> list[str]:
+def translated(model: Translator, pairs: Sequence[Pair], *, beam: int = BEAM) -> list[str]:
     """Translate the sources of pairs."""
     return [found.text for found in model.translate([source for source, _ in pairs], beam=beam)]
 
 
-def measured(model: Seq2Seq, pairs: Sequence[Pair], *, beam: int = BEAM) -> float:
+def measured(model: Translator, pairs: Sequence[Pair], *, beam: int = BEAM) -> float:
     """Return BLEU on pairs, in percent."""
     return bleu(translated(model, pairs, beam=beam), [target for _, target in pairs]).score

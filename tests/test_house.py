@@ -122,7 +122,7 @@ def test_a_module_imports_only_from_the_floors_above_it(path: Path) -> None:
         ("regard.scores", "import regard"),
         ("regard.kernels.blocked", "from ..context import attend"),
         ("regard.kernels.blocked", "from regard.context import Attention"),
-        ("regard.show.text", "from regard.seq2seq.model import Translator"),
+        ("regard.show.text", "from regard.seq2seq.translator import Translator"),
         ("regard.seq2seq.model", "from regard.show import text"),
         ("regard.seq2seq.model", "from regard.seq2seq.commands import train"),
         ("regard.helpers", "import math"),

@@ -18,9 +18,9 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq, commands
 from regard.seq2seq.commands import align, stream, translate
 from regard.seq2seq.commands.stream import read_blocks, windows
-from regard.seq2seq.model import Translation
 from regard.seq2seq.search import Scoring
 from regard.seq2seq.text import cut, glue
+from regard.seq2seq.translator import Translation
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -17,9 +17,10 @@ from regard.cli import main
 from regard.seq2seq import memory as module
 from regard.seq2seq import model as translator
 from regard.seq2seq.memory import Memory
-from regard.seq2seq.model import Seq2Seq, Translation
+from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import Scoring
 from regard.seq2seq.text import END, START, UNKNOWN
+from regard.seq2seq.translator import Translation
 
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
 

@@ -29,14 +29,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from regard.seq2seq.container import Container, Wrong, opened, write
 from regard.seq2seq.kinds import Text, Words, restore
 from regard.seq2seq.memory import Memory
-from regard.seq2seq.network import Config, Network, build, describe, read_config
+from regard.seq2seq.network import Config, Network, Predicting, build, describe, read_config
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import Vocabulary
@@ -47,11 +47,12 @@ __all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_
 FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
+Predicts = TypeVar("Predicts", bound=Predicting, covariant=True)
 _OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
 _OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
 
 
-class Model(NamedTuple):
+class Model(NamedTuple, Generic[Predicts]):
     """What a model file holds: a network and the texts of its two sides.
 
     Parameters
@@ -66,14 +67,14 @@ class Model(NamedTuple):
         Whether the network says sentences from their end, too.
     """
 
-    network: Network
+    network: Predicts
     source: Text
     target: Text
     memory: Memory | None = None
     both_ways: bool = False
 
 
-def write_model(path: str | os.PathLike[str], model: Model) -> None:
+def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     """Write a model file, which is there whole or not at all.
 
     Parameters
@@ -114,7 +115,7 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     write(path, arrays, metadata)
 
 
-def read_model(path: str | os.PathLike[str]) -> Model:
+def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     """Read a model file, whoever made it.
 
     Parameters
@@ -158,7 +159,7 @@ def _check_format(file: Container, form: str, versions: tuple[str, ...]) -> None
         raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {said}")
 
 
-def _read_new(file: Container) -> Model:
+def _read_new(file: Container) -> Model[Network]:
     try:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
@@ -211,7 +212,7 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 def _assembled(
     file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
-) -> Model:
+) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
     known = len(source) + (len(target) if memory else 0), len(target)
     for side, found, count in zip(SIDES, known, (config.source_words, config.target_words), strict=True):
@@ -225,7 +226,7 @@ def _assembled(
     return Model(build(config, parameters), source, target, memory)
 
 
-def _read_old(file: Container) -> Model:
+def _read_old(file: Container) -> Model[Network]:
     """Read a file of version 1: Bahdanau's model, with words on both sides."""
     sizes, lower = file.json("sizes"), file.json("lower")
     try:

@@ -21,6 +21,7 @@ __all__ = [
     "Config",
     "Knowing",
     "Network",
+    "Predicting",
     "Ranking",
     "Searching",
     "Steps",
@@ -71,7 +72,14 @@ class Knowing(Steps, Protocol):
         """Return where words (B, k) that came after the last step were taken from: (B, k, T)."""
 
 
-class Network(Protocol):
+class Predicting(Protocol):
+    """What a search needs of a network, or of several."""
+
+    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+        """Begin a search for sources (T, B) of these lengths (B,)."""
+
+
+class Network(Predicting, Protocol):
     """A network: its configuration, its parameters, its loss, and its steps."""
 
     parameters: Parameters
@@ -94,9 +102,6 @@ class Network(Protocol):
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
         """Return the mean loss for each word, and its pullback to gradients by parameter name."""
-
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
-        """Begin a search for sources (T, B) of these lengths (B,)."""
 
 
 class Family(NamedTuple):

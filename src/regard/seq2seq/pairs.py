@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-__all__ = ["as_pairs", "read_lines", "read_pairs", "read_two", "standard_input"]
+from regard import _check
+
+__all__ = ["as_pairs", "check_sentences", "paired", "read_lines", "read_pairs", "read_two", "standard_input"]
 
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
+Pair = tuple[Side, Side]
 Skipped = Callable[[str], object]
 
 LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
@@ -171,9 +174,7 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(
-    pairs: Iterable[tuple[Side, Side]], *, skipped: Skipped | None = None
-) -> list[tuple[Side, Side]]:
+def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[Pair]:
     """Check sentence pairs that come from Python.
 
     Parameters
@@ -201,7 +202,7 @@ def as_pairs(
     >>> as_pairs([("read", ["R", "IY1", "D"])])
     [('read', ['R', 'IY1', 'D'])]
     """
-    kept: list[tuple[Side, Side]] = []
+    kept: list[Pair] = []
     number = 0
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
@@ -225,6 +226,72 @@ def _is_empty(side: object, place: str) -> bool:
     if not isinstance(side, Sequence) or not all(isinstance(token, str) for token in side):
         raise TypeError(f"{place} must be text or a sequence of tokens. Got {side!r:.60} instead.")
     return not side
+
+
+def check_sentences(name: str, side: Any) -> None:
+    """Check that these are sentences, each a text or tokens; one text is not a sequence of texts.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in an error.
+    side : sequence of str, or of sequences of str
+        The sentences, maybe.
+
+    Raises
+    ------
+    TypeError
+        If they are none.
+
+    Examples
+    --------
+    >>> check_sentences("sources", "one")
+    Traceback (most recent call last):
+    TypeError: sources must be a sequence of sentences. Got str instead.
+    """
+    if isinstance(side, str) or not isinstance(side, Sequence):
+        _check.fail(
+            f"{name} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
+        )
+    for number, sentence in enumerate(side, 1):
+        if not isinstance(sentence, str | Sequence):
+            _check.fail(
+                f"{name} must be texts or sequences of tokens. Sentence {number} is {type(sentence).__name__} instead.",
+                kind=TypeError,
+            )
+
+
+def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
+    """Put two sides of sentences together.
+
+    Parameters
+    ----------
+    sources, targets : sequences of str, or of sequences of str
+        As many on both sides.
+    name : str
+        What the targets are called in an error.
+
+    Returns
+    -------
+    list of (source, target)
+        The pairs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they don't pair up, or are no sentences.
+
+    Examples
+    --------
+    >>> paired(["one"], ["un", "deux"], "targets")
+    Traceback (most recent call last):
+    ValueError: targets must be as many as sources. Got 2 for 1 instead.
+    """
+    check_sentences("sources", sources)
+    check_sentences(name, targets)
+    if len(sources) != len(targets):
+        _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
+    return list(zip(sources, targets, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------------ lines

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.kernels.search import Aims, NotFinite
-from regard.seq2seq.network import Knowing, Network, Ranking, Searching, Steps
+from regard.seq2seq.network import Knowing, Predicting, Ranking, Searching, Steps
 from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.trail import LARGEST_PENALTY, Ending, Hypothesis, Said, Scoring, Trail, hypothesis
@@ -48,7 +48,7 @@ def longest(lengths: Ids) -> Ids:
 
 
 def beam(
-    network: Network,
+    network: Predicting,
     source: Ids,
     lengths: Ids,
     *,
@@ -65,7 +65,7 @@ def beam(
 
     Parameters
     ----------
-    network : Network
+    network : Predicting
         What predicts.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
@@ -124,7 +124,7 @@ def beam(
 
 
 def sample(
-    network: Network,
+    network: Predicting,
     source: Ids,
     lengths: Ids,
     *,
@@ -141,7 +141,7 @@ def sample(
 
     Parameters
     ----------
-    network : Network
+    network : Predicting
         What predicts.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
@@ -208,7 +208,7 @@ def sample(
 
 
 def force(
-    network: Network,
+    network: Predicting,
     source: Ids,
     lengths: Ids,
     target: Ids,
@@ -220,7 +220,7 @@ def force(
 
     Parameters
     ----------
-    network : Network
+    network : Predicting
         What predicts.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
@@ -294,7 +294,8 @@ class _Forced(NamedTuple):
 def _knowing(steps: Steps) -> Knowing:
     if not isinstance(steps, Knowing):
         _check.fail(
-            "posterior must be False for a transformer: its words are taken from several looks at once."
+            "posterior must be False for a transformer, and for models together: their words are taken from several "
+            "looks at once."
         )
     return steps
 
@@ -351,7 +352,7 @@ def _total(found: Array) -> Array:
     wrong = ~np.isfinite(totals)
     if wrong.any():
         largest = found[wrong][0, 0]
-        _refuse(totals[wrong][0] if np.isfinite(largest) else largest)
+        _refuse(largest if largest == np.inf else totals[wrong][0])
     return totals
 
 

@@ -15,7 +15,8 @@ from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge,
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.commands.translate import check_pictures, links_of_words, load, numbers_of_words
-from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 
 __all__ = ["add_arguments", "run"]
 

@@ -16,10 +16,10 @@ from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.translate import links_of_words, load
+from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load, load_all
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
-from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq
 from regard.seq2seq.pairs import read_lines, read_pairs
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translator
 from regard.show import chart
 from regard.show.canvas import picture_kind, require_matplotlib
 from regard.show.progress import Progress
@@ -41,6 +41,7 @@ What is measured, on the whole and for sources of each length:
 examples:
   regard evaluate model test.tsv.gz
   regard evaluate with test.tsv --compare without --png by-length.png
+  regard evaluate one test.tsv --ensemble two --ensemble three --compare one
   regard evaluate model words.tsv --alternatives        several right answers, each on a line of its own
   regard evaluate --hypotheses mine.txt --references theirs.txt
 """
@@ -111,6 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
     add("test", nargs="?", type=Path, metavar="TEST", help="source TAB target, one pair a line; gzip or not")
+    add_ensemble(parser)
     add("--compare", nargs="+", type=Path, default=[], metavar="MODEL", help="more models, on the same pairs")
     add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5)")
     add(
@@ -210,7 +212,12 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Check what argparse can't: which arguments go together."""
     of_lines = {"--references": args.references, "--sources": args.sources}
-    of_models = {"MODEL": args.model, "--compare": args.compare, "--gold": args.gold}
+    of_models = {
+        "MODEL": args.model,
+        "--ensemble": args.ensemble,
+        "--compare": args.compare,
+        "--gold": args.gold,
+    }
     if args.hypotheses:
         of_models |= {"--alternatives": args.alternatives, "--beam": args.beam}
         wrong = [name for name, value in of_models.items() if value]
@@ -275,7 +282,8 @@ def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> No
 
 def _names(args: argparse.Namespace) -> list[str]:
     """Return a short name for each model: those given, file names, or whole paths where file names are alike."""
-    paths = args.hypotheses or [args.model, *args.compare]
+    paths = [(path,) for path in args.hypotheses or [args.model, *args.compare]]
+    paths[0] += tuple(args.ensemble)
     if args.names:
         if len(args.names) != len(paths):
             raise ValueError(f"--names must name {len(paths)} models. Got {len(args.names)} instead.")
@@ -284,8 +292,11 @@ def _names(args: argparse.Namespace) -> list[str]:
         return [clean(name) for name in args.names]
     if len(set(paths)) != len(paths):
         raise ValueError("the models to compare must be different files")
-    short = list(map(_name, paths))
-    return [clean(name) for name in (short if len(set(short)) == len(short) else map(str, paths))]
+    different = {path for several in paths for path in several}
+    called = {path: _name(path) for path in different}
+    if len(set(called.values())) < len(different):
+        called = {path: str(path) for path in different}
+    return [clean(" + ".join(map(called.__getitem__, several))) for several in paths]
 
 
 def _name(path: Path) -> str:
@@ -334,19 +345,22 @@ def _systems(
             _same_length([args.references[0], path], [test.references, lines])
             yield lines, None
         return
-    models = [load(path) for path in (args.model, *args.compare)]  # all of them, before minutes of work
+    # All of them, before minutes of work.
+    models = [load_all(args.model, args.ensemble), *map(load, args.compare)]
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
     for model in models:
         _check_lengths(model, test)
         if gold is not None:
             _check_gold(args, model, test, gold)
+            # Whether this model has a posterior at all is said by the first pair, before all are translated.
+            model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam or _BEAM, name)
         yield lines, None if gold is None else _link_score(model, test, gold, name, posterior=args.posterior)
 
 
-def _check_lengths(model: Seq2Seq, test: _Test) -> None:
+def _check_lengths(model: Translator, test: _Test) -> None:
     """Say now what a model would say about a block that nobody has counted."""
     for number, source in enumerate(test.measured[1], 1):
         if len(source) > LONGEST_SENTENCE:  # tokens are hardly more than letters
@@ -366,7 +380,7 @@ def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
             progress.advance(len(block))
 
 
-def _translated(model: Seq2Seq, test: _Test, beam: int, name: str) -> list[str]:
+def _translated(model: Translator, test: _Test, beam: int, name: str) -> list[str]:
     sources = test.measured[1]
     found = [""] * len(sources)
     for block in _blocks(sources, f"translating ({name})"):
@@ -400,7 +414,7 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
     return gold
 
 
-def _check_gold(args: argparse.Namespace, model: Seq2Seq, test: _Test, gold: Sequence[Gold]) -> None:
+def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: Sequence[Gold]) -> None:
     """Check that the links of people are between words of the pairs."""
     texts = model.model.source, model.model.target
     for number, (links, *pair) in enumerate(zip(gold, test.measured[1], test.right, strict=True), 1):
@@ -413,7 +427,7 @@ def _check_gold(args: argparse.Namespace, model: Seq2Seq, test: _Test, gold: Seq
 
 
 def _link_score(
-    model: Seq2Seq, test: _Test, gold: Sequence[Gold], name: str, *, posterior: bool
+    model: Translator, test: _Test, gold: Sequence[Gold], name: str, *, posterior: bool
 ) -> LinkScore:
     """Compare where a model looks while it is told the targets."""
     sources, targets = test.measured[1], test.right

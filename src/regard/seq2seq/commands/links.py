@@ -10,7 +10,7 @@ from typing import NamedTuple
 from regard.seq2seq.align import of_tokens, read_gold, word_numbers
 from regard.seq2seq.batch import Links
 from regard.seq2seq.kinds import Text
-from regard.seq2seq.model import Pair, Side
+from regard.seq2seq.pairs import Pair, Side
 
 __all__ = ["Given", "Line", "check_range", "line_number", "read_links"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.model import Translation
 from regard.seq2seq.text import JOIN
+from regard.seq2seq.translator import Translation
 from regard.show import figure, text
 
 __all__ = ["draw", "missing", "save"]

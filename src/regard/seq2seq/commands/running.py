@@ -19,7 +19,8 @@ from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
 from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import Log
-from regard.seq2seq.model import Pair, Seq2Seq, go_on
+from regard.seq2seq.model import Seq2Seq, go_on
+from regard.seq2seq.pairs import Pair
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit

@@ -18,9 +18,9 @@ from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
 from regard.seq2seq.kinds import KINDS
-from regard.seq2seq.model import Pair, Seq2Seq, keep_aside
+from regard.seq2seq.model import Seq2Seq, keep_aside
 from regard.seq2seq.network import FAMILIES
-from regard.seq2seq.pairs import read_pairs, read_two
+from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.show.terminal import clean
 
@@ -398,7 +398,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, model.seed, model.fits)
+        train, valid, lines = keep_aside(train, lines, model.fits)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)

@@ -15,21 +15,25 @@ import numpy as np
 from regard.seq2seq.align import links, of_words, spell, word_numbers
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
-from regard.seq2seq.model import LONGEST_SENTENCE, Seq2Seq, Translation
+from regard.seq2seq.ensemble import Ensemble
+from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import LARGEST_PENALTY, Scoring
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
 from regard.show.terminal import clean
 
 __all__ = [
     "add_arguments",
+    "add_ensemble",
     "check_pictures",
     "links_of_words",
     "load",
+    "load_all",
     "numbers_of_words",
     "run",
     "sentence_of",
 ]
 
-_Translator = Callable[[Sequence[str]], list[list[Translation]]]
+_Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
 MOST = 100  # hypotheses
 
@@ -44,6 +48,7 @@ examples:
   echo "Click the icon." | regard translate model/model.safetensors
   regard translate model/model.safetensors sentences.txt --alignment text --png pictures
   regard translate model/model.safetensors sentences.txt --n-best 5 --length-penalty 0.6 --coverage-penalty 0.2
+  regard translate runs/one sentences.txt --ensemble runs/two --ensemble runs/three
   regard translate model/model.safetensors sentences.txt --sample 10 --temperature 0.8 --seed 7
 """
 
@@ -74,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="one sentence a line, UTF-8; by default standard input",
     )
+    add_ensemble(parser)
     _add_search(parser)
     _add_sampling(parser)
     add("--scores", action="store_true", help="the score before each translation")
@@ -84,6 +90,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
     add("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Describe the models that translate together with the first.
+
+    Parameters
+    ----------
+    parser
+        The verb's parser.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_ensemble(parser)
+    >>> [path.name for path in parser.parse_args(["--ensemble", "two", "--ensemble", "three"]).ensemble]
+    ['two', 'three']
+    """
+    parser.add_argument(
+        "--ensemble",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="MODEL",
+        help="one more model that translates together with the first, trained with another --seed; may be repeated",
+    )
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -171,7 +202,7 @@ def run(args: argparse.Namespace) -> int:
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     _check_options(args)
-    model = load(args.model)
+    model = load_all(args.model, args.ensemble)
     if (args.png or args.alignment != "none") and not model.attention:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
     if args.coverage_penalty and not model.attention:
@@ -231,6 +262,43 @@ def load(path: Path) -> Seq2Seq:
     return Seq2Seq.load(inside if inside.is_file() else path)
 
 
+def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
+    """Load a model, and those that translate together with it.
+
+    Parameters
+    ----------
+    path : Path
+        As for `load`.
+    ensemble : sequence of Path
+        The others, if there are any.
+
+    Returns
+    -------
+    Translator
+        One model, or all of them.
+
+    Raises
+    ------
+    ValueError, OSError
+        If one is no model, or can't translate together with the first.
+
+    Examples
+    --------
+    >>> load_all(Path("no-such-file"), [])
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    if len({place.resolve() for place in (path, *ensemble)}) <= len(ensemble):
+        raise ValueError("the models of an ensemble must be different files")
+    models = [load(place) for place in (path, *ensemble)]
+    for place, model in zip(ensemble, models[1:], strict=True):
+        try:
+            Ensemble([models[0], model])
+        except ValueError as error:
+            raise ValueError(f"{path} and {place}: {error}") from None
+    return Ensemble(models) if ensemble else models[0]
+
+
 def check_pictures(folder: Path | None) -> None:
     """Make the folder for pictures, if they are wanted and can be drawn.
 
@@ -254,12 +322,12 @@ def check_pictures(folder: Path | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def sentence_of(model: Seq2Seq) -> Callable[[str], str]:
+def sentence_of(model: Translator) -> Callable[[str], str]:
     """Return what checks that a line is not too long for a model.
 
     Parameters
     ----------
-    model : Seq2Seq
+    model : Translator
         The model that is to read it.
 
     Returns
@@ -282,7 +350,7 @@ def sentence_of(model: Seq2Seq) -> Callable[[str], str]:
     return check
 
 
-def _translator(model: Seq2Seq, args: argparse.Namespace) -> _Translator:
+def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
     """Return what makes one or several translations of each sentence."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
@@ -295,7 +363,7 @@ def _translator(model: Seq2Seq, args: argparse.Namespace) -> _Translator:
 class _Sampler:
     """Translations that are drawn: a line's depend on the seed and its number, not on how many come at a time."""
 
-    def __init__(self, model: Seq2Seq, args: argparse.Namespace, scoring: Scoring) -> None:
+    def __init__(self, model: Translator, args: argparse.Namespace, scoring: Scoring) -> None:
         self.model, self.args, self.scoring = model, args, scoring
         self.seeds = np.random.SeedSequence(1 if args.seed is None else args.seed)
 
@@ -328,7 +396,7 @@ class _Form(NamedTuple):
 class _Output:
     """What is printed and drawn for each line."""
 
-    def __init__(self, model: Seq2Seq, args: argparse.Namespace) -> None:
+    def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.draws = model, args.png, args.alignment == "text"
         several = args.n_best is not None or args.sample is not None
         self.form = _Form(several, several or args.scores, args.alignment == "pharaoh")
@@ -357,13 +425,13 @@ class _Output:
 
 
 def links_of_words(
-    model: Seq2Seq, translation: Translation, threshold: float = 0.0
+    model: Translator, translation: Translation, threshold: float = 0.0
 ) -> frozenset[tuple[int, int]]:
     """Return the links between the words of a sentence and its translation, where spaces part words.
 
     Parameters
     ----------
-    model : Seq2Seq
+    model : Translator
         The model that made it.
     translation : Translation
         With an alignment; without one there are no links.
@@ -387,12 +455,12 @@ def links_of_words(
     return of_words(links(translation.alignment, threshold=threshold), *numbers_of_words(model, translation))
 
 
-def numbers_of_words(model: Seq2Seq, translation: Translation) -> tuple[list[int], list[int]]:
+def numbers_of_words(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
     """Return the words that the tokens of a sentence and of its translation are parts of.
 
     Parameters
     ----------
-    model : Seq2Seq
+    model : Translator
         The model that made it.
     translation : Translation
         With its tokens.

@@ -1,0 +1,176 @@
+"""Several models that translate together.
+
+Each model makes errors of its own. The mean of the probabilities that they give to the next word is right more often
+than one of them (Sutskever, Vinyals and Le 2014, section 3.6; Luong, Pham and Manning 2015, section 4). A search asks a
+network for nothing but its steps, so the steps of several are all that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.seq2seq.batch import Ids
+from regard.seq2seq.files import Model
+from regard.seq2seq.kinds import Text
+from regard.seq2seq.network import Predicting, Steps
+from regard.seq2seq.translator import Translator
+
+__all__ = ["Ensemble", "Together"]
+
+Array = NDArray[Any]
+
+_HINT = "train them on the same pairs with the same kinds of tokens, each with a seed of its own"
+
+
+class Ensemble(Translator):
+    """Several models that translate together: the mean of their probabilities decides, word by word.
+
+    Parameters
+    ----------
+    models : sequence of Translator
+        Of any families and sizes, with the same vocabularies on both sides.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they don't know the same words, or don't read the same.
+
+    References
+    ----------
+    Sutskever, Vinyals and Le 2014, "Sequence to Sequence Learning with Neural Networks", section 3.6.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> pairs = ["one", "two", "one two"], ["un", "deux", "un deux"]
+    >>> together = Ensemble([Seq2Seq(epochs=40, seed=seed).fit(*pairs) for seed in (1, 2)])
+    >>> together.translate(["one two"])[0].text
+    'un deux'
+    """
+
+    def __init__(self, models: Sequence[Translator]) -> None:
+        _check_models(models)
+        self.models = tuple(models)
+        self._attention = any(model.attention for model in models)
+        self._model = models[0].model._replace(network=Together([model.model.network for model in models]))
+
+    @property
+    def model(self) -> Model[Predicting]:
+        """All the networks as one, and the texts of its two sides."""
+        return self._model
+
+    @property
+    def attention(self) -> bool:
+        """Whether one of them has an alignment to see; that of all is the mean of theirs."""
+        return self._attention
+
+
+class Together:
+    """Networks that know the same words; for a search they are one.
+
+    Parameters
+    ----------
+    networks : sequence of Predicting
+        Of any families.
+
+    Examples
+    --------
+    >>> class Always:  # one word of five, looking nowhere
+    ...     def __init__(self, word): self.word = word
+    ...     def steps(self, source, lengths, width=1): return self
+    ...     def __call__(self, words):
+    ...         return np.where(np.arange(5) == self.word, 0.0, -np.inf)[None, None], np.zeros((1, 1, 0))
+    >>> steps = Together([Always(3), Always(4)]).steps(np.array([[2]]), np.array([1]))
+    >>> np.exp(steps(np.array([[1]]))[0]).tolist()
+    [[[0.0, 0.0, 0.0, 0.5, 0.5]]]
+    """
+
+    def __init__(self, networks: Sequence[Predicting]) -> None:
+        self.networks = tuple(networks)
+
+    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+        """Begin a search for sources (T, B) of these lengths (B,)."""
+        return _Steps([network.steps(source, lengths, width) for network in self.networks])
+
+
+class _Steps:
+    """The steps of all of them, side by side."""
+
+    def __init__(self, each: Sequence[Steps]) -> None:
+        self.each = each
+
+    def __call__(self, words: Ids) -> tuple[Array, Array]:
+        """Predict what follows words (B, k): logarithms of mean probabilities (B, k, V), mean weights (B, k, T)."""
+        predicted = [steps(words) for steps in self.each]
+        looks = [weights for _, weights in predicted if weights.shape[-1]]  # of those that look
+        return _mean_of_probabilities([logits for logits, _ in predicted]), (
+            np.mean(looks, axis=0) if looks else predicted[0][1]
+        )
+
+    def select(self, parents: Ids) -> None:
+        """Go on with these hypotheses (B, k') of each sentence."""
+        for steps in self.each:
+            steps.select(parents)
+
+    def keep(self, sentences: Ids) -> None:
+        """Go on with these sentences (B',) only."""
+        for steps in self.each:
+            steps.keep(sentences)
+
+
+def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
+    """Return the logarithm (..., V) of the mean softmax; what is no number stays none."""
+    logs = [_log_softmax(each) for each in logits]
+    most = np.max(logs, axis=0)
+    base = np.where(most == -np.inf, 0, most)  # impossible for all
+    with np.errstate(divide="ignore"):
+        mean: Array = base + np.log(sum(np.exp(each - base) for each in logs) / len(logs))
+    return mean
+
+
+def _log_softmax(logits: Array) -> Array:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    logs: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return logs
+
+
+def _check_models(models: Any) -> None:
+    """Check that these are models that can translate together."""
+    if not isinstance(models, Sequence) or not all(isinstance(model, Translator) for model in models):
+        got = type(models).__name__
+        if isinstance(models, Sequence):
+            got = f"a sequence with {next(m for m in models if not isinstance(m, Translator))!r:.60}"
+        _check.fail(f"models must be a sequence of translators. Got {got} instead.", kind=TypeError)
+    if not models:
+        _check.fail("models must be at least one. Got none instead.")
+    first = models[0].model
+    for number, model in enumerate(models[1:], 2):
+        for what, one, other in _alike(first, model.model):
+            if one != other:
+                _check.fail(f"models must {what}. Model {number} differs from model 1.", hint=_HINT)
+
+
+def _alike(first: Model[Predicting], other: Model[Predicting]) -> list[tuple[str, object, object]]:
+    """Return what must be the same of two models, and what they have."""
+    return [
+        ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
+        ("know the same tokens of the target", _learned(first.target), _learned(other.target)),
+        ("have the same memory", _remembered(first), _remembered(other)),
+        ("all say sentences both ways, or none", first.both_ways, other.both_ways),
+    ]
+
+
+def _learned(text: Text) -> tuple[dict[str, Any], dict[str, bytes]]:
+    return text.describe(), text.data()
+
+
+def _remembered(model: Model[Predicting]) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]] | None:
+    memory = model.memory
+    if memory is None:
+        return None
+    return memory.count, list(map(tuple, memory.sources)), list(map(tuple, memory.targets))

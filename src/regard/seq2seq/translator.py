@@ -1,0 +1,434 @@
+"""What translates: sentences in, translations with their alignments out.
+
+A translator knows the texts of its two sides and something that predicts the next word; how it came to them is told by
+`regard.seq2seq.model` and `regard.seq2seq.ensemble`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard._threads import one_blas_thread, two_threads
+from regard.context import recording
+from regard.seq2seq.batch import Ids, Numbered, collate, source_batch
+from regard.seq2seq.files import Model
+from regard.seq2seq.kinds import Text
+from regard.seq2seq.network import Predicting
+from regard.seq2seq.pairs import Side, check_sentences, paired
+from regard.seq2seq.search import Hypothesis, Scoring, force, sample
+from regard.seq2seq.search import beam as beam_search
+from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.ways import agreed
+
+__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "target_ids"]
+
+Array = NDArray[Any]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+_Search = Callable[[Ids, Ids, Sequence[int]], list[list[Hypothesis]]]  # of sentences at these places
+
+LONGEST_SENTENCE = 1000  # tokens
+_TOGETHER = 64  # sentences that are searched at a time
+_PADDED = 1.25  # how much longer the longest of them may be than the shortest
+
+
+class _Read(NamedTuple):
+    """What is read of a source: its own tokens, those beside it, and the numbers of all."""
+
+    own: Sequence[str]
+    beside: tuple[str, ...]
+    row: list[int]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated sentence, and where the model looked for each of its words.
+
+    Parameters
+    ----------
+    text : str
+        The translation.
+    tokens : tuple of str
+        Its n tokens; an unknown word is the source word that was looked at most.
+    source : tuple of str
+        The source's m - 1 tokens and the end's sign.
+    score : float
+        What translations are ranked by; by default the mean logarithm of the tokens' probabilities.
+    alignment : array (n, m) or None
+        Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
+    log_probability : float
+        Logarithm of the whole sentence's probability.
+    beside : tuple of str
+        What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
+    looked_beside : array (n, b) or None
+        Where it looked in them.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> model = Seq2Seq(epochs=40).fit(["one", "two", "one two"], ["un", "deux", "un deux"])
+    >>> (found,) = model.translate(["two"])
+    >>> found.tokens, found.source, [found.source[j] for j in found.alignment.argmax(axis=1)]
+    (('deux',), ('two', '</s>'), ['two'])
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    source: tuple[str, ...]
+    score: float
+    alignment: Array | None
+    log_probability: float = 0.0
+    beside: tuple[str, ...] = ()
+    looked_beside: Array | None = None
+
+    def looks(self) -> tuple[Array, tuple[str, ...]]:
+        """Return where the model looked in all that it has read.
+
+        Returns
+        -------
+        weights : array (n, m + b)
+            `alignment`, and `looked_beside` to the right of it.
+        read : tuple of str
+            The m + b tokens.
+
+        Raises
+        ------
+        ValueError
+            If it was a model without attention.
+
+        Examples
+        --------
+        >>> found = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
+        >>> found.looks()
+        (array([[1., 0.]]), ('the', '</s>'))
+        """
+        if self.alignment is None:
+            raise ValueError("the model must have attention to look anywhere; this one has none")
+        if self.looked_beside is None:
+            return self.alignment, self.source
+        return np.concatenate([self.alignment, self.looked_beside], axis=1), (*self.source, *self.beside)
+
+
+class Translator(ABC):
+    """Translates sentences, and says given translations."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Model[Predicting]:
+        """What predicts, and the texts of its two sides."""
+
+    @property
+    @abstractmethod
+    def attention(self) -> bool:
+        """Whether there is an alignment to see."""
+
+    def translate(
+        self, sources: Sequence[Side], *, beam: int = 5, scoring: Scoring | None = None
+    ) -> list[Translation]:
+        """Translate sentences.
+
+        Parameters
+        ----------
+        sources : sequence of str, or of sequences of str
+            Plain text, or tokens; one without a token is translated by one.
+        beam : int
+            How many hypotheses are followed at a time; 1 is greedy, and from the beginning alone.
+        scoring : Scoring, optional
+            What hypotheses are ranked by; by default the mean log-probability of their tokens.
+
+        Returns
+        -------
+        list of Translation
+            In the order of the sentences.
+
+        Raises
+        ------
+        ValueError
+            If a sentence has more than 1,000 tokens, or the model knows nothing yet.
+        """
+        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring)
+        return [translations[0] for translations in found]
+
+    def candidates(
+        self,
+        sources: Sequence[Side],
+        *,
+        beam: int = 5,
+        n_best: int | None = None,
+        scoring: Scoring | None = None,
+    ) -> list[list[Translation]]:
+        """Translate sentences in several ways each.
+
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        beam : int
+            How many hypotheses are followed at a time.
+        n_best : int, optional
+            How many translations are wanted, `beam` at most; by default as many.
+        scoring
+            As for `translate`.
+
+        Returns
+        -------
+        list of list of Translation
+            For each sentence at least one, the best first; each has its own alignment.
+        """
+        width = _check.whole("beam", beam, least=1)
+        wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
+        if wanted > width:
+            _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
+
+        ranked = self._scoring(scoring)
+
+        def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
+            find = agreed if self.model.both_ways and width > 1 else beam_search
+            return find(self.model.network, source, lengths, width=width, n_best=wanted, scoring=ranked)
+
+        return self._each(sources, search)
+
+    def sample(
+        self,
+        sources: Sequence[Side],
+        *,
+        count: int = 1,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | Sequence[int] = 1,
+        scoring: Scoring | None = None,
+    ) -> list[list[Translation]]:
+        """Draw translations by chance, with the probabilities that the model gives them.
+
+        Parameters
+        ----------
+        sources
+            As for `translate`.
+        count : int
+            How many for each sentence.
+        temperature, top_k, top_p
+            As for `regard.seq2seq.search.sample`.
+        seed : int or sequence of int
+            Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
+            sources, not on the others.
+        scoring
+            As for `translate`.
+
+        Returns
+        -------
+        list of list of Translation
+            `count` for each sentence, in the order in which they were drawn.
+        """
+        seeds, ranked = _seeds(seed, len(sources)), self._scoring(scoring)
+
+        def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
+            rngs = [np.random.default_rng(seeds[place]) for place in places]
+            return sample(
+                self.model.network,
+                source,
+                lengths,
+                rng=rngs,
+                count=count,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                scoring=ranked,
+            )
+
+        return self._each(sources, search)
+
+    def align(
+        self, sources: Sequence[Side], targets: Sequence[Side], *, posterior: bool = False
+    ) -> list[Translation]:
+        """Let the model say given translations, and see where it looks for each of their words.
+
+        Parameters
+        ----------
+        sources, targets : sequences of str, or of sequences of str
+            As many on both sides. A side without a token has its end alone.
+        posterior : bool
+            Whether the alignment says where each word was taken from, now that it is known, and not where the model
+            looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
+            predictions as there are words in the source. See `regard.seq2seq.posterior`.
+
+        Returns
+        -------
+        list of Translation
+            With the targets' own tokens, their score and alignment.
+
+        Raises
+        ------
+        ValueError
+            If the sides don't pair up, or a sentence has more than 1,000 tokens.
+        """
+        pairs = paired(sources, targets, "targets")
+        texts = self.model.source, self.model.target
+        cut = [(texts[0].cut(source), texts[1].cut(target)) for source, target in pairs]
+        for number, sides in enumerate(cut, 1):
+            for tokens in sides:
+                _check_length(tokens, number)
+        read = self._read([source for source, _ in cut])
+        groups = list(_alike([each.row for each in read]))
+
+        def said(group: Sequence[int]) -> list[Hypothesis]:
+            with np.errstate(all="ignore"):  # as in `_each`
+                batch = collate([Numbered(read[i].row, target_ids(texts[1], cut[i][1])) for i in group])
+                network = self.model.network
+                return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
+
+        found: dict[int, Translation] = {}
+        for group, of_group in zip(groups, _on_two_threads(said, groups), strict=True):
+            for i, hypothesis in zip(group, of_group, strict=True):
+                found[i] = self._spell(read[i], hypothesis, tuple(cut[i][1]))
+        return [found[i] for i in range(len(cut))]
+
+    def _scoring(self, asked: Scoring | None) -> Scoring:
+        """Return what hypotheses are ranked by."""
+        scoring = asked or Scoring()
+        if (self.model.memory or self.model.both_ways) and scoring.coverage_penalty:
+            _check.fail(
+                "coverage_penalty must be 0 for a model with a memory, or that says sentences both ways: not all that "
+                f"it reads is to be translated. Got {scoring.coverage_penalty} instead."
+            )
+        return scoring
+
+    def _each(self, sources: Sequence[Side], search: _Search) -> list[list[Translation]]:
+        """Search for all sources, those of like lengths together, and on two threads if there are."""
+        check_sentences("sources", sources)
+        tokens = [self.model.source.cut(source) for source in sources]
+        for number, words in enumerate(tokens, 1):
+            _check_length(words, number)
+        read = self._read(tokens)
+        some = [i for i, words in enumerate(tokens) if words]
+        groups = [[some[i] for i in group] for group in _alike([read[i].row for i in some])]
+        found = [[] if words else [self._nothing()] for words in tokens]
+
+        def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
+            # A thread begins without the caller's settings; and the library's own steps don't warn either.
+            with np.errstate(all="ignore"):
+                return search(*source_batch([read[i].row for i in group]), group)
+
+        for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
+            for i, hypotheses in zip(group, of_group, strict=True):
+                found[i] = [self._spell(read[i], hypothesis) for hypothesis in hypotheses]
+        return found
+
+    def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
+        """Number sources, and look up what is read beside them."""
+        source, target, memory = self.model.source, self.model.target, self.model.memory
+        rows = [source.encode(own) for own in tokens]
+        if memory is None:
+            return [_Read(own, (), [*row, END]) for own, row in zip(tokens, rows, strict=True)]
+        names = (*source.tokens, *target.tokens)
+        return [
+            _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
+            for own, row in zip(tokens, memory.extended(rows, len(source)), strict=True)
+        ]
+
+    def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
+        """Turn numbers into words; what the model can't name is copied from where it looked."""
+        target, own = self.model.target, source.own
+        aligned, count = best.alignment.shape[-1] > 0, len(source.own) + 1
+        if tokens is None:
+            said = [target.tokens[word] for word in best.words]
+            for i, word in enumerate(best.words):
+                if word == UNKNOWN and aligned:
+                    place = int(np.argmax(best.alignment[i, : len(own)]))
+                    said[i] = target.borrow(own[place], self.model.source)
+            tokens = tuple(said)
+        return Translation(
+            target.glue(tokens),
+            tokens,
+            (*own, SPECIAL[END]),
+            best.score,
+            best.alignment[:, :count] if aligned else None,
+            best.log_probability,
+            source.beside,
+            best.alignment[:, count:] if aligned and self.model.memory else None,
+        )
+
+    def _nothing(self) -> Translation:
+        """Return the translation of no words: none, which looked nowhere."""
+        looked = np.zeros((0, 1), np.float32) if self.attention else None
+        beside = np.zeros((0, 0), np.float32) if self.model.memory else None
+        return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
+
+
+def target_ids(text: Text, target: Sequence[str]) -> list[int]:
+    """Return the numbers of a target's tokens, between those of its beginning and its end.
+
+    Parameters
+    ----------
+    text : Text
+        What the target's side has learned.
+    target : sequence of str
+        Tokens.
+
+    Returns
+    -------
+    list of int
+        Two more than there are tokens.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.kinds import learn
+    >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
+    [1, 5, 4, 2]
+    """
+    return [START, *text.encode(target), END]
+
+
+def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
+    """Do a piece of work for each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
+    if len(parts) < 2 or recording():
+        return [work(part) for part in parts]
+    with one_blas_thread() as alone, two_threads() as threads:
+        try:
+            waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)] if alone else []
+        except RuntimeError:  # Python is about to end, and starts no more threads
+            waiting = []
+        if not waiting:
+            return [work(part) for part in parts]
+        try:
+            return [done.result() for done in waiting]
+        finally:  # after an error or an interrupt, nothing new is begun
+            for done in waiting:
+                done.cancel()
+
+
+def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence]:
+    """Return where chance comes from, for each of so many sentences."""
+    if not isinstance(seed, Sequence):
+        return np.random.SeedSequence(_check.whole("seed", seed)).spawn(count)
+    if len(seed) != count:
+        _check.fail(f"seed must be one number for each of {count} sentences. Got {len(seed)} instead.")
+    return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
+
+
+def _check_length(tokens: Sequence[str], number: int) -> None:
+    if len(tokens) > LONGEST_SENTENCE:
+        raise ValueError(
+            f"sentence {number} has {len(tokens)} tokens; at most {LONGEST_SENTENCE} are allowed"
+        )
+
+
+def _alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the places of sentences of like lengths, each with END, so that little is padded."""
+    group: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
+        length = max(len(rows[i]) - 1, 1)
+        together = max(1, min(_TOGETHER, 4096 // length))
+        if group and (len(group) >= together or length > _PADDED * (len(rows[group[0]]) - 1)):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
