@@ -779,6 +779,16 @@ def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) ->
     assert str(caught.value) == f"what the network predicts must be finite. Got {value} instead."
 
 
+@pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
+@pytest.mark.parametrize("style", ["bahdanau", "conditional"])
+@pytest.mark.parametrize("shape", [(1, 2), (4, 2), (3, 3), (3, 1)])
+def test_words_of_other_hypotheses_are_refused(style: str, shape: tuple[int, int]) -> None:
+    steps = plain_network(style, 0).steps(*THREE, 2)
+    with pytest.raises(ValueError):
+        steps(np.full(shape, START))
+    assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # nothing was lost
+
+
 def test_no_sentences_have_no_translations() -> None:
     none, lengths = np.zeros((1, 0), np.int64), np.zeros(0, np.int64)
     assert beam(Chance(), none, lengths) == []

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels import native
 
 __all__: list[str] = []
@@ -502,6 +503,10 @@ class Search:
     def step(self, inputs: Array, start: Array, sentence: Counts) -> Unrolled:
         """Let each of R hypotheses look at its sentence (R,), and take a step from inputs (R, 3 H) and start (R, H)."""
         rows, (size, hidden, width, positions) = len(start), self.sizes
+        if inputs.shape != (rows, 3 * size) or start.shape != (rows, size) or len(sentence) != rows:
+            _check.fail(
+                f"words must be one for each of {rows} hypotheses. Got {len(inputs)} of {len(sentence)} instead."
+            )
         states, contexts, weights, queries = (
             np.empty((1, rows, count), np.float32) for count in (size, width, positions, hidden)
         )
