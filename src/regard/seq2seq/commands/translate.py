@@ -295,7 +295,8 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
         try:
             Ensemble([models[0], model])
         except ValueError as error:
-            raise ValueError(f"{path} and {place}: {error}") from None
+            told = " ".join(map(str.strip, str(error).splitlines()))  # the hint, too, on one line
+            raise ValueError(f"{path} and {place}: {told}") from None
     return Ensemble(models) if ensemble else models[0]
 
 
