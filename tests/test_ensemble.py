@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
@@ -43,6 +44,27 @@ def network(kind: str, seed: int) -> Network:
     made.draw(np.random.default_rng(seed), np.ones(9))
     made.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=made.parameters.flat.shape)
     return made
+
+
+class Fixed:
+    """A network that predicts the same logits (V,) or (B, k, V) at every step, and looks nowhere."""
+
+    def __init__(self, logits: Any) -> None:
+        self.logits = logits
+
+    def steps(self, source: Any, lengths: Any, width: int = 1) -> Fixed:
+        return self
+
+    def __call__(self, words: Any) -> tuple[Any, Any]:
+        return np.broadcast_to(self.logits, (*words.shape, self.logits.shape[-1])), np.zeros(
+            (*words.shape, 0)
+        )
+
+    def select(self, parents: Any) -> None:
+        pass
+
+    def keep(self, sentences: Any) -> None:
+        pass
 
 
 def told(network: Predicting, source: list[int], words: tuple[int, ...]) -> Hypothesis:
@@ -83,6 +105,19 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
+@settings(deadline=None)
+@given(st.integers(1, 3), st.sampled_from([1, 5, 3000]), st.floats(0, 1000), st.integers(0, 2**16))
+def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, seed: int) -> None:
+    """Against double precision: what float32 can't hold as a probability has a logarithm all the same."""
+    logits = np.random.default_rng(seed).normal(scale=spread, size=(count, rows, 2, 9)).astype(np.float32)
+    wide = logits.astype(np.float64)
+    expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
+    steps = [Fixed(one) for one in logits]
+    found, _ = Together(steps).steps(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max()))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_alone_or_twice_is_itself(kind: str) -> None:
     one = network(kind, 3)
@@ -96,27 +131,10 @@ def test_one_alone_or_twice_is_itself(kind: str) -> None:
             )
 
 
-def test_the_search_is_wide_where_they_disagree() -> None:
-    """A word that all find likely is better than one that a single network is sure of."""
-
-    class Said:
-        def __init__(self, *probabilities: float) -> None:
-            self.logits = np.log(np.array([1e-30] * 2 + [*probabilities]))
-
-        def steps(self, source: Any, lengths: Any, width: int = 1) -> Said:
-            return self
-
-        def __call__(self, words: Any) -> tuple[Any, Any]:
-            return np.tile(self.logits, (*words.shape, 1)), np.zeros((*words.shape, 0))
-
-        def select(self, parents: Any) -> None:
-            pass
-
-        def keep(self, sentences: Any) -> None:
-            pass
-
-    # END is the third; of the words 3 and 4 each has a friend, 5 is liked by both: .45 against .3 in the mean.
-    networks = [Said(0.1, 0.0001, 0.4499, 0.45), Said(0.1, 0.4499, 0.0001, 0.45)]
+def test_what_all_find_likely_is_drawn_most() -> None:
+    # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
+    likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
+    networks = [Fixed(one) for one in np.log(likely)]
     (found,) = force(Together(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
     np.testing.assert_allclose(np.exp(found.log_probabilities), [0.45, 0.1], rtol=1e-6)
     drawn = sample(

@@ -18,12 +18,15 @@ from regard.seq2seq.batch import Ids
 from regard.seq2seq.files import Model
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.network import Predicting, Steps
+from regard.seq2seq.ranking import sums
 from regard.seq2seq.translator import Translator
 
 __all__ = ["Ensemble", "Together"]
 
 Array = NDArray[Any]
 
+_NEAR = 1 << 15  # numbers that a few passes find near the processor
+_RARE = -70.0  # logarithm of a probability; float32 ends at -87 without a loss
 _HINT = "train them on the same pairs with the same kinds of tokens, each with a seed of its own"
 
 
@@ -125,18 +128,35 @@ class _Steps:
 
 def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
     """Return the logarithm (..., V) of the mean softmax; what is no number stays none."""
-    logs = [_log_softmax(each) for each in logits]
-    most = np.max(logs, axis=0)
-    base = np.where(most == -np.inf, 0, most)  # impossible for all
-    with np.errstate(divide="ignore"):
-        mean: Array = base + np.log(sum(np.exp(each - base) for each in logs) / len(logs))
+    each = [one.reshape(-1, one.shape[-1]) for one in logits]
+    with np.errstate(all="ignore"):  # the search checks what is predicted
+        totals = [_log_of_sums(one) for one in each]
+        mean = np.empty_like(each[0])
+        few = max(1, _NEAR // mean.shape[1])
+        for start in range(0, len(mean), few):
+            part = slice(start, start + few)
+            mean[part] = _log_of_mean(
+                [one[part] - total[part] for one, total in zip(each, totals, strict=True)]
+            )
+    return mean.reshape(logits[0].shape)
+
+
+def _log_of_sums(logits: Array) -> Array:
+    """Return the logarithms (N, 1) of the sums of exponentials."""
+    found = sums(logits)
+    return np.log(found[:, 1:]) + found[:, :1]
+
+
+def _log_of_mean(logs: Sequence[Array]) -> Array:
+    """Return the logarithm of the mean of what these are the logarithms of."""
+    mean: Array = np.log(sum(map(np.exp, logs)) / len(logs))
+    if (
+        rare := mean < _RARE
+    ).any():  # too little for a sum of exponentials to be exact, or to be there at all
+        low = np.stack([one[rare] for one in logs])
+        most = np.maximum(low.max(axis=0), np.finfo(low.dtype).min)  # impossible for all
+        mean[rare] = most + np.log(np.exp(low - most).sum(axis=0) / len(logs))
     return mean
-
-
-def _log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    logs: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return logs
 
 
 def _check_models(models: Any) -> None:
