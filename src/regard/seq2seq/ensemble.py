@@ -150,9 +150,8 @@ def _log_of_sums(logits: Array) -> Array:
 def _log_of_mean(logs: Sequence[Array]) -> Array:
     """Return the logarithm of the mean of what these are the logarithms of."""
     mean: Array = np.log(sum(map(np.exp, logs)) / len(logs))
-    if (
-        rare := mean < _RARE
-    ).any():  # too little for a sum of exponentials to be exact, or to be there at all
+    rare = mean < _RARE
+    if rare.any():  # a sum of exponentials would be too small to be exact, or to be there at all
         low = np.stack([one[rare] for one in logs])
         most = np.maximum(low.max(axis=0), np.finfo(low.dtype).min)  # impossible for all
         mean[rare] = most + np.log(np.exp(low - most).sum(axis=0) / len(logs))
