@@ -93,7 +93,12 @@ def test_what_pads_has_no_influence_even_if_it_is_no_number() -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "text"),
     [
-        ("x", (3, 2), "x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2."),
+        (
+            "x",
+            (3, 2),
+            "x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2. "
+            "Got shapes (3, 2) and (1, 3, 12) instead.",
+        ),
         ("bias", (1, 8), "bias must have shape (K, 4H) = (1, 12). Got (1, 8) instead."),
         ("lengths", (3,), "lengths must have shape (B,) = (2,). Got (3,) instead."),
     ],

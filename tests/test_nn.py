@@ -69,6 +69,36 @@ def test_linear() -> None:
             lambda: nn.layer_norm(draw(0, 3), draw(3), draw(2)),
             "shift must have shape (3,). Got (2,) instead.",
         ),
+        (lambda: nn.tanh(draw(2, 3))[1](draw(3)), "dy must have shape (2, 3). Got (3,) instead."),
+        (
+            lambda: nn.gru_step(draw(2, 9), draw(1, 9), draw(2, 3)),
+            "hidden must have shape (2, 9). Got (1, 9) instead.",
+        ),
+        (
+            lambda: nn.gru_step(draw(2, 9), draw(2, 9), draw(2, 3))[1](draw(3)),
+            "dnew must have shape (2, 3). Got (3,) instead.",
+        ),
+        (
+            lambda: nn.lstm_step(draw(12), draw(2, 12), draw(2, 3)),
+            "inputs must have shape (2, 12). Got (12,) instead.",
+        ),
+        (
+            lambda: nn.lstm_step(draw(2, 12), draw(2, 12), draw(2, 3))[1](draw(2, 3), draw(2, 1)),
+            "dnew_cell must have shape (2, 3). Got (2, 1) instead.",
+        ),
+        (
+            lambda: nn.lstm_step(draw(4), draw(4), np.array(1.0)),
+            "cell must be (..., H). Got shape () instead.",
+        ),
+        (
+            lambda: nn.gru(draw(2, 3), draw(3, 2, 12), draw(2, 12), draw(2, 4, 12)),
+            "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
+            "Got shapes (2, 3) and (2, 4, 12) instead.",
+        ),
+        (
+            lambda: nn.gru_sequence(draw(2, 3, 12), draw(3, 4), draw(12)),
+            "inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (2, 3, 12) and (12,) instead.",
+        ),
     ],
 )
 def test_shapes_are_checked(call: Any, said: str) -> None:

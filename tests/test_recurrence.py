@@ -409,13 +409,15 @@ def test_shapes_are_checked() -> None:
         "bias must have shape (K, 3H) = (2, 18). Got (2, 17) instead."
     )
     assert message(lambda: nn.gru(*arrays[:3], draw(3, 6, 18))) == (
-        "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2."
+        "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
+        "Got shapes (3, 5, 3) and (3, 6, 18) instead."
     )
     assert message(lambda: nn.attended_gru(*others[:3], draw(5, 4, 7), *others[4:])) == (
         "keys must have shape (B, T, A) = (5, 4, 4). Got (5, 3, 4) instead."
     )
     assert message(lambda: nn.attended_gru(others[0][0], *others[1:])) == (
-        "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D)."
+        "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D). "
+        "Got shapes (5, 18), (5, 3, 4), (5, 3, 7) and (6, 18) instead."
     )
     twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
     assert message(lambda: nn.conditional_gru(*twice[:9], draw(17))) == (
@@ -425,7 +427,7 @@ def test_shapes_are_checked() -> None:
         "start must have shape (B, H) = (3, 2). Got (2, 2) instead."
     )
     assert message(lambda: nn.gru_sequence(draw(3, 6), draw(2, 2), draw(2, 6))) == (
-        "inputs must be (n, B, 3H) and state_weight (H, 3H)."
+        "inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (3, 6) and (2, 6) instead."
     )
 
 

@@ -283,6 +283,15 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
             fail(f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead.")
 
 
+def step(state: str, before: Array, gates: int, **halves: Array) -> None:
+    """Refuse halves of a step's sums that are not (..., so many times H), as the state before it is (..., H)."""
+    floats(**halves, **{state: before})
+    if not before.ndim:
+        fail(f"{state} must be (..., H). Got shape () instead.")
+    for name, half in halves.items():
+        same_shape(name, half, (*before.shape[:-1], gates * before.shape[-1]))
+
+
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     """Return the argument `lengths`: one count for each of so many sequences."""
     counts = whole_array("lengths", value, 0)

@@ -221,7 +221,10 @@ def _check_attended(
     _check.floats(context_weight=context_weight, state_weight=state_weight)
     _check.floats(after_weight=after_weight, after_bias=after_bias)
     if inputs.ndim != 3 or keys.ndim != 3 or values.ndim != 3 or state_weight.ndim != 2:
-        _check.fail("inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D).")
+        _check.fail(
+            "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D). Got shapes "
+            f"{inputs.shape}, {keys.shape}, {values.shape} and {state_weight.shape} instead."
+        )
     (n, batch, _), (_, positions, width), size = inputs.shape, values.shape, len(state_weight)
     letters = {"n": n, "B": batch, "D": size, "T": positions, "A": keys.shape[2], "C": width}
     _check.shapes(

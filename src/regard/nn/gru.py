@@ -50,6 +50,11 @@ def gru_step(
     pullback : function
         ``pullback(dnew) -> (dinputs, dhidden, dstate)``; dstate leaves out the way through `hidden`.
 
+    Raises
+    ------
+    ValueError
+        If the shapes don't fit each other.
+
     References
     ----------
     Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder", eq. 5 to 8, with the reset gate
@@ -62,8 +67,14 @@ def gru_step(
     >>> new
     array([[0.5]])
     """
-    _check.floats(inputs=inputs, hidden=hidden, state=state)
-    return recurrence.step(inputs, hidden, state)
+    _check.step("state", state, 3, inputs=inputs, hidden=hidden)
+    new, back = recurrence.step(inputs, hidden, state)
+
+    def pullback(dnew: Array) -> tuple[Array, Array, Array]:
+        _check.same_shape("dnew", dnew, new.shape)
+        return back(dnew)
+
+    return new, pullback
 
 
 def gru_sequence(
@@ -110,7 +121,10 @@ def gru_sequence(
     """
     _check.floats(inputs=inputs, start=start, state_weight=state_weight, state_bias=state_bias)
     if inputs.ndim != 3 or state_weight.ndim != 2:
-        _check.fail("inputs must be (n, B, 3H) and state_weight (H, 3H).")
+        _check.fail(
+            "inputs must be (n, B, 3H) and state_weight (H, 3H). "
+            f"Got shapes {inputs.shape} and {state_weight.shape} instead."
+        )
     letters = {"n": len(inputs), "B": inputs.shape[1], "H": len(state_weight)}
     _check.shapes(
         letters, inputs=(inputs, "n B 3H"), start=(start, "B H"), state_weight=(state_weight, "H 3H")
@@ -235,7 +249,10 @@ def _check_gru(
 ) -> None:
     _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
-        _check.fail("x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2.")
+        _check.fail(
+            "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
+            f"Got shapes {x.shape} and {state_weight.shape} instead."
+        )
     directions, size, _ = state_weight.shape
     letters = {"K": directions, "H": size, "E": x.shape[2]}
     _check.shapes(

@@ -161,8 +161,14 @@ def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     >>> y, pullback(np.ones(2))
     (array([0., 0.]), (array([1., 1.]),))
     """
+    _check.floats(x=x)
     y = np.tanh(x)
-    return y, lambda dy: (dy * (1 - y * y),)
+
+    def pullback(dy: Array) -> tuple[Array]:
+        _check.same_shape("dy", dy, x.shape)
+        return (dy * (1 - y * y),)
+
+    return y, pullback
 
 
 def dropout(

@@ -46,6 +46,11 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     pullback : function
         ``pullback(dnew, dnew_cell) -> (dinputs, dhidden, dcell)``; the first two are one array.
 
+    Raises
+    ------
+    ValueError
+        If the shapes don't fit each other.
+
     References
     ----------
     Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"; Gers, Schmidhuber and Cummins 2000, "Learning to
@@ -58,7 +63,7 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     >>> new_cell, bool(np.isclose(new, 0.5 * np.tanh(0.5)).all())
     (array([[0.5]]), True)
     """
-    _check.floats(inputs=inputs, hidden=hidden, cell=cell)
+    _check.step("cell", cell, 4, inputs=inputs, hidden=hidden)
     size = cell.shape[-1]
     gates = _squash(inputs + hidden, size)
     new_cell = gates[..., size : 2 * size] * cell
@@ -66,6 +71,8 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     squashed = np.tanh(new_cell)
 
     def pullback(dnew: Array, dnew_cell: Array) -> tuple[Array, Array, Array]:
+        _check.same_shape("dnew", dnew, cell.shape)
+        _check.same_shape("dnew_cell", dnew_cell, cell.shape)
         slope = 1 - squashed * squashed
         slope *= gates[..., 3 * size :]
         slope *= dnew
@@ -198,7 +205,10 @@ def lstm(
 def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array) -> None:
     _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
-        _check.fail("x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2.")
+        _check.fail(
+            "x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2. "
+            f"Got shapes {x.shape} and {state_weight.shape} instead."
+        )
     directions, size, _ = state_weight.shape
     _check.shapes(
         {"K": directions, "H": size, "E": x.shape[2]},
