@@ -1,6 +1,6 @@
 """Print how well attention finds which words belong together: alignment error rate on hand-made links.
 
-    python benchmarks/alignment.py [--minutes 3] [--guidance 1]
+    python benchmarks/alignment.py [--minutes 3] [--guidance 1] [--together 1]
 
 Greek verses (lemmas) and their English translation, at most 25 words on either side. A model that has learned to
 translate is made to write the right translation. The error rate is that of Och and Ney 2003, all links by hand being
@@ -12,6 +12,8 @@ sure ones. Links are made in four ways:
   Taskar and Klein 2006; `regard.seq2seq.align.joint`);
 - *again*: as *both*, by two models of a second round, that were taught the links which the first round found (Chen et
   al. 2016; Garg et al. 2019).
+
+With `--together` each model is several that differ in their seed, and say together where they look: the mean.
 
 What each model has seen. First and second round: the text of the chapters for training and of those for the test, as is
 usual for word alignment, and no link by hand. *By hand*: text and links of the chapters for training, nothing of the
@@ -29,12 +31,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trial import arguments, header, sides, train
+from trial import Pairing, arguments, header, sides, train
 
 from data import Split, Verse, bible, run
-from regard.seq2seq import Seq2Seq
+from regard.seq2seq import Ensemble
 from regard.seq2seq.align import joint, links
 from regard.seq2seq.measure import LinkScore, alignment_error_rate
+from regard.seq2seq.translator import Translator
 
 Ids = NDArray[np.int64]
 Links = frozenset[tuple[int, int]]
@@ -128,8 +131,8 @@ def text(verses: Sequence[Verse]) -> list[tuple[list[str], list[str]]]:
 class Directions(NamedTuple):
     """Greek to English, and back."""
 
-    there: Seq2Seq
-    back: Seq2Seq
+    there: Translator
+    back: Translator
 
 
 def learn(
@@ -138,10 +141,23 @@ def learn(
     """Learn both directions from the text of verses, and from links if there are some."""
     options = TEXT | {"recipe": TEXT["recipe"] | ({"guidance": args.guidance} if known else {})}
     pairs, valid = text(verses), text(parts.valid)
-    there = train(pairs, valid, args, options, links=known).model
+    there = together(pairs, valid, args, options, known)
     pairs, valid = ([(target, source) for source, target in side] for side in (pairs, valid))
     turned = known and [frozenset((j, i) for i, j in found) for found in known]
-    return Directions(there, train(pairs, valid, args, options, links=turned).model)
+    return Directions(there, together(pairs, valid, args, options, turned))
+
+
+def together(
+    pairs: Sequence[Pairing],
+    valid: Sequence[Pairing],
+    args: Namespace,
+    options: Mapping[str, Any],
+    known: Sequence[Links] | None,
+) -> Translator:
+    """Train as many models as are asked for."""
+    seeds = range(args.seed, args.seed + args.together)
+    each = [Namespace(**vars(args) | {"seed": seed}) for seed in seeds]
+    return Ensemble([train(pairs, valid, one, options, links=known).model for one in each])
 
 
 Found = dict[str, list[Links]]
@@ -180,12 +196,13 @@ def main() -> None:
     """Measure the floors, train the models, measure them."""
     parser = arguments(__doc__, minutes=3)
     parser.add_argument("--guidance", type=float, default=1.0, metavar="X", help="how much links count")
+    parser.add_argument("--together", type=int, default=1, metavar="N", help="models for each direction")
     args = parser.parse_args()
     parts = bible(LONGEST)
     every, seen = [verse for part in parts for verse in part], [*parts.train, *parts.test]
     header(
         f"{len(every):,} verses, of which {len(parts.test):,} to test on; "
-        f"{args.minutes:g} minutes for each model, seed {args.seed}"
+        f"{args.minutes:g} minutes for each of {args.together} models a direction, seed {args.seed}"
     )
     rows = {"diagonal": [diagonal(verse) for verse in every], "IBM model 1": ibm_model_1(every)}
     first = alignments(learn(seen, parts, args), every)

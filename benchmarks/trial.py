@@ -16,7 +16,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import bleu
 from regard.seq2seq.translator import Translator
 
-__all__ = ["BEAM", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
+__all__ = ["BEAM", "Pairing", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
 
 BEAM = 5
 Side = str | Sequence[str]

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
+from regard.seq2seq.align import joint, links, spell
 from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
 from regard.seq2seq.ensemble import Together
 from regard.seq2seq.memory import Memory
@@ -67,10 +68,12 @@ class Fixed:
         pass
 
 
-def told(network: Predicting, source: list[int], words: tuple[int, ...]) -> Hypothesis:
+def told(
+    network: Predicting, source: list[int], words: tuple[int, ...], *, posterior: bool = False
+) -> Hypothesis:
     """What a network says of one sentence."""
     batch: Batch = collate([Numbered(source, [START, *words, END])])
-    return force(network, batch.source, batch.lengths, batch.target)[0]
+    return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
 
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
@@ -103,6 +106,28 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
             np.testing.assert_allclose(one.alignment, looks[: len(one.alignment)], atol=1e-5)
             again = told(Together(networks), row, one.words).log_probabilities[: len(logs)]
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(KINDS[:3]), min_size=1, max_size=3),
+    st.integers(0, 2**16),
+    st.lists(st.tuples(WORDS, st.lists(st.integers(3, 8), max_size=5)), min_size=1, max_size=4),
+)
+def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
+    kinds: list[str], seed: int, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
+    batch = collate([Numbered([*source, END], [START, *words, END]) for source, words in pairs])
+    both = [
+        force(Together(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
+        for posterior in (True, False)
+    ]
+    for (source, words), found, looked in zip(pairs, *both, strict=True):
+        each = [told(net, [*source, END], tuple(words), posterior=True).alignment for net in networks]
+        seeing = [one for one in each if one.shape[1]] or each
+        np.testing.assert_allclose(found.alignment, np.mean(seeing, axis=0), atol=1e-5)
+        np.testing.assert_allclose(found.log_probabilities, looked.log_probabilities, rtol=1e-5, atol=1e-6)
 
 
 @settings(deadline=None)
@@ -276,10 +301,8 @@ def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
         Ensemble([three[0], "runs/one"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="must be trained or loaded first"):
         Ensemble([three[0], Seq2Seq()])
-    with pytest.raises(
-        ValueError, match="posterior must be False for a transformer, and for models together"
-    ):
-        Ensemble(three[:2]).align(LEFT, SAID, posterior=True)
+    with pytest.raises(ValueError, match="posterior must be False for a transformer, alone or among others"):
+        Ensemble(three).align(LEFT, SAID, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         Ensemble([learned(memory=1)]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
 
@@ -313,9 +336,30 @@ def test_translate_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("files")
+def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
+    """Both directions of them, each by what its models find together."""
+    for name, seed in (("back", 1), ("again", 2)):
+        Seq2Seq(epochs=20, seed=seed).fit(SAID, LEFT).save(name)
+    there, back = Ensemble(three[:2]), Ensemble([Seq2Seq.load(name) for name in ("back", "again")])
+    asked = ["align", "one", "test", "--ensemble", "two", "--posterior"]
+    found = there.align(LEFT, SAID, posterior=True)
+    assert main([*asked, "--threshold", "0.3"]) == 0
+    expected = [spell(links(one.alignment, threshold=0.3)) for one in found if one.alignment is not None]
+    assert capsys.readouterr().out.splitlines() == expected
+    turned = back.align(SAID, LEFT, posterior=True)
+    assert main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrise", "joint", "--scores"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    for line, one, other in zip(lines, found, turned, strict=True):
+        assert one.alignment is not None
+        assert other.alignment is not None
+        assert line[:2] == [f"{one.score:.4f}", f"{other.score:.4f}"]
+        assert line[2] == spell(links(joint(one.alignment, other.alignment), end=False))
+
+
+@pytest.mark.usefixtures("files")
 def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["evaluate", "one", "test", "--ensemble", "two", "--compare", "one", "two", "--json", "numbers"]
-    assert main([*asked, "--gold", "gold"]) == 0
+    assert main([*asked, "--gold", "gold", "--posterior"]) == 0
     captured = capsys.readouterr()
     assert "translating (one + two)" in captured.err
     models = json.loads(Path("numbers").read_text(encoding="utf-8"))["models"]
@@ -342,9 +386,15 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),
         (["evaluate", "--hypotheses", "lines", "--ensemble", "one"], "--ensemble goes with a model"),
         (
-            ["evaluate", "one", "test", "--ensemble", "two", "--gold", "gold", "--posterior"],
-            "posterior must be False for a transformer, and for models together",
+            ["evaluate", "one", "test", "--ensemble", "three", "--gold", "gold", "--posterior"],
+            "posterior must be False for a transformer, alone or among others",
         ),
+        (
+            ["align", "one", "test", "--ensemble", "three", "--posterior"],
+            "posterior must be False for a transformer, alone or among others",
+        ),
+        (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
+        (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),
         (["evaluate", "one", "test", "--ensemble", "two", "--names", "a", "b"], "--names must name 1 models"),
     ],
 )

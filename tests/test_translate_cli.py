@@ -16,7 +16,7 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq, commands
-from regard.seq2seq.commands import align, stream, translate
+from regard.seq2seq.commands import stream, translate
 from regard.seq2seq.commands.stream import read_blocks, windows
 from regard.seq2seq.search import Scoring
 from regard.seq2seq.text import cut, glue
@@ -70,8 +70,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     made = Model()
-    for module in (translate, align):
-        monkeypatch.setattr(module, "load", lambda path: made)
+    monkeypatch.setattr(translate, "load", lambda path: made)
     return made
 
 
@@ -419,7 +418,7 @@ def test_two_directions_are_merged(
             return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in found]
 
     models = {"m": model, "r": Back()}
-    monkeypatch.setattr(align, "load", lambda path: models[str(path)])
+    monkeypatch.setattr(translate, "load", lambda path: models[str(path)])
     path = tmp_path / "pairs"
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]

@@ -17,7 +17,7 @@ from regard import _check
 from regard.seq2seq.batch import Ids
 from regard.seq2seq.files import Model
 from regard.seq2seq.kinds import Text
-from regard.seq2seq.network import Predicting, Steps
+from regard.seq2seq.network import Knowing, Predicting, Steps
 from regard.seq2seq.ranking import sums
 from regard.seq2seq.translator import Translator
 
@@ -98,7 +98,9 @@ class Together:
 
     def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
         """Begin a search for sources (T, B) of these lengths (B,)."""
-        return _Steps([network.steps(source, lengths, width) for network in self.networks])
+        each = [network.steps(source, lengths, width) for network in self.networks]
+        knowing = [steps for steps in each if isinstance(steps, Knowing)]
+        return _Knowing(knowing) if len(knowing) == len(each) else _Steps(each)
 
 
 class _Steps:
@@ -110,10 +112,8 @@ class _Steps:
     def __call__(self, words: Ids) -> tuple[Array, Array]:
         """Predict what follows words (B, k): logarithms of mean probabilities (B, k, V), mean weights (B, k, T)."""
         predicted = [steps(words) for steps in self.each]
-        looks = [weights for _, weights in predicted if weights.shape[-1]]  # of those that look
-        return _mean_of_probabilities([logits for logits, _ in predicted]), (
-            np.mean(looks, axis=0) if looks else predicted[0][1]
-        )
+        logs = _mean_of_probabilities([logits for logits, _ in predicted])
+        return logs, _mean_of_looks([weights for _, weights in predicted])
 
     def select(self, parents: Ids) -> None:
         """Go on with these hypotheses (B, k') of each sentence."""
@@ -124,6 +124,25 @@ class _Steps:
         """Go on with these sentences (B',) only."""
         for steps in self.each:
             steps.keep(sentences)
+
+
+class _Knowing(_Steps):
+    """The steps of networks that all can say where words were taken from."""
+
+    def __init__(self, each: Sequence[Knowing]) -> None:
+        super().__init__(each)
+        self.knowing = each
+
+    def posterior(self, words: Ids) -> Array:
+        """Return where words (B, k) that came after the last step were taken from: the mean (B, k, T)."""
+        return _mean_of_looks([steps.posterior(words) for steps in self.knowing])
+
+
+def _mean_of_looks(each: Sequence[Array]) -> Array:
+    """Return the mean (B, k, T) of those that look; (B, k, 0) if none does."""
+    looking = [weights for weights in each if weights.shape[-1]]
+    mean: Array = np.mean(looking, axis=0) if looking else each[0]
+    return mean
 
 
 def _mean_of_probabilities(logits: Sequence[Array]) -> Array:

@@ -294,8 +294,8 @@ class _Forced(NamedTuple):
 def _knowing(steps: Steps) -> Knowing:
     if not isinstance(steps, Knowing):
         _check.fail(
-            "posterior must be False for a transformer, and for models together: their words are taken from several "
-            "looks at once."
+            "posterior must be False for a transformer, alone or among others: its words are taken from several looks "
+            "at once."
         )
     return steps
 

@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
-from regard.seq2seq.commands.translate import check_pictures, links_of_words, load, numbers_of_words
-from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
+from regard.seq2seq.commands.translate import (
+    add_ensemble,
+    check_pictures,
+    links_of_words,
+    load_all,
+    numbers_of_words,
+)
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,6 +41,7 @@ with an error that names the line. An empty side is fine: it has its end alone, 
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
   regard align en-fr/model.safetensors english.txt french.txt --reverse fr-en/model.safetensors
+  regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrise joint --posterior
 """
 
 
@@ -65,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
     )
+    add_ensemble(parser)
     _add_merging(add)
     add(
         "--by",
@@ -80,9 +87,11 @@ def _add_merging(add: Callable[..., Any]) -> None:
     """Describe what links are made of, and how those of two directions are merged."""
     add(
         "--reverse",
+        action="append",
         type=Path,
+        default=[],
         metavar="MODEL",
-        help="a model of the other direction: links of both are merged",
+        help="a model of the other direction: links of both are merged; may be repeated: those align together",
     )
     add(
         "--symmetrise",
@@ -207,14 +216,14 @@ def _side_by_side(
 
 
 class _Aligner:
-    """One model, or one for each direction."""
+    """One model, or one for each direction; each may be several that align together."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        paths = [args.model, args.reverse] if args.reverse else [args.model]
-        self.models = [load(path) for path in paths]
-        for path, model in zip(paths, self.models, strict=True):
+        directions = [[args.model, *args.ensemble], args.reverse]
+        self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
+        for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
-                raise ValueError(f"{path} was trained without attention: it looks nowhere")
+                raise ValueError(f"{paths[0]} was trained without attention: it looks nowhere")
         self.method = args.symmetrise or DEFAULT
         usual = AGREEMENT if self.method == "agreement" else 0.0
         self.threshold = usual if args.threshold is None else args.threshold
@@ -253,14 +262,14 @@ class _Aligner:
             return found[0]
         return symmetrise(found[0], {(source, target) for target, source in found[1]}, self.method)
 
-    def _weights(self, model: Seq2Seq, translation: Translation) -> Array:
+    def _weights(self, model: Translator, translation: Translation) -> Array:
         """Return where a model looked, its sentence's end last."""
         assert translation.alignment is not None  # as was checked of the model
         if self.by_tokens:
             return translation.alignment
         return merge(translation.alignment, *numbers_of_words(model, translation))
 
-    def _own(self, model: Seq2Seq, translation: Translation) -> Links:
+    def _own(self, model: Translator, translation: Translation) -> Links:
         if self.by_tokens and translation.alignment is not None:
             return links(translation.alignment, threshold=self.threshold)
         return links_of_words(model, translation, self.threshold)

@@ -113,7 +113,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="MODEL",
-        help="one more model that translates together with the first, trained with another --seed; may be repeated",
+        help="one more model that works together with the first, trained with another --seed; may be repeated",
     )
 
 
