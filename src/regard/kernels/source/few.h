@@ -615,7 +615,7 @@ class Few {
             product_of<T, R, NV, true>(sums, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
                 ask(k);
                 S::read(from, row, k, bk);
-            });
+            }, nobody);
         asked = soon;
     }
 

@@ -89,12 +89,14 @@ constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its cod
 constexpr bool MIDDLE = false;
 #endif
 
-// Tiles that share a task, and so a block of keys and values: more where it has to be prepared, fewer where it is read as
-// it lies, since tiles that take turns fetch their own numbers anew; but there shall be tasks for all threads.
+// Tiles that share a task, and so a block of keys and values: more where it has to be prepared, and most where its rows lie
+// far apart; fewer where it is read as it lies, since tiles that take turns fetch their own numbers anew. But there shall be
+// tasks for all threads.
 template <class T>
 int64_t together(const Problem& p) {
     const bool prepares = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
-    const int64_t queries = prepares ? 192 : BYTES == 64 ? 48 : 96;
+    const bool apart = p.keys.row != p.d * size_of(p.keys_type) || p.values.row != p.e * size_of(p.values_type);
+    const int64_t queries = prepares ? 192 : apart ? 384 : BYTES == 64 ? 48 : 96;
     int64_t count = std::max<int64_t>(1, queries / (WIDE * L<T>));
     while (count > 1 && p.threads > 1 && p.items * cut(tiles<T>(p), count) < 4 * p.threads) count /= 2;
     return count;
@@ -201,7 +203,7 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
             for (int64_t t = start; t < stop; t++) {
                 int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
                 const bool wide = rows > L<T>;
-                Desk<T> desk(p, item, wide ? width : L<T>, room, NOBODY_ASKS);
+                Desk<T> desk(p, item, wide ? width : L<T>, room);
                 if (wide) Back<T, 3>(desk, i, rows, out).run(j, last);
                 else Back<T, 1>(desk, i, rows, out).run(j, last);
             }

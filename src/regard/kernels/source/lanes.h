@@ -41,7 +41,6 @@ constexpr int WIDE = 3;
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
 constexpr int PACK = 16;       // queries in one task where they are few
 constexpr bool ASKS = BYTES >= 32;  // whether tiles ask for what comes next
-constexpr int64_t NOBODY_ASKS = 1 << 20;  // where so many take turns, none has its turn to ask
 constexpr int VECTORS = BYTES < 64 ? 2 : 1;  // of keys that four queries meet at once, so that no sum waits
 
 template <class T>

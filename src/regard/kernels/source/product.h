@@ -15,11 +15,13 @@ INLINE void in_order() {
 #endif
 }
 
+constexpr auto nobody = []() INLINE_LAMBDA {};  // asks for what comes next
+
 // c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
-// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order; where there are many, in STEPS (2 or 4) between
-// one look at the counter and the next.
-template <class T, int R, int NV, bool ACROSS, int STEPS = 2, class Read>
-INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read) {
+// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order; where there are many, two steps between one look
+// at the counter and the next, and `ask` is called in each.
+template <class T, int R, int NV, bool ACROSS, class Read, class Ask>
+INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read, Ask&& ask) {
     auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
         in_order(), read(k, bk);
@@ -28,30 +30,27 @@ INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth,
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     };
-    constexpr bool LARGE = R * NV >= ROWS * 2;  // where most of the time goes, counting takes its place beside multiplying
-    if constexpr (LARGE && STEPS == 4)
-        _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++) add(k);
-    else if constexpr (LARGE)
-        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) add(k);
+    if constexpr (R * NV >= ROWS * 2)  // where most of the time goes, counting takes its place beside multiplying
+        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) ask(), add(k);
     else
-        for (int64_t k = 0; k < depth; k++) add(k);
+        for (int64_t k = 0; k < depth; k++) ask(), add(k);
 }
-template <class T, int R, int NV, bool ACROSS, int STEPS = 2>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
-    product_of<T, R, NV, ACROSS, STEPS>(c, a, lda, depth, [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
+template <class T, int R, int NV, bool ACROSS, class Ask>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Ask&& ask) {
+    auto read = [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
-    });
+    };
+    product_of<T, R, NV, ACROSS>(c, a, lda, depth, read, ask);
 }
-
-// The same, while `asks` asks once in so many steps; where most of the time goes, since it makes code longer.
-template <class T, int R, int NV, bool ACROSS, int STEPS = 2, class Asks>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, int64_t steps,
-                    Asks& asks) {
-    if constexpr (!ASKS || R < ROWS) return product<T, R, NV, ACROSS, STEPS>(c, a, lda, b, ldb, depth);
-    for (int64_t k = 0; k < depth; k += steps) {
-        asks.ask();
-        product<T, R, NV, ACROSS, STEPS>(c, a + k * (ACROSS ? 1 : lda), lda, b + k * ldb, ldb, std::min(steps, depth - k));
-    }
+template <class T, int R, int NV, bool ACROSS>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
+    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, nobody);
+}
+// The same for tiles, which ask for what comes next.
+template <class T, int R, int NV, bool ACROSS>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Ahead& ahead) {
+    if constexpr (!ASKS || R < ROWS) return product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth);
+    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, ahead.next(depth));
 }
 
 // Call f(number of rows, first row) in steps of R rows, and of half as many, and so on, at the end.

@@ -185,28 +185,52 @@ Scale<T> scale_of(const Problem& p) {
     return p.softcap != 0 ? Scale<T>{T(factor / p.softcap), T(p.softcap * LOG2E)} : Scale<T>{T(factor * LOG2E), T(0)};
 }
 
+// The largest and the least absolute values, but for zeros.
+template <class T>
+struct Extent {
+    static constexpr T LIMIT = std::numeric_limits<T>::max();
+    V<T> most{}, least = all(LIMIT);
+    INLINE void take(V<T> x) {
+        x = x < 0 ? -x : x;
+        most = larger(most, x);
+        least = x > 0 && x < least ? x : least;
+    }
+    INLINE I<T> bear(T factor) const {  // whether no digit is lost
+        const T size = std::abs(factor);
+        return most * size <= LIMIT && least * size >= std::numeric_limits<T>::min();
+    }
+};
+
 // What a query is multiplied with before its products, and what its scores are multiplied with after: the factor goes
 // first where that costs no digit.
 template <class T>
 ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& after) {
     before = 1, after = factor;
     if (PAIRS || score_of(p) != PRODUCTS) return;  // a pair can't be multiplied without being rounded
-    const T limit = std::numeric_limits<T>::max(), size = std::abs(factor);
-    V<T> mosts{}, leasts = all(limit);
+    Extent<T> extent;
     int64_t c = 0;
-    for (; c + L<T> <= p.d; c += L<T>) {
-        V<T> x = load(row + c);
-        x = x < 0 ? -x : x;
-        mosts = larger(mosts, x);
-        leasts = x > 0 && x < leasts ? x : leasts;
-    }
-    T most = largest<T>(mosts), least = -largest<T>(-leasts);
+    for (; c + L<T> <= p.d; c += L<T>) extent.take(load(row + c));
+    T most = largest<T>(extent.most), least = -largest<T>(-extent.least);
     for (; c < p.d; c++) {
         T x = std::abs(row[c]);
         most = std::max(most, x), least = x > 0 ? std::min(least, x) : least;
     }
-    if (most * size <= limit && least * size >= std::numeric_limits<T>::min())
-        before = factor, after = 1;
+    extent.most = all(most), extent.least = all(least);
+    if (extent.bear(factor)[0]) before = factor, after = 1;
+}
+// The same for queries in lanes, [number][query] in rows of so many, which are multiplied with what goes before.
+template <class T, int NV>
+ONCE void place_factors(const Problem& p, T factor, T* queries, V<T> (&after)[NV]) {
+    constexpr int64_t W = NV * L<T>;
+    UNROLL for (int v = 0; v < NV; v++) {
+        Extent<T> extent;
+        T *from = queries + v * L<T>, *end = from + p.d * W;
+        for (T* at = from; at < end; at += W) extent.take(load(at));
+        const I<T> bear = extent.bear(factor);
+        const V<T> before = bear ? all(factor) : all(T(1));
+        after[v] = bear ? all(T(1)) : all(factor);
+        for (T* at = from; at < end; at += W) store(at, load(at) * before);
+    }
 }
 
 template <class T>

@@ -180,6 +180,32 @@ struct SoonInSteps : Soon {
     INLINE void operator()() { ask<READ>(step++); }
 };
 
+// Many queries ask for the next block while they multiply this one: line by line where its rows have no gaps, some rows at
+// once where they have. The first of them ask for all of it.
+struct Ahead {
+    static constexpr int64_t AT_ONCE = 8;
+    struct Lines {
+        const char* at;
+        int64_t apart;
+        INLINE void operator()() { __builtin_prefetch(at, 0, 2), at += apart; }  // ask for one
+    };
+    const char* at;               // something that is near, where nothing is to be asked for
+    int64_t row = 0, lines = 0;  // from row to row, and lines of a row
+    int64_t rows = 0;            // that are left
+    ONCE Lines next(int64_t count) {
+        if (rows <= 0) return {at, 0};
+        if (row == 64) return rows -= count, Lines{std::exchange(at, at + count * row), row};
+        for (int64_t r = 0; r < AT_ONCE; r++, at += row)
+            for (int64_t line = 0; line < lines; line++) __builtin_prefetch(at + line * 64, 0, 2);
+        rows -= AT_ONCE;
+        return {at, 0};
+    }
+    COLD void ask(int64_t count) {  // at once
+        Lines line = next(count);
+        for (int64_t i = 0; line.apart && i < count; i++) line();
+    }
+};
+
 constexpr int64_t size_of(int32_t type) { return type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2; }
 
 // Rows that come after an item's block from row j on: of those far apart, which share few places of a cache, not too many.
@@ -188,6 +214,14 @@ COLD inline Soon rows_soon(const Matrices& x, int64_t item, int64_t j, int64_t c
     const char* at = reinterpret_cast<const char*>(x.at(item)) + j * x.row;
     if (bytes == x.row) return {at + KEYS_AT_ONCE * x.row, x.row, quarter, quarter, 64, 0};
     return {at + KEYS_AT_ONCE / 4 * x.row, x.row, bytes, 64, Soon::LOT, 0};
+}
+// The block after the one at row j; where rows have gaps, those so far away.
+INLINE Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t away) {
+    const int64_t bytes = columns * size_of(type);
+    const bool gaps = bytes != x.row;
+    const char* at = reinterpret_cast<const char*>(x.at(item)) + (j + (gaps ? away : KEYS_AT_ONCE)) * x.row;
+    if (gaps) return {at, x.row, (bytes + 63) / 64, KEYS_AT_ONCE};
+    return {at, 64, 1, KEYS_AT_ONCE * bytes / 64};  // as if its lines were the rows
 }
 
 // ---- how few queries read keys and values --------------------------------------------------------------------

@@ -12,19 +12,17 @@ template <class T>
 struct Desk {
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Problem& p;
-    const int64_t item;
+    const int64_t item, tiles;
     Room room;
     T *strip, *bias = nullptr, *keys_room, *values_room;
     Learned<T> of_pairs;
     Features<T> right;
-    Soon keys_soon{}, values_soon{};            // what comes after the block
-    const int64_t keys_steps, values_steps;     // so many numbers are read before some of it is asked for
+    Ahead keys_ahead, values_ahead;  // what comes after the block
 
-    // Tiles that take turns on a block ask for the next one together; gradients' stay near, and nobody asks.
-    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t tiles)
-        : p(p), item(item), room(given), keys_steps(steps(p.keys_type, tiles)), values_steps(steps(p.values_type, tiles)) {
+    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t tiles = 1)
+        : p(p), item(item), tiles(tiles), room(given) {
         strip = room.take<T>(K * width);
-        keys_soon.at = values_soon.at = reinterpret_cast<const char*>(strip);  // for those who don't look ahead
+        keys_ahead.at = values_ahead.at = reinterpret_cast<const char*>(strip);
         if (score_of(p) != PRODUCTS) memset(strip, 0, K * width * sizeof(T));  // lanes of no queries stay finite
         if (p.bias) bias = room.take<T>(K * width), memset(bias, 0, K * width * sizeof(T));
         keys_room = room.take<T>(K * filled_columns(p.d));
@@ -34,13 +32,14 @@ struct Desk {
     }
 
     ONCE void look_ahead(int64_t j) {
-        keys_soon = rows_soon(p.keys, item, j, p.d, p.keys_type);
-        values_soon = rows_soon(p.values, item, j, p.e, p.values_type);
+        const int64_t away = tiles < WORTH_A_COPY ? K / 4 : K;
+        keys_ahead = rows_ahead(p.keys, item, j, p.d, p.keys_type, away);
+        values_ahead = rows_ahead(p.values, item, j, p.e, p.values_type, K);
     }
 
     // Keys from j on.
     Block<T> keys(int64_t j) {
-        return rows_of<T>(p.keys, p.keys_type, item, j, has(keys_of, j) ? 0 : rows(j), p.d, keys_room);
+        return near(p.keys, p.keys_type, j, p.d, keys_room, has(keys_of, j));
     }
 
     // Values from j on; pairs of them lie in rows of two or, where a unit multiplies, turned over.
@@ -49,7 +48,7 @@ struct Desk {
 #if defined(__AMX_BF16__)
         auto* halves = reinterpret_cast<uint16_t*>(values_room);
         for (int64_t c = 0; c < rows(j) && !here; c += SUMMED) {
-            for (int64_t byte = 0; byte < SUMMED * 2 * p.e; byte += Soon::LOT) values_soon.ask();
+            values_ahead.ask(SUMMED * 2 * p.e / 64);
             turn_step(p.values, item, j + c, std::min(SUMMED, rows(j) - c), p.e, halves + c, K);
         }
         return {values_room, K / 2};
@@ -57,16 +56,21 @@ struct Desk {
         if (!here) pair_rows(p.values, item, j, rows(j), p.e, values_room, width_of<T>(p.e));
         return {values_room, width_of<T>(p.e)};
 #else
-        return rows_of<T>(p.values, p.values_type, item, j, here ? 0 : rows(j), p.e, values_room);
+        return near(p.values, p.values_type, j, p.e, values_room, here);
 #endif
     }
     void forget() { keys_of = values_of = -1; }  // what somebody changes for himself
 
    private:
-    static int64_t steps(int32_t type, int64_t tiles) {
-        return tiles * (Soon::LOT / (PAIRS ? int64_t(sizeof(T)) : size_of(type)));
-    }
+    static constexpr int64_t WORTH_A_COPY = 3;
     int64_t keys_of = -1, values_of = -1;  // whose block is here
+    // Rows that lie far apart share few places of a cache. So for many tiles they are copied, unless they are here.
+    ONCE Block<T> near(const Matrices& x, int32_t type, int64_t j, int64_t columns, T* to, bool here) {
+        const Block<T> found = rows_of<T>(x, type, item, j, here ? 0 : rows(j), columns, to);
+        if (PAIRS || tiles < WORTH_A_COPY || found.stride == columns) return found;
+        for (int64_t r = 0; r < rows(j) && !here; r++) memcpy(to + r * columns, found.at + r * found.stride, columns * sizeof(T));
+        return {to, columns};
+    }
     int64_t rows(int64_t j) const { return std::min(K, p.m - j); }
     static bool has(int64_t& mine, int64_t j) { return std::exchange(mine, j) == j; }
 };
@@ -96,28 +100,18 @@ class Strip {
     ONCE void take_queries() {
         T* wide = room.take<T>(p.queries_type == p.compute ? 0 : W * p.d);
         Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, wide);
-        T before[W], factor[W];
-        scaled = false;
-        for (int64_t r = 0; r < W; r++) {
-            before[r] = factor[r] = 1;
-            if (r < rows) place_factor<T>(p, scale.factor, q.at + r * q.stride, before[r], factor[r]);
-            scaled |= factor[r] != 1;
-        }
-        UNROLL for (int v = 0; v < NV; v++) after[v] = load(factor + v * L<T>);
+        UNROLL for (int v = 0; v < NV; v++) after[v] = all(scale.factor);
         unfinished = scale.cap != 0 || p.bias || score_of(p) != PRODUCTS;
         queries = room.take<T>(score_of(p) == PRODUCTS ? filled_columns(p.d) * W : 0);
         if (score_of(p) == PRODUCTS) {
             turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W);
             std::fill(queries + numbers(p.d) * W, queries + numbers(filled_columns(p.d)) * W, T(0));
-            if (!PAIRS)
-                for (int64_t c = 0; c < p.d * W; c += W)
-                    UNROLL for (int v = 0; v < NV; v++) {
-                        T* at = queries + c + v * L<T>;
-                        store(at, load(at) * load(before + v * L<T>));
-                    }
-            return;
-        }
-        prepare<T>(p, left, q, 0, rows);
+            if (!PAIRS) place_factors<T>(p, scale.factor, queries, after);
+        } else
+            prepare<T>(p, left, q, 0, rows);
+        V<T> change{};
+        UNROLL for (int v = 0; v < NV; v++) change = larger(change, after[v] == T(1) ? V<T>{} : all(T(1)));
+        scaled = largest<T>(change) != 0;
     }
 
     // Fill the strip [key][query] with logits, and raise `top` to the largest of them.
@@ -141,8 +135,8 @@ class Strip {
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
-            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d), desk.keys_steps / R,
-                                    desk.keys_soon);
+            product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d),
+                                    desk.keys_ahead);
             if (scaled)
                 UNROLL for (int r = 0; r < R; r++)
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];
@@ -172,7 +166,7 @@ class Strip {
         in_steps<2>(start / SIDE, stop / SIDE, [&](auto size, int64_t number) {
             constexpr int R = decltype(size)::value;
             const int64_t c = number * SIDE;
-            for (int64_t read = 0; read < R * SIDE * numbers(p.d); read += desk.keys_steps) desk.keys_soon.ask();
+            desk.keys_ahead.ask(R * SIDE * numbers(p.d) / 16 / desk.tiles);
             multiply_unit<R, W>(strip + c * W, W, {keys.at + (c - start) * keys.row, keys.row}, bytes_of(queries, W),
                                 filled_columns(p.d), false);
             T *at = strip + std::max(c, first) * W, *const end = strip + std::min(c + R * SIDE, last) * W;

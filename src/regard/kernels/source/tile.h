@@ -164,9 +164,8 @@ class Tile : Strip<T, NV> {
             T* context = x.context + c * W;
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
-            product<T, R, NV, false, BYTES == 64 ? 4 : 2>(sums, values.at + start * values.stride + c, values.stride,
-                                                          strip + start * W, W, stop - start, desk.values_steps / R,
-                                                          desk.values_soon);
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
+                                     stop - start, desk.values_ahead);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
         });
