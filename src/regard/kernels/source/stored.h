@@ -180,8 +180,9 @@ struct SoonInSteps : Soon {
     INLINE void operator()() { ask<READ>(step++); }
 };
 
-// Many queries ask for the next block while they multiply this one: line by line where its rows have no gaps, some rows at
-// once where they have. The first of them ask for all of it.
+// Many queries ask for the next block while they multiply this one. Where its rows have no gaps, each step of a product asks
+// for as many bytes as it reads, so that memory is never asked for more than it can give; where they have, some rows at once
+// before a product.
 struct Ahead {
     static constexpr int64_t AT_ONCE = 8;
     struct Lines {
@@ -189,12 +190,12 @@ struct Ahead {
         int64_t apart;
         INLINE void operator()() { __builtin_prefetch(at, 0, 2), at += apart; }  // ask for one
     };
-    const char* at;               // something that is near, where nothing is to be asked for
-    int64_t row = 0, lines = 0;  // from row to row, and lines of a row
+    const char* at;              // something that is near, where nothing is to be asked for
+    int64_t row = 0, lines = 0;  // from row to row, and lines of a row; none: a row is what a step asks for
     int64_t rows = 0;            // that are left
     ONCE Lines next(int64_t count) {
         if (rows <= 0) return {at, 0};
-        if (row == 64) return rows -= count, Lines{std::exchange(at, at + count * row), row};
+        if (!lines) return rows -= count, Lines{std::exchange(at, at + count * row), row};
         for (int64_t r = 0; r < AT_ONCE; r++, at += row)
             for (int64_t line = 0; line < lines; line++) __builtin_prefetch(at + line * 64, 0, 2);
         rows -= AT_ONCE;
@@ -221,7 +222,12 @@ INLINE Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t colu
     const bool gaps = bytes != x.row;
     const char* at = reinterpret_cast<const char*>(x.at(item)) + (j + (gaps ? away : KEYS_AT_ONCE)) * x.row;
     if (gaps) return {at, x.row, (bytes + 63) / 64, KEYS_AT_ONCE};
-    return {at, 64, 1, KEYS_AT_ONCE * bytes / 64};  // as if its lines were the rows
+#if defined(__AMX_BF16__)
+    const int64_t step = 64;
+#else
+    const int64_t step = ROWS * (PAIRS ? 4 : size_of(type));  // as much as is read
+#endif
+    return {at, step, 0, KEYS_AT_ONCE * bytes / step};
 }
 
 // ---- how few queries read keys and values --------------------------------------------------------------------
