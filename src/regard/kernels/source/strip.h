@@ -106,7 +106,7 @@ class Strip {
         if (score_of(p) == PRODUCTS) {
             turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W);
             std::fill(queries + numbers(p.d) * W, queries + numbers(filled_columns(p.d)) * W, T(0));
-            if (!PAIRS) place_factors<T>(p, scale.factor, queries, after);
+            if (!PAIRS) place_factors<T>(p, scale.factor, queries, W, after);
         } else
             prepare<T>(p, left, q, 0, rows);
         V<T> change{};
