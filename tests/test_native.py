@@ -753,6 +753,47 @@ def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:
         assert [key for key in slopes if not same(found[key], slopes[key])] == []
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("tiles", [1, 2, 3, 9])
+def test_law_5_heads_beside_each_other(isa: str, tiles: int, dtype: str) -> None:
+    """Where the rows of a head lie far apart, they are copied for many tiles: block by block, and clean ones apart."""
+    n, m = tiles * TILE[isa], 300
+    rng = np.random.default_rng(10)
+    beside = [
+        rng.standard_normal((rows, 2, columns)).astype(dtype).swapaxes(0, 1)
+        for rows, columns in ((n, 20), (m, 20), (m, 13))
+    ]
+    seen = rng.random((n, m)) < 0.5
+    seen[:, 131], seen[:, 299] = False, True
+    strange = beside[2].copy("K")
+    strange[:, 131], strange[1, 7, 2] = np.nan, np.inf
+    assert strange.strides == beside[2].strides
+    for values, options in ((beside[2], {}), (strange, {"mask": seen})):
+        arrays = [*beside[:2], values]
+        alone = [np.ascontiguousarray(x) for x in arrays]
+        wanted = regard.attention(*alone, kernel="native", **options)
+        assert same(regard.attention(*arrays, kernel="native", **options), wanted)
+        with np.errstate(invalid="ignore"):
+            exact = regard.attend(*(x.astype(np.float64) for x in alone), **options).context
+        assert (np.isfinite(wanted) == np.isfinite(exact)).all()
+        near = np.isfinite(exact)
+        np.testing.assert_allclose(wanted[near].astype(np.float64), exact[near], atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize("n", [1, 12, 20, 70])
+def test_law_1_queries_that_their_factor_would_round(isa: str, n: int) -> None:
+    """The factor goes to the queries where that costs no digit, else to the scores: of each query by itself."""
+    rng = np.random.default_rng(11)
+    small = np.arange(n) % 3 == 0
+    q = (rng.standard_normal((n, 512)) * 2.0**-125).astype(np.float32)
+    q[small] = 2.0**-149  # the smallest number there is: 0.3 times that is 0
+    signs = (-1.0) ** np.arange(200)
+    k = np.repeat(signs[:, None] * 2.0**127, 512, axis=1).astype(np.float32)
+    found = regard.attention(q, k, signs[:, None].astype(np.float32), scale=0.3, kernel="native")
+    wanted = np.tanh(0.3 * 512 * 2.0 ** (127 - 149))
+    np.testing.assert_allclose(found[small], wanted, rtol=0.01)
+
+
 @pytest.mark.parametrize("name", ["none", "array", "bias", "bias column", "additive", "gaussian", "lengths"])
 def test_law_5_threads(isa: str, name: str) -> None:
     for n, m in ((1, 2100), (N, 300), (200, 131)):
