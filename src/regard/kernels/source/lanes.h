@@ -151,6 +151,13 @@ struct Numbers<double> {
                                       0.0096181291076284866168,  0.0013333558146374230244,  0.00015403530393354775175,
                                       0.000015252733871034374202, 1.3215486823296216342e-6, 1.0178045296501752225e-7,
                                       7.0548914678111156862e-9,  4.4575330189438569545e-10, 2.5737813502097132775e-11};
+    // the same for |f| <= 1/32, relative error below 2e-17; 2^(i / 16)
+    static constexpr double EXP2_NEAR[] = {0.6931471805599457,   0.24022650695910075,   0.0555041086566393,
+                                           0.009618129106919537, 0.0013333781576784268, 0.00015403723980749256};
+    static constexpr double SIXTEENTHS[] = {1.0,                1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
+                                            1.189207115002721,  1.241857812073484,  1.2968395546510096, 1.3542555469368927,
+                                            1.4142135623730951, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543,
+                                            1.681792830507429,  1.7562521603732995, 1.8340080864093424, 1.9152065613971474};
     // relative error below 3e-18
     static constexpr double TANH[] = {-0.33333333333333332561, 0.13333333333332714826,  -0.053968253967434014504,
                                       0.021869488493666941903, -0.0088632343978143548378, 0.0035921103786890238773,
@@ -168,16 +175,27 @@ INLINE V<T> polynomial(V<T> x, const T (&c)[N]) {
 }
 
 #if defined(__AVX512F__)
-// x less the whole number next to it; y * 2^near, 0 where x is at most `least`.
-INLINE V<float> beyond_whole(V<float> x) { return (V<float>)_mm512_reduce_ps((__m512)x, 0); }
-INLINE V<double> beyond_whole(V<double> x) { return (V<double>)_mm512_reduce_pd((__m512d)x, 0); }
-INLINE V<float> times_exp2(V<float> y, V<float> near, V<float> x, float least) {
-    __mmask16 enough = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(least), _CMP_NLE_UQ);
+// y * 2^near, 0 where x is at most LEAST.
+INLINE V<float> times_exp2(V<float> y, V<float> near, V<float> x) {
+    __mmask16 enough = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(Numbers<float>::LEAST), _CMP_NLE_UQ);
     return (V<float>)_mm512_maskz_scalef_ps(enough, (__m512)y, (__m512)near);
 }
-INLINE V<double> times_exp2(V<double> y, V<double> near, V<double> x, double least) {
-    __mmask8 enough = _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(least), _CMP_NLE_UQ);
+INLINE V<double> times_exp2(V<double> y, V<double> near, V<double> x) {
+    __mmask8 enough = _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(Numbers<double>::LEAST), _CMP_NLE_UQ);
     return (V<double>)_mm512_maskz_scalef_pd(enough, (__m512d)y, (__m512d)near);
+}
+
+INLINE V<float> exp2_wide(V<float> x) {
+    V<float> f = (V<float>)_mm512_reduce_ps((__m512)x, 0), near = x - f;
+    return times_exp2(fma(polynomial<float>(f, Numbers<float>::EXP2), f, all(1.0f)), near, x);
+}
+// With 16 powers in two registers half the terms do. The lowest bits of x + ROUND / 16 count sixteenths.
+INLINE V<double> exp2_wide(V<double> x) {
+    using N = Numbers<double>;
+    V<double> t = x + N::ROUND / 16, near = t - N::ROUND / 16, f = x - near;
+    auto low = (__m512d)load(N::SIXTEENTHS), high = (__m512d)load(N::SIXTEENTHS + 8);
+    auto power = (V<double>)_mm512_permutex2var_pd(low, (__m512i)t, high);
+    return times_exp2(fma(power, polynomial<double>(f, N::EXP2_NEAR) * f, power), near, x);
 }
 #endif
 
@@ -185,11 +203,10 @@ INLINE V<double> times_exp2(V<double> y, V<double> near, V<double> x, double lea
 // since some machines then stop for a hundred cycles, and all hidden pairs are such numbers.
 template <class T>
 INLINE V<T> exp2(V<T> x) {
-    using N = Numbers<T>;
 #if defined(__AVX512F__)
-    V<T> f = beyond_whole(x), near = x - f;
-    return times_exp2(fma(polynomial<T>(f, N::EXP2), f, all(T(1))), near, x, N::LEAST);
+    return exp2_wide(x);
 #else
+    using N = Numbers<T>;
     // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is, but 0 if x is least.
     x = larger(all(T(-N::HALFWAY - N::ONE)), x);
     V<T> t = x + (N::ROUND + N::HALFWAY), near = t - (N::ROUND + N::HALFWAY), f = x - near;
