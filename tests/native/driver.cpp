@@ -289,7 +289,8 @@ void train(uint64_t seed) {
     regard_cross_entropy(&s);
     const int64_t words = source.whole(1, 500);
     Prediction e{b, words, h, draw(b * h), draw(words * h), source.chance(0.5) ? draw(words) : nullptr, counts(b, words - 1),
-                 draw(4 * b), draw(b * h), draw(words * h), draw(words), 0.5f, 0.01f, 0.5f};
+                 draw(4 * b), draw(b * h), draw(words * h), draw(words),
+                 source.chance(0.5) ? draw(b * ((words + 191) / 192 * 192)) : nullptr, 0.5f, 0.01f, 0.5f};
     regard_predict(&e, 0), regard_predict(&e, 1);
     Rows r{b, h, counts(b, words - 1), draw(b * h), draw(words * h)};
     regard_add_rows(&r);

@@ -118,7 +118,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
     loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
-    loaded.regard_product_size.restype = loaded.regard_rows_size.restype = loaded.regard_narrow.restype = Int
+    loaded.regard_product_size.restype = loaded.regard_rows_size.restype = Int
+    loaded.regard_narrow.restype = loaded.regard_words.restype = Int
     loaded.regard_drop.argtypes = loaded.regard_unrectify.argtypes = [Pointer]
     loaded.regard_norm.argtypes = [Pointer, ctypes.c_int32]
     loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]

@@ -19,6 +19,8 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+_WORDS = 192  # that are predicted at a time
+_KEPT = 1 << 21  # logits, 8 MiB
 _NARROW = 48  # words whose numbers lie together where the library multiplies with them
 
 
@@ -50,7 +52,7 @@ class CPrediction(ctypes.Structure):
     _fields_ = [
         *((name, native.Int) for name in ("rows", "words", "size")),
         *((name, native.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
-        *((name, native.Pointer) for name in ("dreadout", "dweight", "dbias")),
+        *((name, native.Pointer) for name in ("dreadout", "dweight", "dbias", "kept")),
         *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
     ]
 
@@ -80,8 +82,8 @@ def _library() -> ctypes.CDLL | None:
     loaded = native.library()
     if loaded is not None:
         expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
-        known = loaded.regard_training_size(), loaded.regard_narrow()
-        assert known == (expected, _NARROW), "the library is of another version"
+        known = loaded.regard_training_size(), loaded.regard_narrow(), loaded.regard_words()
+        assert known == (expected, _NARROW, _WORDS), "the library is of another version"
     return loaded
 
 
@@ -210,21 +212,30 @@ def predict(
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     found = np.empty((len(readout), 4), np.float32)
+    logits = _room_for_logits(len(readout), len(weight))
 
     def run(*made: Array, numbers: tuple[float, ...] = ()) -> None:
-        arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)))
+        arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)), logits)
         at = (None if x is None else native.address(x) for x in arrays)
         c = CPrediction(len(readout), *weight.shape, *at, *numbers)
         if loaded.regard_predict(ctypes.byref(c), int(bool(made))):
             raise MemoryError
 
     def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:
+        nonlocal logits
         made = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
         run(*made, numbers=(share, share * smoothing / len(weight), share * (1 - smoothing)))
+        logits = None  # they have become their gradient
         return made
 
     run()
     return found, pullback
+
+
+def _room_for_logits(rows: int, words: int) -> Array | None:
+    """Return room to keep logits in for the way back, where they are few; otherwise they are made again."""
+    size = rows * (-(-words // _WORDS) * _WORDS)
+    return np.empty(size, np.float32) if size <= _KEPT else None
 
 
 def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> bool:

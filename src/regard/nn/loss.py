@@ -99,7 +99,8 @@ def linear_cross_entropy(
 ) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
     """Compare ``x @ weight.T + bias`` with the words that came, as `cross_entropy` does.
 
-    The native library never holds all logits: it makes them twice, a block of words at a time.
+    The native library makes logits a block of words at a time. It keeps them for the way back where they take no more
+    than 8 MiB, and otherwise makes them again.
 
     Parameters
     ----------

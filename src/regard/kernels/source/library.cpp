@@ -436,6 +436,7 @@ EXPORT int32_t regard_search(regard::Search* p) {
     return regard::chosen->training.search(*p, scratch.at) ? 0 : 2;
 }
 EXPORT int64_t regard_narrow() { return regard::NARROW; }
+EXPORT int64_t regard_words() { return regard::WORDS; }
 
 EXPORT int64_t regard_training_size() {
     using namespace regard;

@@ -1,8 +1,9 @@
-// The end of a network: products with a matrix of words, softmax and loss, without ever holding all logits; float32.
+// The end of a network: products with a matrix of words, softmax and loss, without holding all logits where they are many; float32.
 //
 // Logits are made a block of words at a time and stay in the cache. The way there finds for each row the largest one and
 // the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
-// way back makes the block again, turns it into the gradient of the logits, and multiplies it with both matrices at once.
+// way back makes the block again, unless it was kept, turns it into the gradient of the logits, and multiplies it with both
+// matrices at once.
 #include "some.h"
 
 namespace regard {
@@ -52,20 +53,22 @@ static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + in
 class Predict {
     const Prediction& p;
     char* scratch;
-    float* block;                     // logits [row][WORDS]
+    float *const room, *const kept;   // for a block, for all of them; a unit makes them again as fast as they are read
     Known* known_of;                  // each row
-    int64_t row, rows, first, words;  // what is in it
+    int64_t row, rows, first, words;  // what is in the block
+    float* block;                     // logits [row][WORDS]
 
    public:
     Predict(const Prediction& p, char* scratch)
-        : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)),
-          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)) {}
+        : p(p), scratch(scratch), room(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)), kept(triples ? nullptr : p.kept),
+          known_of(reinterpret_cast<Known*>(room + WORDS * ROWS_AT_ONCE)) {}
 
     void run(bool backward) {
         for (row = 0; row < p.rows; row += ROWS_AT_ONCE)
             for (first = 0; first < p.words; first += WORDS) {
                 rows = std::min<int64_t>(ROWS_AT_ONCE, p.rows - row), words = std::min<int64_t>(WORDS, p.words - first);
-                logits();
+                block = kept ? kept + row * up_to(WORDS, p.words) + rows * first : room;
+                if (!(backward && kept)) logits();
                 for (int64_t r = 0; r < rows; r++) backward ? slope(r) : meet(r);
                 if (backward) spread();
             }

@@ -121,6 +121,7 @@ struct Prediction {
     const int64_t* targets;                  // (N,)
     float* found;                            // (N, 4): largest logit, sum of exponentials from it on, the target's, the sum
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
+    float* kept;  // (N, V filled up to blocks of WORDS): logits for the way back, which writes over them; null: made again
     float share, spread, taken;              // as above
 };
 constexpr int64_t NARROW = 48;   // columns of a matrix whose rows are so near to each other that nobody packs them
