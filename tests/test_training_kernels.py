@@ -287,7 +287,9 @@ def test_logits_that_are_kept_give_what_those_that_are_made_again_give(
 ) -> None:
     """To the bit, also on a second way back, when the first has written over them."""
     rows, words, size = sizes
-    readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,)))
+    readout, weight, bias = (
+        draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,))
+    )
     targets = np.arange(rows) % words
 
     def gradients() -> list[np.ndarray]:
