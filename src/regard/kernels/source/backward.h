@@ -47,6 +47,13 @@ ONCE bool all_finite(Block<T> x, int64_t first, int64_t last, int64_t columns) {
     return rest + sum<T>((witness[0] + witness[1]) + (witness[2] + witness[3])) == 0;
 }
 
+// Whether keys are known to be finite before they are asked one block at a time.
+template <class T>
+bool finite_as_stored(const Problem& p, int64_t item, int64_t first, int64_t last) {
+    if (p.score != PRODUCTS || p.keys_type != p.compute) return false;
+    return all_finite<T>(rows_of<T>(p.keys, p.keys_type, item, 0, last, p.d, static_cast<T*>(nullptr)), first, last, p.d);
+}
+
 // Rows of gradients are filled up to a multiple of this many numbers; the Python side knows it.
 constexpr int64_t FILLED = 16;
 inline int64_t filled(int64_t count) { return (count + FILLED - 1) / FILLED * FILLED; }
@@ -65,11 +72,13 @@ class Back : Strip<T, NV> {
     using Strip<T, NV>::strip, Strip<T, NV>::room, Strip<T, NV>::scale, Strip<T, NV>::left, Strip<T, NV>::desk;
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Collected<T> out;
+    const bool finite_keys_only;  // nobody has to look
     T *dstrip, *caps = nullptr, *values_room, *turned, *rows_q, *rows_d, *dqueries;
     V<T> base[NV], logsum[NV], mean[NV], lost[NV];
 
    public:
-    Back(Desk<T>& desk, int64_t i, int64_t rows, const Collected<T>& out) : Strip<T, NV>(desk, i, rows), out(out) {
+    Back(Desk<T>& desk, int64_t i, int64_t rows, const Collected<T>& out, bool finite)
+        : Strip<T, NV>(desk, i, rows), out(out), finite_keys_only(finite) {
         dstrip = room.template take<T>(K * W);
         if (scale.cap != 0) caps = room.template take<T>(K * W);
         values_room = room.template take<T>(p.values_type == p.compute ? 0 : K * p.e);
@@ -217,7 +226,7 @@ class Back : Strip<T, NV> {
 
     // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
     Block<T> finite_keys(Block<T> keys, int64_t first, int64_t last) {
-        if (all_finite<T>(keys, first, last, p.d)) return keys;
+        if (finite_keys_only || all_finite<T>(keys, first, last, p.d)) return keys;
         desk.forget();
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.d; f++) desk.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);

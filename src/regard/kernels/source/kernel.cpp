@@ -107,7 +107,10 @@ void some_tiles(const Problem& p, int64_t task, Room room) {
     constexpr int64_t width = WIDE * L<T>;
     const int64_t queries = together<T>(p) * width, tasks = cut(p.n, queries);
     const int64_t item = task / tasks, i = task % tasks * queries, stop = std::min(p.n, i + queries);
-    const int64_t rest = (stop - i) % width, narrow = rest > (MIDDLE ? 2 : 1) * L<T> ? 0 : rest;
+    const int64_t rest = (stop - i) % width;
+    int64_t narrow = rest > (MIDDLE ? 2 : 1) * L<T> ? 0 : rest;
+    // A single vector of few rows would wait for its own sums: two and two instead of three and one.
+    if (MIDDLE && ROWS < 8 && 0 < narrow && narrow <= L<T> && stop - narrow > i) narrow += width;
     if (stop - narrow > i) attend<T, WIDE>(p, item, i, stop - narrow, room);
     if (narrow > L<T>) attend<T, MIDDLE ? 2 : 1>(p, item, stop - narrow, stop, room);
     else if (narrow) attend<T, 1>(p, item, stop - narrow, stop, room);
@@ -199,14 +202,17 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
     for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
         char* dbias = p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr;
         const Collected<T> out = {dkeys, dvalues, dlearned, dbias};
-        for (int64_t j = 0; j < p.m; j += NEAR)
+        for (int64_t j = 0; j < p.m; j += NEAR) {
+            const int64_t last = std::min(j + NEAR, p.m);
+            const bool finite = finite_as_stored<T>(p, item, j, last);
             for (int64_t t = start; t < stop; t++) {
-                int64_t i = t * width, rows = std::min(width, p.n - i), last = std::min(j + NEAR, p.m);
+                const int64_t i = t * width, rows = std::min(width, p.n - i);
                 const bool wide = rows > L<T>;
                 Desk<T> desk(p, item, wide ? width : L<T>, room);
-                if (wide) Back<T, 3>(desk, i, rows, out).run(j, last);
-                else Back<T, 1>(desk, i, rows, out).run(j, last);
+                if (wide) Back<T, 3>(desk, i, rows, out, finite).run(j, last);
+                else Back<T, 1>(desk, i, rows, out, finite).run(j, last);
             }
+        }
     }
 }
 
