@@ -38,6 +38,7 @@ struct LikeUnit {
 template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
+    static constexpr bool ALONG = BYTES == 32;  // whether sums of several queries lie in memory: registers hold eight only
     static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than four queries, at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
@@ -555,20 +556,61 @@ class Few {
 
     template <class S>
     void collect(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded) {
-        using Number = typename S::Number;
-        constexpr bool many = BYTES == 64;  // registers
-        const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
+        constexpr int LEAST = PAIRS && sizeof(typename S::Number) == 2 ? 2 : 1;
         int64_t c = 0;
-        auto vectors = [&](auto one, auto four) {
-            if (rows == 1) c = add<S, 1, decltype(one)::value>(values, row, first, keys, faded, c);
-            else c = add<S, 4, decltype(four)::value>(values, row, first, keys, faded, c);
-        };
-        vectors(std::integral_constant<int, 8>{}, std::integral_constant<int, many ? 4 : 2>{});
-        if (rows == 1) c = add<S, 1, 4>(values, row, first, keys, faded, c);
-        using Least = std::integral_constant<int, PAIRS && sizeof(Number) == 2 ? 2 : 1>;
-        vectors(Least{}, Least{});
-        if (c < columns) rest<S>(values, row, first, keys, faded, c);
+        if (rows == 1) {
+            c = add<S, 1, 8>(values, row, first, keys, faded, c);
+            c = add<S, 1, 4>(values, row, first, keys, faded, c);
+            c = add<S, 1, LEAST>(values, row, first, keys, faded, c);
+        } else if constexpr (ALONG) {
+            for (int64_t r = 0; r < rows; r += 4)
+                c = rows - r > 2 ? add_along<S, 4, 3>(values, row, first, keys, faded, r)
+                                 : add_along<S, 2, 4>(values, row, first, keys, faded, r);
+        } else {
+            c = add<S, 4, BYTES == 64 ? 4 : 2>(values, row, first, keys, faded, c);
+            c = add<S, 4, LEAST>(values, row, first, keys, faded, c);
+        }
+        if (c < (PAIRS ? width_of<T>(p.e) : p.e)) rest<S>(values, row, first, keys, faded, c);
     }
+
+    // All whole vectors of columns to R queries from r on; returns where columns are left. Rows are read from end to end, M at
+    // a time, as memory likes it best: their weights are in registers, and sums in the nearest cache.
+    template <class S, int R, int M>
+    ONCE int64_t add_along(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t r) {
+        constexpr int64_t SIZE = L<T> * sizeof(typename S::Number);  // of a vector as it is stored
+        const int64_t stop = p.e / L<T> * L<T>, lot = Soon::LOT * ((rows + 3) / 4);
+        T* at[R];
+        for (int u = 0; u < R; u++) {
+            at[u] = r + u < rows ? out[r + u].context() : nobodys;
+            const T factor = faded[std::min(r + u, rows - 1)];
+            for (int64_t c = 0; c < stop && factor != 1; c += L<T>) store(at[u] + c, load(at[u] + c) * factor);
+        }
+        Soon soon = values_soon;
+        int64_t k = 0, read = 0;
+        auto meet = [&](auto some) INLINE_LAMBDA {
+            constexpr int N = decltype(some)::value;
+            V<T> weights[R][N];
+            UNROLL for (int u = 0; u < R; u++)
+                UNROLL for (int i = 0; i < N; i++) weights[u][i] = all(strip[(r + u) * K + first + k + i]);
+            const char* from = values + k * row;
+            for (int64_t c = 0; c < stop; c += L<T>, from += SIZE) {
+                if ((read += N * SIZE) >= lot) read -= lot, soon.ask();
+                V<T> x[N][1];
+                UNROLL for (int i = 0; i < N; i++) S::read(from, row, i, x[i]);
+                UNROLL for (int u = 0; u < R; u++) {
+                    V<T> sum = load(at[u] + c);
+                    UNROLL for (int i = 0; i < N; i++) sum = fma(weights[u][i], x[i][0], sum);
+                    store(at[u] + c, sum);
+                }
+            }
+            k += N;
+        };
+        while (k + M <= keys) meet(std::integral_constant<int, M>());
+        while (k < keys) meet(std::integral_constant<int, 1>());
+        values_soon = soon;
+        return stop;
+    }
+
     // The last columns, from c on, which fill no vector.
     template <class S>
     COLD void rest(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
