@@ -133,6 +133,7 @@ struct Numbers<float> {
     static constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: adding it leaves a whole number in the low bits
     static constexpr float LEAST = -150.0f;  // 2^x is 0 from here on down
     static constexpr int MANTISSA = 23, HALFWAY = 64, ONE = 127;
+    static constexpr int FINE = 0;  // bits of x below the whole ones that choose a power of 2
     // 2^f = 1 + f * (...) for |f| <= 1/2, relative error below 4e-9
     static constexpr float EXP2[] = {0.69314722539501108653f,  0.24022651084117293574f,   0.055502973141993247575f,
                                      0.0096180307825051537978f, 0.0013410000966100157069f, 0.00015469731977475548114f};
@@ -146,6 +147,11 @@ struct Numbers<double> {
     static constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52
     static constexpr double LEAST = -1075.0;
     static constexpr int MANTISSA = 52, HALFWAY = 512, ONE = 1023;
+#if defined(__AVX2__)
+    static constexpr int FINE = 2;
+#else
+    static constexpr int FINE = 0;
+#endif
     // relative error below 1e-19
     static constexpr double EXP2[] = {0.69314718055994530745,    0.24022650695910071224,    0.055504108664821770966,
                                       0.0096181291076284866168,  0.0013333558146374230244,  0.00015403530393354775175,
@@ -203,13 +209,8 @@ INLINE V<double> exp2_wide(V<double> x) {
 }
 #endif
 
-// With four powers in a register two thirds of the terms do, in float64.
-template <class T>
-constexpr int FINE_BITS = 0;
 #if defined(__AVX2__) && !defined(__AVX512F__)
-template <>
-constexpr int FINE_BITS<double> = 2;
-// 2^(i / 4), with i in the lowest two bits of each number.
+// 2^(i / 4), with i in the lowest two bits of each number: with four powers in a register two thirds of the terms do.
 INLINE V<double> quarter_power(I<double> i) {
     using N = Numbers<double>;
     const V<double> powers = {N::SIXTEENTHS[0], N::SIXTEENTHS[4], N::SIXTEENTHS[8], N::SIXTEENTHS[12]};
@@ -230,19 +231,18 @@ INLINE V<T> exp2(V<T> x) {
     using N = Numbers<T>;
     using Bits = std::make_unsigned_t<typename Lanes<T>::Int>;
     typedef Bits U __attribute__((vector_size(BYTES)));
-    constexpr int FINE = FINE_BITS<T>;  // bits of x below the whole ones that choose a power of 2
-    constexpr T SHIFT = N::ROUND / (1 << FINE) + N::HALFWAY;
+    constexpr T SHIFT = N::ROUND / (1 << N::FINE) + N::HALFWAY;
     // Scaled in two steps, since 2^near alone may be too small to be written; halfway it never is, but 0 if x is least.
     x = larger(all(T(-N::HALFWAY - N::ONE)), x);
     V<T> t = x + SHIFT, near = t - SHIFT, f = x - near, y;
 #if defined(__AVX2__)
-    if constexpr (FINE) {
+    if constexpr (N::FINE > 0) {
         V<T> power = quarter_power((I<T>)t);
         y = fma(power, polynomial<T>(f, N::EXP2_QUARTER) * f, power);
     } else
 #endif
         y = fma(polynomial<T>(f, N::EXP2), f, all(T(1)));
-    V<T> halfway = (V<T>)(((U)t >> FINE << N::MANTISSA) + (Bits(N::ONE) << N::MANTISSA));
+    V<T> halfway = (V<T>)(((U)t >> N::FINE << N::MANTISSA) + (Bits(N::ONE) << N::MANTISSA));
     return (y * halfway) * (sizeof(T) == 4 ? T(0x1p-64) : T(0x1p-512));
 #endif
 }
