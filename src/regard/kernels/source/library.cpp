@@ -169,11 +169,13 @@ struct Scratch {
     }
 };
 
+constexpr size_t FEW_THREADS = 8;  // of many, one that has to wait is missed less than it costs to tell them all
 constexpr int64_t LIGHT = 1000;  // tasks of a second phase that are done before another thread has woken up
 
 #if defined(__linux__)
-// Linux wakes a thread where its caller runs and may leave both there for long. So each takes a processor that none
-// of the others has, and moves there where it must; afterwards it may run wherever it might before.
+// Linux wakes a thread where its caller runs and may leave both there for long. So sleeping threads are kept off the
+// processor of who wakes them, and each takes one that none of the others has, and moves there where it must; afterwards it
+// may run wherever it might before.
 class Processors {
     std::atomic<bool> taken[CPU_SETSIZE] = {};
 
@@ -191,16 +193,23 @@ class Processors {
                 return;
             }
     }
-    // A thread begins with the processors of who started it, which may be few for a while; it shall have the process's.
-    static void all() {
-        cpu_set_t whole;
-        if (!sched_getaffinity(getpid(), sizeof whole, &whole)) sched_setaffinity(0, sizeof whole, &whole);
+    // A thread begins with the processors of who started it, which may be few for a while; it shall have the process's, but
+    // for one.
+    static void keep(int thread, int off) {
+        cpu_set_t some;
+        if (sched_getaffinity(getpid(), sizeof some, &some)) return;
+        if (off >= 0 && off < CPU_SETSIZE) CPU_CLR(off, &some);
+        if (CPU_COUNT(&some)) sched_setaffinity(thread, sizeof some, &some);
     }
+    static int here() { return sched_getcpu(); }
+    static int this_thread() { return int(syscall(SYS_gettid)); }
 };
 #else
 struct Processors {
     void take() {}
-    static void all() {}
+    static void keep(int, int) {}
+    static int here() { return -1; }
+    static int this_thread() { return 0; }
 };
 #endif
 
@@ -235,10 +244,13 @@ class Pool {
     std::condition_variable wake, done;
     Job* job = nullptr;
     int64_t wanted = 0, busy = 0, started = 0;
+    std::vector<int> numbers;  // of the threads, for the system
+    int off = -1;              // the processor that they are kept off
 
     void loop() {
-        Processors::all();
+        Processors::keep(0, -1);
         std::unique_lock<std::mutex> lock(mutex);
+        numbers.push_back(Processors::this_thread()), off = -1;
         for (;;) {
             wake.wait(lock, [&] { return wanted > 0; });
             wanted--, busy++;
@@ -267,6 +279,8 @@ class Pool {
                     break;  // fewer threads: the same result
                 }
             }
+            if (const int here = Processors::here(); here != off && numbers.size() <= FEW_THREADS)
+                for (int thread : numbers) Processors::keep(thread, off = here);
             job = &given;
             wanted = helpers < started ? helpers : started;
         }
