@@ -816,7 +816,7 @@ def test_law_5_threads(isa: str, name: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
 def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
-    """The pool moves its threads apart, and ties none of them to a processor; it keeps all off one at most."""
+    """The pool moves its threads apart, and ties none of them to a processor; it keeps each off one at most."""
     code = """if True:
         import os, numpy as np, regard
         x = np.ones((8, 300, 32), np.float32)
@@ -825,8 +825,7 @@ def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
             regard.attention(x, x, x, kernel="native", threads=3)
         helpers = set(os.listdir("/proc/self/task")) - before
         mine, theirs = os.sched_getaffinity(0), [os.sched_getaffinity(int(thread)) for thread in helpers]
-        same = all(each == theirs[0] for each in theirs)
-        print(len(helpers) == 2, same and theirs[0] <= mine and len(theirs[0]) >= max(1, len(mine) - 1))
+        print(len(helpers) == 2, all(each <= mine and len(each) >= max(1, len(mine) - 1) for each in theirs))
     """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["True", "True"]

@@ -1,4 +1,5 @@
-// The end of a network: products with a matrix of words, softmax and loss, without holding all logits where they are many; float32.
+// The end of a network: products with a matrix of words, softmax and loss, without holding all logits where they are many;
+// float32.
 //
 // Logits are made a block of words at a time and stay in the cache. The way there finds for each row the largest one and
 // the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
@@ -53,7 +54,7 @@ static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + in
 class Predict {
     const Prediction& p;
     char* scratch;
-    float *const room, *const kept;   // for a block, for all of them; a unit makes them again as fast as they are read
+    float *const room, *const kept;   // for a block, for all of them; where a unit multiplies, they are made again
     Known* known_of;                  // each row
     int64_t row, rows, first, words;  // what is in the block
     float* block;                     // logits [row][WORDS]
