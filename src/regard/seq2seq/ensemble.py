@@ -33,6 +33,8 @@ _HINT = "train them on the same pairs with the same kinds of tokens, each with a
 class Ensemble(Translator):
     """Several models that translate together: the mean of their probabilities decides, word by word.
 
+    Joint sequences are those of the first.
+
     Parameters
     ----------
     models : sequence of Translator
@@ -200,11 +202,16 @@ def _alike(first: Model[Predicting], other: Model[Predicting]) -> list[tuple[str
         ("know the same tokens of the target", _learned(first.target), _learned(other.target)),
         ("have the same memory", _remembered(first), _remembered(other)),
         ("all say sentences both ways, or none", first.both_ways, other.both_ways),
+        ("count joint sequences of the same length, or none", _counted(first), _counted(other)),
     ]
 
 
 def _learned(text: Text) -> tuple[dict[str, Any], dict[str, bytes]]:
     return text.describe(), text.data()
+
+
+def _counted(model: Model[Predicting]) -> int:
+    return model.joint.order if model.joint else 0
 
 
 def _remembered(model: Model[Predicting]) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]] | None:

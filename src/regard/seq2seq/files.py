@@ -10,13 +10,15 @@ Its metadata::
     source   JSON: how the source's text is cut                   see `regard.seq2seq.kinds`
     target   JSON: the same of the target's
 
-A model that needs more than that to be used has version "3", and one or both of these:
+A model that needs more than that to be used has version "3", and one or more of these:
 
 - what it looks up (`regard.seq2seq.memory`): ``memory`` in its metadata (JSON: ``{"count": ...}``), the pairs (U8) as
   ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
   256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
   network's source words are the source's tokens and then the target's.
 - that it says sentences both ways (`regard.seq2seq.ways`): ``both_ways`` in its metadata, ``true``.
+- how its pairs were spelled (`regard.seq2seq.joint`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
+  ``joint.units`` and ``joint.rows``, as the memory's pairs are, ``joint.tokens`` and ``joint.counts`` (float32).
 
 Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
 
@@ -28,12 +30,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from regard.seq2seq.container import Container, Wrong, opened, write
+from regard.seq2seq.joint import Joint
 from regard.seq2seq.kinds import Text, Words, restore
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import Config, Network, Predicting, build, describe, read_config
@@ -47,6 +50,8 @@ __all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_
 FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
+MORE = ("memory", "joint")  # what a model may know besides
+Known = TypeVar("Known")
 Predicts = TypeVar("Predicts", bound=Predicting, covariant=True)
 _OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
 _OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
@@ -65,6 +70,8 @@ class Model(NamedTuple, Generic[Predicts]):
         What is looked up.
     both_ways : bool
         Whether the network says sentences from their end, too.
+    joint : Joint or None
+        How pairs were spelled, to rank translations by.
     """
 
     network: Predicts
@@ -72,6 +79,7 @@ class Model(NamedTuple, Generic[Predicts]):
     target: Text
     memory: Memory | None = None
     both_ways: bool = False
+    joint: Joint | None = None
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
@@ -106,10 +114,11 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
         metadata[side] = json.dumps(text.describe())
         for name, data in text.data().items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
-    if model.memory is not None:
-        metadata |= {"version": WITH_MORE, "memory": json.dumps(model.memory.describe())}
-        for name, data in model.memory.data((len(model.source), len(model.target))).items():
-            arrays[f"memory.{name}"] = np.frombuffer(data, np.uint8)
+    for part, known in zip(MORE, (model.memory, model.joint), strict=True):
+        if known is not None:
+            metadata |= {"version": WITH_MORE, part: json.dumps(known.describe())}
+            for name, data in known.data((len(model.source), len(model.target))).items():
+                arrays[f"{part}.{name}"] = np.frombuffer(data, np.uint8)
     if model.both_ways:
         metadata |= {"version": WITH_MORE, "both_ways": json.dumps(True)}
     write(path, arrays, metadata)
@@ -165,15 +174,18 @@ def _read_new(file: Container) -> Model[Network]:
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
     source, target = (_text(file, side) for side in SIDES)
-    more = file.metadata.keys() & {"memory", "both_ways"} if file.metadata["version"] == WITH_MORE else set()
+    more = file.metadata.keys() & {*MORE, "both_ways"} if file.metadata["version"] == WITH_MORE else set()
     if "both_ways" in more and file.json("both_ways") is not True:
         raise Wrong("both_ways must be true where it is given")
-    parts = [*SIDES, "memory"] if "memory" in more else SIDES
+    parts = [*SIDES, *(part for part in MORE if part in more)]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
-    memory = _memory(file, source, target) if "memory" in more else None
-    return _assembled(file, config, source, target, memory)._replace(both_ways="both_ways" in more)
+    sizes = len(source), len(target)
+    memory = _known(file, "memory", Memory.restore, sizes) if "memory" in more else None
+    joint = _known(file, "joint", Joint.restore, sizes) if "joint" in more else None
+    model = _assembled(file, config, source, target, memory)
+    return model._replace(both_ways="both_ways" in more, joint=joint)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -195,12 +207,13 @@ def _text(file: Container, side: str) -> Text:
         raise Wrong(f"how its {side} is cut is damaged: {str(error).splitlines()[0]}") from None
 
 
-def _memory(file: Container, source: Text, target: Text) -> Memory:
-    data = {name: file.bytes(f"memory.{name}") for name in _parts(file, "memory")}
+def _known(file: Container, part: str, restore: Callable[..., Known], sizes: tuple[int, int]) -> Known:
+    """Read what a model knows besides."""
+    data = {name: file.bytes(f"{part}.{name}") for name in _parts(file, part)}
     try:
-        return Memory.restore(_mapping(file.json("memory")), data, (len(source), len(target)))
+        return restore(_mapping(file.json(part)), data, sizes)
     except (TypeError, ValueError) as error:
-        raise Wrong(f"its memory is damaged: {error}") from None
+        raise Wrong(f"its {part} is damaged: {error}") from None
 
 
 def _check_names(file: Container, names: list[str]) -> None:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.seq2seq.rows import Row, packed, unpacked
 from regard.seq2seq.text import END, START, UNKNOWN
 
 __all__ = ["Memory"]
@@ -32,7 +33,6 @@ __all__ = ["Memory"]
 Array = NDArray[Any]
 Codes = NDArray[np.uint64]
 Ids = NDArray[np.int64]
-Row = Sequence[int]
 
 _SIDES = ("sources", "targets")
 _LONGEST = 6  # tokens of a sequence
@@ -166,7 +166,7 @@ class Memory:
             "sources" and "targets".
         """
         sides = zip(_SIDES, (self.sources, self.targets), sizes, strict=True)
-        return {name: _packed(rows, size) for name, rows, size in sides}
+        return {name: packed(rows, size) for name, rows, size in sides}
 
     def describe(self) -> dict[str, int]:
         """Return the settings, for JSON.
@@ -206,7 +206,7 @@ class Memory:
         if data.keys() != set(_SIDES):
             raise ValueError("it must have sources and targets")
         sources, targets = (
-            _unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
+            unpacked(name, data[name], size) for name, size in zip(_SIDES, sizes, strict=True)
         )
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
@@ -305,25 +305,3 @@ def _largest(matrix: Any, but: Iterable[Ids]) -> Ids:
     first = np.full(matrix.shape[0], matrix.shape[1], np.int64)
     np.minimum.at(first, rows[largest], places[largest])
     return np.where(most > 0, first, best)
-
-
-def _width(size: int) -> np.dtype[Any]:
-    """Return what numbers below a size are kept in."""
-    return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4")
-
-
-def _packed(rows: Sequence[Row], size: int) -> bytes:
-    return np.array([token for row in rows for token in (*row, END)], _width(size)).tobytes()
-
-
-def _unpacked(name: str, data: bytes, size: int) -> list[tuple[int, ...]]:
-    width = _width(size)
-    if len(data) % width.itemsize:
-        raise ValueError(f"{name} must be numbers of {width.itemsize} bytes")
-    tokens = np.frombuffer(data, width).astype(np.int64)
-    if not len(tokens) or tokens[-1] != END:
-        raise ValueError(f"{name} are cut off")
-    if tokens.min() < END or tokens.max() >= size:
-        raise ValueError(f"{name} must be numbers from {END} to {size - 1}")
-    rows = np.split(tokens, np.flatnonzero(tokens == END)[:-1] + 1)
-    return [tuple(row[:-1].tolist()) for row in rows]

@@ -14,6 +14,7 @@ import numpy as np
 from regard import _check
 from regard.seq2seq import defaults, files
 from regard.seq2seq.batch import Corpus, Links, Numbered
+from regard.seq2seq.joint import LONGEST, Joint
 from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens, learn
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
@@ -62,6 +63,10 @@ class Seq2Seq(Translator):
     both_ways : bool
         Whether it learns each target from its end, too, and takes those translations that are likely both ways; see
         `regard.seq2seq.ways`. An epoch reads twice as many pairs, and there are two searches.
+    joint : int
+        How many source tokens in a row are counted together with what they became, to rank what a beam finds by that,
+        too: for targets that follow their source from left to right, as sounds follow letters; see
+        `regard.seq2seq.joint`. 0 for none, 12 at most; 8 are plenty.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
@@ -109,6 +114,7 @@ class Seq2Seq(Translator):
         normalization: str = "NFC",
         memory: int = 0,
         both_ways: bool = False,
+        joint: int = 0,
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
@@ -142,6 +148,9 @@ class Seq2Seq(Translator):
         self.memory = _check.whole("memory", memory)
         if self.memory and self.network.get("score") == "none":
             _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
+        self.joint = _check.whole("joint", joint)
+        if self.joint > LONGEST:
+            _check.fail(f"joint must be at most {LONGEST}. Got {joint} instead.")
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
@@ -339,8 +348,8 @@ class Seq2Seq(Translator):
             self._corpus(texts, pairs, links, "training"),
             self._corpus(texts, valid, None, "validation"),
         )
-        memory = None
-        known = len(texts[0])
+        memory, known = None, len(texts[0])
+        joint = self._joint(learned, texts)
         if self.memory:
             memory = Memory.learn(self.memory, map(_sides, learned))
             total = len(learned) + len(judged)
@@ -356,13 +365,13 @@ class Seq2Seq(Translator):
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts, memory, self.both_ways)
+        self._model = files.Model(network, *texts, memory, self.both_ways, joint)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
         if self.both_ways:
             learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
-        return Training(network, learned, judged, recipe)
+        return Training(network, learned, judged, recipe, f"joint={self.joint}" if self.joint else "")
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
@@ -387,6 +396,12 @@ class Seq2Seq(Translator):
             count_tokens(kind, side, self.normalization) for kind, side in zip(kinds, pair, strict=True)
         ]
         return all(0 < number <= self.max_tokens for number in counts)
+
+    def _joint(self, learned: Corpus, texts: tuple[Text, Text]) -> Joint | None:
+        """Count how pairs are spelled, if that is asked for."""
+        if not self.joint:
+            return None
+        return Joint.learn(self.joint, list(map(_sides, learned)), (len(texts[0]), len(texts[1])))
 
     def _check_links(self, links: Any, count: int) -> None:
         """Check that links, if they are given, go with this model and with so many pairs."""
@@ -498,6 +513,7 @@ class Seq2Seq(Translator):
             normalization=cut["normalization"],
             memory=model.memory.count if model.memory else 0,
             both_ways=model.both_ways,
+            joint=model.joint.order if model.joint else 0,
         )
         loaded._model = model
         return loaded

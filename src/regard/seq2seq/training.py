@@ -216,6 +216,8 @@ class Training:
         To judge by.
     recipe : Recipe
         How.
+    besides : str
+        What else the model is made of, which a checkpoint must be of, too.
 
     Examples
     --------
@@ -229,8 +231,11 @@ class Training:
     [True, True]
     """
 
-    def __init__(self, network: Network, pairs: Corpus, valid: Corpus, recipe: Recipe) -> None:
+    def __init__(
+        self, network: Network, pairs: Corpus, valid: Corpus, recipe: Recipe, besides: str = ""
+    ) -> None:
         self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
+        self.besides = besides
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=recipe.clip)
         self.mean = self.flat.copy() if recipe.average else None
@@ -288,6 +293,7 @@ class Training:
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "minutes"}
         version = pkgutil.resolve_name("regard:__version__")  # no word of the floor above
         told = hashlib.sha256(repr((version, self.network.config, sorted(recipe.items()))).encode())
+        told.update(self.besides.encode())
         for corpus in (self.pairs, self.valid):
             for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
                 told.update(np.ascontiguousarray(array).data)

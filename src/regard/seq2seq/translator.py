@@ -22,6 +22,7 @@ from regard.seq2seq.files import Model
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.network import Predicting
 from regard.seq2seq.pairs import Side, check_sentences, paired
+from regard.seq2seq.rows import Row
 from regard.seq2seq.search import Hypothesis, Scoring, force, sample
 from regard.seq2seq.search import beam as beam_search
 from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
@@ -33,6 +34,9 @@ Array = NDArray[Any]
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 _Search = Callable[[Ids, Ids, Sequence[int]], list[list[Hypothesis]]]  # of sentences at these places
+_Rank = Callable[
+    [Sequence[Row], list[list[Hypothesis]]], list[list[Hypothesis]]
+]  # of these sources' own tokens
 
 LONGEST_SENTENCE = 1000  # tokens
 _TOGETHER = 64  # sentences that are searched at a time
@@ -60,7 +64,8 @@ class Translation:
     source : tuple of str
         The source's m - 1 tokens and the end's sign.
     score : float
-        What translations are ranked by; by default the mean logarithm of the tokens' probabilities.
+        What translations are ranked by; by default the mean logarithm of the tokens' probabilities. With joint
+        sequences, and a beam, what `regard.seq2seq.joint` says.
     alignment : array (n, m) or None
         Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
     log_probability : float
@@ -141,7 +146,8 @@ class Translator(ABC):
         beam : int
             How many hypotheses are followed at a time; 1 is greedy, and from the beginning alone.
         scoring : Scoring, optional
-            What hypotheses are ranked by; by default the mean log-probability of their tokens.
+            What hypotheses are ranked by; by default the mean log-probability of their tokens. With joint sequences
+            only the beam's choice is; what it finds is ranked by network and counts.
 
         Returns
         -------
@@ -188,12 +194,17 @@ class Translator(ABC):
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         ranked = self._scoring(scoring)
+        joint = self.model.joint if width > 1 else None
+        kept = wanted if joint is None else width
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             find = agreed if self.model.both_ways and width > 1 else beam_search
-            return find(self.model.network, source, lengths, width=width, n_best=wanted, scoring=ranked)
+            return find(self.model.network, source, lengths, width=width, n_best=kept, scoring=ranked)
 
-        return self._each(sources, search)
+        def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+            return found if joint is None else joint.ranked(rows, found, ranked, wanted)
+
+        return self._each(sources, search, rank)
 
     def sample(
         self,
@@ -293,15 +304,18 @@ class Translator(ABC):
     def _scoring(self, asked: Scoring | None) -> Scoring:
         """Return what hypotheses are ranked by."""
         scoring = asked or Scoring()
-        if (self.model.memory or self.model.both_ways) and scoring.coverage_penalty:
+        model = self.model
+        if (model.memory or model.both_ways or model.joint) and scoring.coverage_penalty:
             _check.fail(
-                "coverage_penalty must be 0 for a model with a memory, or that says sentences both ways: not all that "
-                f"it reads is to be translated. Got {scoring.coverage_penalty} instead."
+                "coverage_penalty must be 0 for a model with a memory or joint sequences, or that says sentences both "
+                f"ways. Got {scoring.coverage_penalty} instead."
             )
         return scoring
 
-    def _each(self, sources: Sequence[Side], search: _Search) -> list[list[Translation]]:
-        """Search for all sources, those of like lengths together, and on two threads if there are."""
+    def _each(
+        self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
+    ) -> list[list[Translation]]:
+        """Search for all sources, those of like lengths together, on two threads if there are, and rank in this one."""
         check_sentences("sources", sources)
         tokens = [self.model.source.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
@@ -317,7 +331,8 @@ class Translator(ABC):
                 return search(*source_batch([read[i].row for i in group]), group)
 
         for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
-            for i, hypotheses in zip(group, of_group, strict=True):
+            own = [read[i].row[: len(read[i].own)] for i in group]
+            for i, hypotheses in zip(group, rank(own, of_group) if rank else of_group, strict=True):
                 found[i] = [self._spell(read[i], hypothesis) for hypothesis in hypotheses]
         return found
 

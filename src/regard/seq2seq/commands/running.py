@@ -153,6 +153,8 @@ class Run:
         links : Given, optional
             Where each target word should look.
         """
+        if self.model.joint:
+            print(f"counting what {self.model.joint} tokens in a row became", file=sys.stderr)
         with ExitStack() as shown:
 
             @cache  # one bar, and none without a memory

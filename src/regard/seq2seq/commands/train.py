@@ -119,6 +119,13 @@ def _add_model(group: Any) -> None:
         action="store_true",
         help="learn each target from its end, too, and take translations that are likely both ways (twice the time)",
     )
+    add(
+        "--joint",
+        type=int,
+        default=0,
+        metavar="N",
+        help="count what N source tokens in a row became, and rank by that too (as sounds follow letters: 8)",
+    )
     for side in ("source", "target"):
         add(
             f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
@@ -339,6 +346,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         normalization=args.normalization,
         memory=memory,
         both_ways=args.both_ways,
+        joint=args.joint,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,
