@@ -15,6 +15,7 @@ libreoffice-de    the same, English and German                                  
 bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
 netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
+phonetisaurus     programs that learn letters to phonemes from n-grams of both                MIT, BSD
 ================  ==========================================================================  =================
 """
 
@@ -331,6 +332,10 @@ KHMER_SPELLING = Package(
 )
 G2P_EN = Package("g2p-en", "2.1.0", "2a7aabf1fc7f270fcc3349881407988c9245173c2413debbe5432f4a4f31319f")
 
+PHONETISAURUS = Package(
+    "phonetisaurus", "0.3.0", "4ad830d748234d778c9e55da731df319f92805120d158825cf8162616bbccc09"
+)
+
 
 class Netra(NamedTuple):
     """A model of Khmer spelling in a file of Keras's, and its 28,569 pairs (Latin letters, Khmer) in order."""
@@ -374,6 +379,11 @@ def g2p_en() -> dict[str, NDArray[np.float32]]:
         return dict(arrays)
 
 
+def phonetisaurus() -> Path:
+    """Return the folder with the programs of Phonetisaurus."""
+    return unpacked(PHONETISAURUS) / "phonetisaurus"
+
+
 # ---------------------------------------------------------------------------------------------------- counting
 
 
@@ -398,6 +408,7 @@ KNOWN: dict[str, Callable[[], str]] = {
     "libreoffice-de": lambda: f"{_count(libreoffice('de'))} pairs of at most 15 tokens",
     "bible": _count_bible,
     "netra": _count_netra,
+    "phonetisaurus": lambda: f"{len(list((phonetisaurus() / 'bin' / 'x86_64').iterdir()))} programs",
     "g2p-en": lambda: f"{sum(array.size for array in g2p_en().values()):,} numbers",
 }
 

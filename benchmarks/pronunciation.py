@@ -1,7 +1,7 @@
 """Print how well letters are turned into phonemes: CMUdict without stress, beside a peer and the literature.
 
     python benchmarks/pronunciation.py [--minutes 10] [--family recurrent]
-    python benchmarks/pronunciation.py --minutes 0          the peer alone
+    python benchmarks/pronunciation.py --minutes 0          the peers alone
 
 12,000 words are kept for the test (`data.cmudict` says how they are drawn). WER is the share of words whose
 pronunciation is none of those listed. PER is the sum of edit distances over the sum of lengths, each word compared
@@ -10,23 +10,30 @@ with the listed pronunciation that is nearest to what was said (of several as ne
 The model looks up the words it has learned that are most like the one at hand, and reads how they are said
 (`regard.seq2seq.memory`); ``--memory 0`` is without.
 
+What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.joint`); ``--joint 0`` is
+without.
+
 Where there is half an hour, the model learns to say each word from its end, too, and the pronunciation is taken that is
 likeliest both ways (`regard.seq2seq.ways`).
 
-The peer, g2p-en 2.1.0, is an encoder-decoder without attention that has been trained on most of these words. The
-split of the literature is not to be had, so its figures are for a comparable setting, not the same words.
+Two peers: Phonetisaurus 0.3.0 learns from the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
+with what it has learned, from most of these words. The split of the literature is not to be had, so its figures are for
+a comparable setting, not the same words; how comparable, Phonetisaurus says, which counts joint sequences as Bisani and
+Ney did.
 """
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 import g2p_en
+import phonetisaurus
 from trial import BEAM, Trained, arguments, header, train
 
-from data import Split, Words, cmudict, run
+from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.measure import error_rate, exact
@@ -81,12 +88,15 @@ def line(name: str, per: str, wer: str, note: str = "") -> None:
 
 
 def main() -> None:
-    """Measure the peer, train ours, and print both under the literature."""
+    """Measure the peers, train ours, and print all of them under the literature."""
     parser = arguments(__doc__, minutes=10)
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument("--beam", type=int, default=BEAM, metavar="N")
     parser.add_argument(
         "--memory", type=int, default=2, metavar="N", help="words that are looked up (default 2)"
+    )
+    parser.add_argument(
+        "--joint", type=int, default=8, metavar="N", help="letters in a row that are counted (default 8)"
     )
     args = parser.parse_args()
     parts = cmudict()
@@ -98,11 +108,23 @@ def main() -> None:
     line("measured", "PER", "WER")
     peer = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
     line("g2p-en 2.1.0, without attention", *_percent(peer, parts.test), "has seen most of the words")
+    _joint_sequences(parts)
     if not args.minutes:
         return
     model, seconds = trained(parts, args)
     found = said(model, parts.test, args.beam)
     line(f"regard, {args.family}", *_percent(found, parts.test), f"{seconds / 60:.1f} minutes")
+
+
+def _joint_sequences(parts: Split[Words]) -> None:
+    """Measure the peer that learns from the same words."""
+    start, name = time.perf_counter(), "Phonetisaurus 0.3.0, joint 8-grams"
+    try:
+        found = phonetisaurus.Model(parts.train).pronounce(list(parts.test))
+    except Missing as reason:
+        line(name, "-", "-", f"skipped: {reason}")
+        return
+    line(name, *_percent(found, parts.test), f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:
@@ -113,6 +135,7 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "family": args.family,
         "max_tokens": LONGEST,
         "memory": args.memory,
+        "joint": args.joint,
         "both_ways": args.minutes >= MANY_MINUTES,
     }
     if args.family == "recurrent":
