@@ -33,7 +33,8 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(glue=glue, cut=str.split), target=SimpleNamespace(glue=glue, cut=str.split)
+            source=SimpleNamespace(glue=glue, cut=str.split),
+            target=SimpleNamespace(glue=glue, cut=str.split, normalization="NFC"),
         )
 
     @classmethod
@@ -116,6 +117,25 @@ def test_several_references_and_sources_and_systems(capsys: pytest.CaptureFixtur
     assert table["one"][-2:] == ["50.0", "50.0"]
     assert table["two"][-2:] == ["50.0", "50.0"]
     assert re.search(r" by words in the source\nlength  items +one +two\n1-3 +2 ", out)
+
+
+def test_an_option_that_is_given_twice_counts_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    found, first, second = write("found", "a", "b"), write("r1", "a", "x"), write("r2", "y", "b")
+    once = told(capsys, "--hypotheses", found, "--references", first, second)
+    twice = told(capsys, "--hypotheses", found, "--references", first, "--references", second)
+    assert once == twice
+    assert rows(once[0], "errors %")["found"][-2:] == ["100.0", "0.0"]
+
+
+@pytest.mark.usefixtures("parrots")
+def test_references_are_in_the_form_that_the_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "none", "one\t\u00e9t\u00e9", "two\tn")
+    write("test", "one\te\u0301te\u0301", "two\tn")
+    out, _ = told(capsys, "model", "test")
+    assert rows(out, "errors %")["model"][-2:] == ["100.0", "0.0"]
+    write("right", "e\u0301")  # lines of text are measured as they are
+    out, _ = told(capsys, "--hypotheses", write("found", "\u00e9"), "--references", "right")
+    assert rows(out, "errors %")["found"][-2] == "0.0"
 
 
 def test_phonemes_and_single_words_are_counted_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,6 +335,22 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         ),
         (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
         (
+            ["model", "wide", "--gold", "gold"],
+            "wide, target 1: 1001 tokens; at most 1000 are allowed",
+        ),
+        (
+            ["model", "test", "--json", "test"],
+            "test would be written over: give --json and --png files of their own",
+        ),
+        (
+            ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
+            "gold would be written over: give --json and --png files of their own",
+        ),
+        (
+            ["model", "test", "--json", "x.svg", "--png", "x.svg"],
+            "x.svg would be written over: give --json and --png files of their own",
+        ),
+        (
             ["model", "test", "--beam", "0"],
             "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
         ),
@@ -326,7 +362,7 @@ def test_what_is_wrong_is_said_in_one_line(
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
-    write("long", "a\tb", f"{'w ' * 1001}\tb")
+    write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")
     assert cli.main(["evaluate", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -374,6 +410,16 @@ def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[s
     write_log(Path("two/log.jsonl"), 4.0)
     assert cli.main(["curve", "one", "two"]) == 0
     assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
+
+
+def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("one/log.jsonl"))
+    assert cli.main(["curve", "one", "one/log.jsonl"]) == 2
+    assert capsys.readouterr().err == "regard curve: error: the logs to compare must be different files\n"
+    for name in ("a", "b"):
+        write(name, json.dumps({"step": 1, "loss": 2.0, "epoch": 1, "words": 3, "rate": 0.1, "seconds": 1.0}))
+    assert cli.main(["curve", "a", "b"]) == 2
+    assert capsys.readouterr().err == "regard curve: error: none of the logs has a validation yet\n"
 
 
 def test_a_curve_needs_a_log_with_a_loss(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,29 @@ def test_valid_and_test_are_files_of_their_own(
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
+def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model reads at most 1,000 tokens; whatever was asked for, what was learned is measured on the others."""
+    test = write_pairs(tmp_path / "t", 9, 2)
+    with test.open("a", encoding="utf-8") as file:
+        file.write(f"{'one ' * 1100}\t{'un ' * 1100}\n")
+    arguments = ["--test", str(test), "--valid", str(test), "--test-max-tokens", "1500", "--epochs", "1"]
+    assert main(["train", str(pairs), *arguments, "--no-attention", "--out", str(tmp_path / "m")]) == 0
+    assert "without attention, on 9 pairs" in capsys.readouterr().out
+
+
+def test_what_is_read_is_measured_in_the_models_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Letters with their accents apart are the same letters."""
+    path = tmp_path / "p"
+    path.write_text("".join(f"w{i % 4}\te\u0301{i % 4}\n" for i in range(40)), encoding="utf-8")
+    arguments = ["--epochs", "60", "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(["train", str(path), "--valid", str(path), *arguments]) == 0
+    assert "exact 100.0 %" in capsys.readouterr().out
+
+
 def test_epochs_that_end_before_the_time_are_told(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,11 +36,18 @@ class Text(Protocol):
         "words", "characters", "subwords" or "tokens".
     tokens : tuple of str
         The vocabulary; the special ones come first.
+    normalization : {"NFC", "NFKC", "none"}
+        The form of Unicode text that it reads and writes.
     """
 
     @property
     def kind(self) -> str:
         """The kind's name."""
+        ...
+
+    @property
+    def normalization(self) -> Normalization:
+        """The form of its letters."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from typing import Literal, cast
 from regard import _check
 from regard.seq2seq.text import JOIN
 
-__all__ = ["NORMALIZATIONS", "as_normalization", "tidy", "tidy_tokens"]
+__all__ = ["NORMALIZATIONS", "Normalization", "as_normalization", "tidy", "tidy_tokens"]
 
 Normalization = Literal["NFC", "NFKC", "none"]
 

@@ -84,7 +84,10 @@ def run(args: argparse.Namespace) -> int:
     """
     drawn = panels(_read(args.logs), along=args.along)
     if not drawn:
-        raise ValueError(f"{args.logs[0]} has no loss yet")
+        wanting = (
+            f"{args.logs[0]} has no loss" if len(args.logs) == 1 else "none of the logs has a validation"
+        )
+        raise ValueError(f"{wanting} yet")
     if args.png:
         save_curves(args.png, drawn, along=args.along)
     told = [f"{panel.title}\n{sketch.curves(panel.lines, along=args.along)}" for panel in drawn]
@@ -95,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
 def _read(paths: Sequence[Path]) -> dict[str, Entries]:
     """Read logs, and give each a name: of its folder or file, or its whole path where those are alike."""
     files = [path / "log.jsonl" if path.is_dir() else path for path in paths]
+    if len({file.resolve() for file in files}) < len(files):
+        raise ValueError("the logs to compare must be different files")
     short = [path.resolve().parent.name if path.name == "log.jsonl" else path.stem for path in files]
     names = short if len(set(short)) == len(short) else list(map(str, files))
     return {clean(name): read_log(file) for name, file in zip(names, files, strict=True)}

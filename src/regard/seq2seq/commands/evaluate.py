@@ -16,9 +16,11 @@ from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load, load_all
+from regard.seq2seq.commands.translate import add_ensemble, inside, links_of_words, load, load_all
+from regard.seq2seq.kinds import Text
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
 from regard.seq2seq.pairs import read_lines, read_pairs
+from regard.seq2seq.tidy import Normalization, tidy
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translator
 from regard.show import chart
 from regard.show.canvas import picture_kind, require_matplotlib
@@ -76,6 +78,16 @@ class _Test(NamedTuple):
         """One reference of each item."""
         return [reference if isinstance(reference, str) else reference[0] for reference in self.references]
 
+    def formed(self, form: Normalization) -> _Test:
+        """Return the same with references in the form of letters that a model writes."""
+
+        def of(reference: Reference) -> Reference:
+            if isinstance(reference, str):
+                return tidy(reference, form)
+            return [tidy(one, form) for one in reference]
+
+        return self if form == "none" else self._replace(references=list(map(of, self.references)))
+
     @property
     def measured(self) -> tuple[str, list[str]]:
         """What the lengths are taken from."""
@@ -113,7 +125,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
     add("test", nargs="?", type=Path, metavar="TEST", help="source TAB target, one pair a line; gzip or not")
     add_ensemble(parser)
-    add("--compare", nargs="+", type=Path, default=[], metavar="MODEL", help="more models, on the same pairs")
+    files: dict[str, Any] = {"nargs": "+", "type": Path, "action": "extend"}  # given twice, all of them count
+    add("--compare", **files, default=[], metavar="MODEL", help="more models, on the same pairs")
     add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5)")
     add(
         "--alternatives",
@@ -128,15 +141,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the number of the first word in --gold (default 0)",
     )
     add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
-    add("--hypotheses", nargs="+", type=Path, metavar="FILE", help="measure lines of text instead of models")
-    add("--references", nargs="+", type=Path, metavar="FILE", help="what is right; several files: all are")
+    add("--hypotheses", **files, metavar="FILE", help="measure lines of text instead of models")
+    add("--references", **files, metavar="FILE", help="what is right; several files: all are")
     add("--sources", type=Path, metavar="FILE", help="what the hypotheses were made from, for its lengths")
     _add_output(parser)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--names", nargs="+", metavar="NAME", help="what the models are called in tables and pictures")
+    add(
+        "--names",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="what the models are called in tables and pictures",
+    )
     add(
         "--measure",
         choices=("bleu", "chrf", "exact", "errors"),
@@ -196,8 +215,8 @@ def run(args: argparse.Namespace) -> int:
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
-    for name, (lines, links) in zip(names, _systems(args, test, gold, names), strict=True):
-        results.append(_measured(name, lines, links, columns, test))
+    for name, (lines, links, form) in zip(names, _systems(args, test, gold, names), strict=True):
+        results.append(_measured(name, lines, links, columns, test.formed(form)))
     print(_told(args, test, columns, key, results), flush=True)
     if args.json:
         _write_json(args, test, results)
@@ -244,6 +263,18 @@ def _check(args: argparse.Namespace) -> None:
         if not path.parent.is_dir():  # said before the work, not after it
             raise ValueError(f"{path}: there is no folder {path.parent}")
         replaceable(path)
+    _check_apart(args)
+
+
+def _check_apart(args: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or over what else is written."""
+    read = [args.model, args.test, args.gold, args.sources, *args.ensemble, *args.compare]
+    taken = {path.resolve() for path in (*read, *(args.hypotheses or ()), *(args.references or ())) if path}
+    taken |= {inside(path).resolve() for path in (args.model, *args.ensemble, *args.compare) if path}
+    for path in filter(None, (args.png, args.json)):
+        if path.resolve() in taken:
+            raise ValueError(f"{path} would be written over: give --json and --png files of their own")
+        taken.add(path.resolve())
 
 
 def _read_test(args: argparse.Namespace) -> _Test:
@@ -337,37 +368,41 @@ def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> st
 
 def _systems(
     args: argparse.Namespace, test: _Test, gold: list[Gold] | None, names: Sequence[str]
-) -> Iterable[tuple[list[str], LinkScore | None]]:
-    """Yield what each model wrote, and how good its links are."""
+) -> Iterable[tuple[list[str], LinkScore | None, Normalization]]:
+    """Yield what each model wrote, how good its links are, and in which form of letters it writes."""
     if args.hypotheses:
         for path in args.hypotheses:
             lines = _lines(path)
             _same_length([args.references[0], path], [test.references, lines])
-            yield lines, None
+            yield lines, None, "none"
         return
     # All of them, before minutes of work.
     models = [load_all(args.model, args.ensemble), *map(load, args.compare)]
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
     for model in models:
-        _check_lengths(model, test)
+        _check_lengths(test, "source", test.measured[1], model.model.source)
         if gold is not None:
+            _check_lengths(test, "target", test.right, model.model.target)
             _check_gold(args, model, test, gold)
             # Whether this model has a posterior at all is said by the first pair, before all are translated.
             model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam or _BEAM, name)
-        yield lines, None if gold is None else _link_score(model, test, gold, name, posterior=args.posterior)
+        links = None
+        if gold is not None:
+            links = _link_score(model, test, gold, name, posterior=args.posterior)
+        yield lines, links, model.model.target.normalization
 
 
-def _check_lengths(model: Translator, test: _Test) -> None:
+def _check_lengths(test: _Test, side: str, lines: Sequence[str], text: Text) -> None:
     """Say now what a model would say about a block that nobody has counted."""
-    for number, source in enumerate(test.measured[1], 1):
-        if len(source) > LONGEST_SENTENCE:  # tokens are hardly more than letters
-            count = len(model.model.source.cut(source))
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_SENTENCE:  # tokens are hardly more than letters
+            count = len(text.cut(line))
             if count > LONGEST_SENTENCE:
                 most = f"at most {LONGEST_SENTENCE} are allowed"
-                raise ValueError(f"{test.name}, source {number}: {count} tokens; {most}")
+                raise ValueError(f"{test.name}, {side} {number}: {count} tokens; {most}")
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
@@ -537,7 +572,7 @@ def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result
     ]
     side, lines = test.measured
     told = {
-        "test": test.name,
+        "test": clean(test.name),
         "items": len(test.references),
         "beam": None if args.hypotheses else args.beam or _BEAM,
         "length": f"{measure.unit(lines)[0]} in the {side}",

@@ -21,6 +21,7 @@ from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import Log
 from regard.seq2seq.model import Seq2Seq, go_on
 from regard.seq2seq.pairs import Pair
+from regard.seq2seq.tidy import tidy
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
@@ -273,7 +274,11 @@ class Run:
 
     def measured(self, pairs: Sequence[Pair], found: Sequence[str]) -> Reached:
         """Measure translations of pairs."""
-        sources, right = [str(source) for source, _ in pairs], [str(target) for _, target in pairs]
+        form = self.model.model.target.normalization  # what the model writes is in it
+        sources, right = (
+            [str(source) for source, _ in pairs],
+            [tidy(str(target), form) for _, target in pairs],
+        )
         return reached(self.model.target, sources, found, right)
 
     def _draw(self) -> None:

@@ -22,6 +22,7 @@ from regard.seq2seq.model import Seq2Seq, keep_aside
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.tidy import NORMALIZATIONS
+from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]
@@ -71,10 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " one with the sources and one with the targets",
     )
     valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
-    add("--valid", nargs="+", metavar="FILE", help=valid)
-    add(
-        "--test", nargs="+", metavar="FILE", help="pairs to measure the result on (default: those of --valid)"
-    )
+    add("--valid", nargs="+", action="extend", metavar="FILE", help=valid)
+    test = "pairs to measure the result on (default: those of --valid)"
+    add("--test", nargs="+", action="extend", metavar="FILE", help=test)
     add(
         "--out",
         type=Path,
@@ -109,7 +109,7 @@ def _add_model(group: Any) -> None:
     )
     add(
         "--memory",
-        type=int,
+        type=_natural,
         default=0,
         metavar="N",
         help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
@@ -121,7 +121,7 @@ def _add_model(group: Any) -> None:
     )
     add(
         "--joint",
-        type=int,
+        type=_natural,
         default=0,
         metavar="N",
         help="count what N source tokens in a row became, and rank by that too (as sounds follow letters: 8)",
@@ -189,7 +189,7 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
-    add("--seed", type=_seed, metavar="N", help="of all chance (default 1)")
+    add("--seed", type=_natural, metavar="N", help="of all chance (default 1)")
 
 
 def _whole(text: str, least: int = 1) -> int:
@@ -198,7 +198,7 @@ def _whole(text: str, least: int = 1) -> int:
     return int(text)
 
 
-def _seed(text: str) -> int:
+def _natural(text: str) -> int:
     return _whole(text, least=0)
 
 
@@ -357,7 +357,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
 
 
 def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
-    longest = args.test_max_tokens or args.max_tokens
+    longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data.train, data.valid, data.links)
         one.sample = _short(one.model, data.valid, longest)

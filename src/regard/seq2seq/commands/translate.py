@@ -259,8 +259,29 @@ def load(path: Path) -> Seq2Seq:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    inside = path / "model.safetensors"
-    return Seq2Seq.load(inside if inside.is_file() else path)
+    return Seq2Seq.load(inside(path))
+
+
+def inside(path: Path) -> Path:
+    """Return a model's file: that of a folder, or the file itself.
+
+    Parameters
+    ----------
+    path : Path
+        What somebody has called the model.
+
+    Returns
+    -------
+    Path
+        What is to be read.
+
+    Examples
+    --------
+    >>> inside(Path("no-such-folder")).name
+    'no-such-folder'
+    """
+    file = path / "model.safetensors"
+    return file if file.is_file() else path
 
 
 def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
@@ -289,7 +310,7 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    if len({place.resolve() for place in (path, *ensemble)}) <= len(ensemble):
+    if len({inside(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [load(place) for place in (path, *ensemble)]
     for place, model in zip(ensemble, models[1:], strict=True):
