@@ -703,6 +703,13 @@ def test_what_is_no_model_is_not_overwritten(
         out = other if name.startswith("thesis") else other.parent
         said = refused(["train", str(pairs), "--out", str(out)], capsys)
         assert said == f"--out: {other} exists and is no model file; nothing is overwritten"
+    for text in ("years of work", "years\nof work\n"):
+        log = tmp_path / "notes" / "log.jsonl"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(text)
+        said = refused(["train", str(pairs), "--out", str(log.parent)], capsys)
+        assert said == f"--out: {log} exists and is no log of a training; nothing is overwritten"
+        assert log.read_text() == text
         assert other.read_text() == "years of work"
     said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
     assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"

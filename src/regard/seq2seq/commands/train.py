@@ -18,6 +18,7 @@ from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
 from regard.seq2seq.kinds import KINDS
+from regard.seq2seq.log import read_log
 from regard.seq2seq.model import Seq2Seq, keep_aside
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
@@ -463,10 +464,22 @@ def _check_free(one: Run) -> None:
             read_model(place)
         except ValueError:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
+    elif not one.checkpoint.exists() and not _is_log(one.log):
+        raise ValueError(f"--out: {one.log} exists and is no log of a training; nothing is overwritten")
     for path in (one.checkpoint, one.log, beside(place, "curve.png")):
         _check.replaceable(path)
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a file is a log, or there is none."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    try:
+        return bool(read_log(path))
+    except ValueError:
+        return False
 
 
 def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
