@@ -27,6 +27,8 @@ from regard.seq2seq.search import Hypothesis, Scoring
 from regard.seq2seq.spelling import MOST, Spelling, follows
 from regard.seq2seq.text import END, START, UNKNOWN
 
+pytestmark = pytest.mark.slow  # many small models: the encoder-decoders' tests are left out of `make quick`
+
 # ---------------------------------------------------------------------------------------------------- rows
 
 
@@ -438,7 +440,6 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_together(speaker: Seq2Seq) -> None:
     other = learned(seed=2)
     assert Ensemble([speaker, other]).translate(["walks"])[0].text == "W AO K S"
@@ -476,7 +477,6 @@ def test_refused(speaker: Seq2Seq) -> None:
         Seq2Seq(joint=-1)
 
 
-@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out"
     pairs.write_text("".join(f"{word}\t{said}\n" for word, said in KNOWN.items()), encoding="utf-8")
