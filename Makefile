@@ -7,6 +7,8 @@ DATA := data/help-en-fr
 RUN := runs/help-en-fr
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
+TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
 .PHONY: demo test quick clean
 
 # Train a translator on real sentences (under three minutes), translate sentences it has never seen,
@@ -21,12 +23,12 @@ test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(TESTS)
 
 # The tests without those that take seconds each.
 quick: export OPENBLAS_NUM_THREADS ?= 1
 quick: $(VENV)/dev
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(TESTS) -q -m "not slow"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

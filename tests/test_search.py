@@ -539,7 +539,7 @@ def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
             ),
         ),
     ],
-    ids=str,
+    ids=["all of it", "temperature", "top k", "top p"],
 )
 def test_samples_come_as_often_as_they_should(options: Any, changed: Callable[[Any], Any]) -> None:
     network, (source, lengths) = Chance(1, end=1.0), THREE
