@@ -60,6 +60,10 @@ def test_tokens_belong_to_the_words_between_spaces() -> None:
     tokens = cut("Cliquez sur l'icône (deux fois).")
     assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
     assert word_numbers([], glue) == []
+    # Any blank parts words, as it does where words are cut, and as other programs see it; no no-break space does.
+    text = "a\u3000b\u2003c d\u00a0: \u202fe"
+    assert word_numbers(list(text), "".join) == [0, -1, 1, -1, 2, -1, 3, 3, 3, -1, 4, 4]
+    assert word_numbers(cut(text), glue) == [0, 1, 2, 3, 3, 4, 4]
     assert word_numbers(list(" a  b"), "".join) == [-1, 0, -1, -1, 1]
 
 

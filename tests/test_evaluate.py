@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import io
 import json
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -259,6 +262,24 @@ def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input_is_a_file(
+    pack: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(*arguments: str) -> str:
+        data = io.BufferedReader(io.BytesIO(pack("\n".join(TEST).encode())))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=data))
+        return told(capsys, *arguments)[0]
+
+    write("model", *SAYS), write("test", *TEST)
+    out, _ = told(capsys, "model", "test")
+    assert given("model", "-") == out.replace("items of test", "items of standard input")
+    out, _ = told(capsys, "--hypotheses", "test", "--references", "test")
+    told_ = given("--hypotheses", "test", "--references", "-")
+    assert told_ == out.replace("items of test", "items of standard input")
+
+
+@pytest.mark.usefixtures("parrots")
 def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model looks
     # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
@@ -271,6 +292,8 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
     assert "aligning (model): 2 of 2 (100 %)" in err
     write("gold", "1-1 2?2", "1-1 2-2 1p2")
     assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
+    Path("gold.gz").write_bytes(gzip.compress(Path("gold").read_bytes()))
+    assert told(capsys, "model", "test", "--gold", "gold.gz", "--gold-from", "1")[0] == out
     turned, _ = told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1", "--posterior")
     # found 1-0 1-1 0-1 | 1-0 (ab and c, at e and cd) 0-1: 5 links; in A and S none, in A and P 2
     assert rows(turned, "AER %")["model"][-3:] == [f"{100 * (1 - 2 / 8):.1f}", "40.0", "0.0"]
@@ -292,7 +315,13 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
             "give a model or --hypotheses, not both: MODEL goes with a model",
         ),
         (["--hypotheses", "gold", "--references", "test"], "gold must have 4 lines, like test. It has 1."),
+        (
+            ["--hypotheses", "test", "gold", "--references", "test"],  # before the first of them is measured
+            "gold must have 4 lines, like test. It has 1.",
+        ),
         (["--hypotheses", "gold", "--references", "empty"], "empty is empty"),
+        (["model", "-", "--gold", "-"], "only one file can be standard input"),
+        (["--hypotheses", "-", "--references", "-"], "only one file can be standard input"),
         (["model", "test", "--compare", "model"], "the models to compare must be different files"),
         (["model", "test", "--names", "a", "b"], "--names must name 1 models. Got 2 instead."),
         (

@@ -536,6 +536,29 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
     assert b"?" in done.stdout
 
 
+def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
+    np.save("large.npy", np.ones((30, 30)))
+    plain = {key: value for key, value in os.environ.items() if key != "PYTHONIOENCODING"}
+    ascii_alone = plain | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "explain", "large.npy"],
+        capture_output=True,
+        env=ascii_alone,
+        check=True,
+    )
+    assert "…" in done.stdout.decode("utf-8")
+
+
+def test_closed_streams_are_no_error() -> None:
+    """As some that start programs without a terminal have them."""
+    run = [sys.executable, "-c", "import os, sys, regard.cli; sys.stderr = None; sys.exit(regard.cli.main())"]
+    done = subprocess.run([*run, "explain", "no-such-file"], capture_output=True)
+    assert (done.returncode, done.stdout) == (2, b"")
+    done = subprocess.run([*run, "explain"], capture_output=True)
+    assert done.returncode == 0
+    assert b"Step 1" in done.stdout
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "?", "u1", ">i4"])
 def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str) -> None:
     np.save("eye.npy", np.eye(4).astype(dtype))

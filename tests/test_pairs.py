@@ -65,7 +65,7 @@ BAD_PAIRS = {
     "a\tb\n".encode("utf-16"): ", line 1: not UTF-8 (byte 1 is 0xff)",
     b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
     b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
-    b"a\tb\n" + b"x" * (1 << 20) + b"\n": ", line 2: longer than 1048576 bytes",
+    b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
     b"a\tb\n" + b"x" * (3 << 20): ", line 2: longer than 1048576 bytes",
 }
 
@@ -145,7 +145,7 @@ def test_the_first_line_that_is_too_long_is_told(
     except ValueError as error_:
         caught = str(error_)
     whole = text.splitlines(keepends=True)
-    too_long = next((i for i, line in enumerate(whole) if len(line) > 10), None)
+    too_long = next((i for i, line in enumerate(whole) if len(line.rstrip("\n")) > 10), None)
     assert caught == ("" if too_long is None else f"the stream, line {too_long + 1}: longer than 10 bytes")
     assert found == [line.rstrip("\n") for line in whole[:too_long]]
 
@@ -153,7 +153,10 @@ def test_the_first_line_that_is_too_long_is_told(
 def test_a_line_may_be_as_long_as_that() -> None:
     longest = "x" * module.LONGEST_LINE
     assert list(read_lines(stream(longest.encode()))) == [[longest]]
-    assert [lines[0][1:] for lines in read_lines(stream((longest + "\n").encode()[1:]))] == [longest[2:]]
+    for end in ("\n", "\nand more"):  # its end is no part of it
+        assert next(read_lines(stream((longest + end).encode()))) == [longest]
+    with pytest.raises(ValueError, match="line 1: longer than 1048576 bytes"):
+        next(read_lines(stream((longest + "x\n").encode())))
 
 
 def test_a_mark_is_left_out_at_the_beginning_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,10 @@ def test_minutes_end_the_training() -> None:
             "score must not be given without attention. Got 'dot' instead.",
         ),
         ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
+        (
+            {"least": 2, "source": "subwords", "target": "subwords"},
+            "least must not be given with subwords, which are frequent by themselves. Got 2 instead.",
+        ),
         ({"minutes": True}, "minutes must be a number. Got True instead."),
         ({"epochs": True}, "epochs must be a whole number. Got True instead."),
     ],

@@ -310,6 +310,8 @@ def test_arguments_are_checked() -> None:
     assert error(ValueError, learn, "words", [], least=0) == "least must be at least 1. Got 0 instead."
     assert error(ValueError, learn, "words", [], size=4) == "size must be at least 5. Got 4 instead."
     assert error(ValueError, learn, "subwords", [], size=5) == "size must be at least 6. Got 5 instead."
+    sizes = 10**6, 10**9, 10**21  # no more than there is, and no hours or errors of sentencepiece's
+    assert len({subwords_of("bpe", size=size).tokens for size in sizes}) == 1
     for kind in KINDS:
         assert error(ValueError, learn, kind, [], normalization="NFD") == (
             "normalization must be one of 'NFC', 'NFKC', 'none'. Got 'NFD' instead.\n"

@@ -75,7 +75,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
 
 
 class Typist:
@@ -127,10 +127,15 @@ def test_many_lines_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(windows(iter([[1, 2, 3, 4], [5]]))) == [[1, 2, 3], [4], [5]]
 
 
-def test_a_packed_file_is_unpacked(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_packed_file_is_unpacked(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(b"a b\nc\n"))
     assert said_by(["translate", "m", str(path)], capsys) == "A B\nC\n"
+    for given in (["-"], []):
+        typed(monkeypatch, path.read_bytes())
+        assert said_by(["translate", "m", *given], capsys) == "A B\nC\n"
     path.write_bytes(gzip.compress(b"a b\nc\n")[:-9])
     _, told = refused(["translate", "m", str(path)], capsys)
     assert told.startswith(f"{path} is no whole gzip file: ")
@@ -228,7 +233,8 @@ def test_a_tab_in_a_text_is_no_column(
     [
         (["--beam=0"], "argument --beam: must be a whole number from 1 to 100. Got '0' instead."),
         (["--n-best=101"], "argument --n-best: must be a whole number from 1 to 100. Got '101' instead."),
-        (["--sample=0"], "argument --sample: must be a whole number of at least 1. Got '0' instead."),
+        (["--sample=0"], "argument --sample: must be a whole number from 1 to 1000. Got '0' instead."),
+        (["--sample=1001"], "argument --sample: must be a whole number from 1 to 1000. Got '1001' instead."),
         (["--seed=-1"], "argument --seed: must be a whole number of at least 0. Got '-1' instead."),
         (
             ["--length-penalty=-1"],
@@ -435,7 +441,14 @@ def test_two_directions_are_merged(
     assert [m.calls[-1][1] for m in models.values()] == [{"posterior": True}] * 2
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("other", "a b")])
     _, told = refused([*common, "--by", "tokens"], capsys)
-    assert told == "--by tokens and --reverse need models that cut text into the same tokens"
+    assert told == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
+    path.write_bytes(b"a b\tx y\na b\tx\n")
+    monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
+    for method in ("joint", "agreement"):
+        path.write_bytes(b"a b\tx\na b\tx y\n")
+        said, told = refused([*common, "--symmetrise", method], capsys)
+        assert said.count("\n") == 1
+        assert told.startswith("line 2: ")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from regard.seq2seq.search import Scoring
 from regard.seq2seq.text import END, START, UNKNOWN
 from regard.seq2seq.translator import Translation
 
+pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
+
 ROWS = st.lists(st.lists(st.integers(UNKNOWN, 9), min_size=1, max_size=8).map(tuple), min_size=1, max_size=12)
 
 
@@ -132,8 +134,6 @@ def test_numbers_of_half_a_width() -> None:
 
 # ---------------------------------------------------------------------------------------------------- in a model
 
-slow = pytest.mark.slow  # trains
-
 
 def spelled(rng: random.Random, letters: str, count: int) -> str:
     return "".join(rng.choice(letters) for _ in range(count))
@@ -166,7 +166,6 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
     ).fit(sources, [known[source[:-1]] for source in sources])
 
 
-@slow
 def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     """Names that it has never seen are called as the memory says, in which they are put afterwards."""
     fresh = names(50, 7)
@@ -186,7 +185,6 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
         assert np.mean(looked) > 0.5
 
 
-@slow
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
@@ -199,7 +197,6 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert nothing.looks()[0].shape == (0, 1)
 
 
-@slow
 def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
@@ -210,7 +207,6 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
-@slow
 def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     reader.save(tmp_path / "model")
     loaded = Seq2Seq.load(tmp_path / "model")
@@ -221,7 +217,6 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
         assert (one.text, one.score, one.beside) == (other.text, other.score, other.beside)
 
 
-@slow
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
@@ -229,7 +224,6 @@ def test_forced(reader: Seq2Seq) -> None:
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 
-@slow
 def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
@@ -243,7 +237,6 @@ def test_refused(reader: Seq2Seq) -> None:
         Translation("", (), ("</s>",), 0.0, None).looks()
 
 
-@slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -260,7 +253,6 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
         Seq2Seq.load(path).translate(["a b c"])
 
 
-@slow
 def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator, "_LOOKED_UP", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
@@ -274,7 +266,6 @@ def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(parts.valid.source, at_once.valid.source)
 
 
-@slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
     pairs.write_text(
@@ -293,7 +284,6 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["train", str(pairs), "--memory", "-1", "--fresh", *options]) == 2
 
 
-@slow
 def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     known = names(40, 5)
     pairs = [(name + end, text) for end in "12" for name, text in known.items()]

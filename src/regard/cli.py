@@ -9,7 +9,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NoReturn
 
 from regard._threads import one_blas_thread
@@ -58,13 +58,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if sys.stdout is None:  # closed from the start: nobody listens
-        with open(os.devnull, "w") as nobody, redirect_stdout(nobody):
+    if sys.stdout is None or sys.stderr is None:  # closed from the start: nobody listens
+        with (
+            open(os.devnull, "w") as nobody,
+            redirect_stdout(sys.stdout or nobody),
+            redirect_stderr(sys.stderr or nobody),
+        ):
             return main(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that can't show a sign shows "?" instead of stopping the work.
-            stream.reconfigure(errors="replace")
+            # A file or a program gets UTF-8, as what is read must be, whatever the system prefers. A terminal that
+            # can't show a sign shows "?" instead of stopping the work.
+            as_it_is = stream.isatty() or "PYTHONIOENCODING" in os.environ
+            stream.reconfigure(encoding=None if as_it_is else "utf-8", errors="replace")
     verb = next((word for word in arguments if not word.startswith("-")), None)
     try:
         module, args = _parse(arguments, verb)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.pairs import LONGEST_LINE, decode_line
+from regard.seq2seq.pairs import read_lines
 
 __all__ = [
     "AGREEMENT",
@@ -41,6 +42,7 @@ AGREEMENT = 0.15  # above which two directions agree, where nobody says otherwis
 METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
+_WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
 # (target, source): beside and above, then the diagonals.
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
@@ -101,7 +103,9 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
 
 
 def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:
-    """Return for each token the number of the word it is a part of, where spaces part words; -1 for what says nothing.
+    """Return for each token the number of the word it is a part of, where blanks part words; -1 for what says nothing.
+
+    Any blank of Unicode's parts words, but not a no-break space, which keeps a sign with its word.
 
     Parameters
     ----------
@@ -120,11 +124,12 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     >>> word_numbers(["un", "be", " ", "a"], "".join)
     [0, 0, -1, 1]
     """
-    numbers, before = [], ""
+    numbers: list[int] = []
+    before: list[str] = []
     for i in range(1, len(tokens) + 1):
-        text = glue(tokens[:i]).rstrip(" ")
-        numbers.append(len([word for word in text.split(" ") if word]) - 1 if text != before else -1)
-        before = text
+        words = _WORD.findall(glue(tokens[:i]))
+        numbers.append(len(words) - 1 if words != before else -1)
+        before = words
     return numbers
 
 
@@ -378,7 +383,7 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
     Parameters
     ----------
     path : str or path
-        UTF-8; an empty line is a pair without links.
+        UTF-8, packed with gzip or not; an empty line is a pair without links.
     first : int
         The number of the first word in it, 0 or 1.
 
@@ -407,18 +412,11 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
 
 
 def _golds(name: str, first: int) -> Iterator[Gold]:
-    number = 0
-    with open(name, "rb") as file:
-        while line := file.readline(LONGEST_LINE + 1):
-            number += 1
-            place = f"{name}, line {number}"
-            if len(line) > LONGEST_LINE:
-                raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
-            text = decode_line(line, place, first=number == 1)
-            try:
-                yield parse(text, first=first)
-            except ValueError as error:
-                raise ValueError(f"{place}: {error}") from None
+    for number, line in enumerate(chain.from_iterable(read_lines(name)), 1):
+        try:
+            yield parse(line, first=first)
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from None
 
 
 # ------------------------------------------------------------------------------------------------ of two directions

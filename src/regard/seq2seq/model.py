@@ -52,7 +52,8 @@ class Seq2Seq(Translator):
     vocabulary : int, optional
         The most tokens that either side knows.
     least : int, optional
-        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1.
+        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1. Subwords are
+        frequent by themselves.
     lower : bool, optional
         Whether capitals are the same as small letters in the source; by default they are in words.
     normalization : {"NFC", "NFKC", "none"}
@@ -136,9 +137,7 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r} instead."
                 )
-        smallest = max(SMALLEST[source], SMALLEST[target])
-        self.vocabulary = None if vocabulary is None else _check.whole("vocabulary", vocabulary, smallest)
-        self.least = None if least is None else _check.whole("least", least, least=1)
+        self.vocabulary, self.least = _known(vocabulary, least, (source, target))
         if lower is not None and not isinstance(lower, bool):
             _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
         if not isinstance(both_ways, bool):
@@ -598,6 +597,21 @@ def _is_link(link: Any) -> bool:
         and len(link) == 2
         and all(isinstance(place, int | np.integer) for place in link)
     )
+
+
+def _known(
+    vocabulary: int | None, least: int | None, kinds: tuple[str, str]
+) -> tuple[int | None, int | None]:
+    """Check what decides which tokens are known."""
+    if vocabulary is not None:
+        vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
+    if least is not None:
+        least = _check.whole("least", least, least=1)
+        if set(kinds) == {"subwords"}:
+            _check.fail(
+                f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
+            )
+    return vocabulary, least
 
 
 def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:

@@ -330,9 +330,8 @@ def read_lines(path: Place) -> Iterator[list[str]]:
             data = begun + block
             end = data.rfind(b"\n") + 1
             begun = data[end:]
-            if (
-                data.find(b"\n", 0, end) >= LONGEST_LINE
-            ):  # a line after it lies within one block, which is less
+            # A line after the first lies within one block, which is less.
+            if data.find(b"\n", 0, end) > LONGEST_LINE:
                 _too_long(f"{name}, line {number}")
             if end:
                 lines = _decoded(data[:end], name, number)
@@ -405,9 +404,13 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
 def _name(path: Place) -> str:
     """Return what a file is called in errors."""
     if isinstance(path, str | os.PathLike):
-        return "standard input" if path == "-" else os.fspath(path)
+        return "standard input" if _is_standard(path) else os.fspath(path)
     name = getattr(path, "name", None)
     return name if isinstance(name, str) else "the stream"
+
+
+def _is_standard(path: Place) -> bool:
+    return isinstance(path, str | os.PathLike) and os.fspath(path) == "-"
 
 
 def standard_input() -> BinaryIO:
@@ -437,7 +440,7 @@ def standard_input() -> BinaryIO:
 @contextmanager
 def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
     """Open a file for reading, and look afterwards whether it is still the same."""
-    if path == "-":
+    if _is_standard(path):
         yield standard_input()
     elif isinstance(path, str | os.PathLike):
         with Path(path).open("rb") as file:

@@ -24,6 +24,9 @@ FEWEST = len(SPECIAL) + 2  # tokens: the mark of a word's beginning, and one cha
 LONGEST_PIECE = 64  # characters; sentencepiece learns 16 at most
 _UNKNOWN_COSTS = 10.0  # as in sentencepiece: so much less likely than the least likely piece
 _MOST_SENTENCES = 500_000  # more of them teach no other pieces
+_MOST_PIECES = (
+    1_000_000  # so many candidates sentencepiece looks at; room for 2^31 of them it would clear for hours
+)
 _RARE = 0.0005  # of all characters; so many are left out where characters would take a large part of the vocabulary
 _RESERVED = "\u2585"  # sentencepiece leaves out sentences with this sign
 _REMEMBERED = 1 << 17  # words
@@ -177,7 +180,8 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     sentences : iterable of str
         Text with spaces between words. Of more than 500,000, as many are taken from all over.
     size : int
-        How many tokens at most, the four special ones among them. There are fewer if the sentences don't have so many.
+        How many tokens at most, the four special ones among them. There are fewer if the sentences don't have so many,
+        and no more than a million.
     method : {"unigram", "bpe"}
         How they are found.
 
@@ -200,7 +204,7 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
     """
     _check.choice("method", method, METHODS)
-    size = _check.whole("size", size, least=FEWEST)
+    size = min(_check.whole("size", size, least=FEWEST), _MOST_PIECES)
     library = _sentencepiece()
     given = [sentence for sentence in sentences if sentence.strip(" ")]
     given = given[:: -(-len(given) // _MOST_SENTENCES) or 1]

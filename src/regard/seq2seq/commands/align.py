@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
-from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands import numbers, pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.commands.translate import (
     add_ensemble,
@@ -30,6 +30,7 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
+_SHARE = numbers.number("from 0 to less than 1", lambda number: 0 <= number < 1)
 TOGETHER = ("agreement", "joint")  # of weights, not of links
 EXAMPLES = f"""\
 The model says each given translation itself, and each of its words is linked with the source word that was looked at
@@ -108,20 +109,10 @@ def _add_merging(add: Callable[..., Any]) -> None:
     )
     add(
         "--threshold",
-        type=_share,
+        type=_SHARE,
         metavar="X",
         help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
     )
-
-
-def _share(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to less than 1. Got {text!r} instead.")
-    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -227,6 +218,7 @@ class _Aligner:
         self.method = args.symmetrise or DEFAULT
         usual = AGREEMENT if self.method == "agreement" else 0.0
         self.threshold = usual if args.threshold is None else args.threshold
+        self.done = 0  # lines
         self.by_tokens, self.scores, self.posterior = args.by == "tokens", args.scores, args.posterior
 
     def check(self, pair: Pair) -> Pair:
@@ -241,12 +233,17 @@ class _Aligner:
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:
         """Yield what is printed for each pair, and where the first model looked."""
         sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        found = [self.models[0].align(sources, targets, posterior=self.posterior)]
+        aligned = [self.models[0].align(sources, targets, posterior=self.posterior)]
         if len(self.models) > 1:
-            found.append(self.models[1].align(targets, sources, posterior=self.posterior))
-        for both in zip(*found, strict=True):
+            aligned.append(self.models[1].align(targets, sources, posterior=self.posterior))
+        for both in zip(*aligned, strict=True):
+            self.done += 1
             columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
-            yield "\t".join([*columns, spell(self._links(both))]), both[0]
+            try:
+                found = self._links(both)
+            except ValueError as error:  # both models are fine, but don't see the same words here
+                raise ValueError(f"line {self.done}: {error}") from None
+            yield "\t".join([*columns, spell(found)]), both[0]
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]

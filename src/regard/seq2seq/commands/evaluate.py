@@ -15,6 +15,7 @@ from regard import _files
 from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
+from regard.seq2seq.commands import numbers
 from regard.seq2seq.commands.links import Line, check_range
 from regard.seq2seq.commands.translate import add_ensemble, inside, links_of_words, load, load_all
 from regard.seq2seq.kinds import Text
@@ -123,11 +124,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
-    add("test", nargs="?", type=Path, metavar="TEST", help="source TAB target, one pair a line; gzip or not")
+    add(
+        "test",
+        nargs="?",
+        type=Path,
+        metavar="TEST",
+        help="source TAB target, one pair a line, gzip or not, - for standard input",
+    )
     add_ensemble(parser)
     files: dict[str, Any] = {"nargs": "+", "type": Path, "action": "extend"}  # given twice, all of them count
     add("--compare", **files, default=[], metavar="MODEL", help="more models, on the same pairs")
-    add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5)")
+    add(
+        "--beam",
+        type=numbers.whole(most=numbers.BEAMS),
+        metavar="N",
+        help="hypotheses followed at a time (default 5)",
+    )
     add(
         "--alternatives",
         action="store_true",
@@ -174,12 +186,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write all numbers there; error rates and shares from 0 to 1",
     )
-
-
-def _width(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 100. Got {text!r} instead.")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -266,11 +272,18 @@ def _check(args: argparse.Namespace) -> None:
     _check_apart(args)
 
 
+def _read_files(args: argparse.Namespace) -> list[Path]:
+    """Return all files that are read, but not models."""
+    given = [args.test, args.gold, args.sources, *(args.hypotheses or ()), *(args.references or ())]
+    return [path for path in given if path]
+
+
 def _check_apart(args: argparse.Namespace) -> None:
     """Refuse to write over what is read, or over what else is written."""
-    read = [args.model, args.test, args.gold, args.sources, *args.ensemble, *args.compare]
-    taken = {path.resolve() for path in (*read, *(args.hypotheses or ()), *(args.references or ())) if path}
-    taken |= {inside(path).resolve() for path in (args.model, *args.ensemble, *args.compare) if path}
+    read, models = _read_files(args), [path for path in (args.model, *args.ensemble, *args.compare) if path]
+    if sum(str(path) == "-" for path in read) > 1:
+        raise ValueError("only one file can be standard input")
+    taken = {path.resolve() for path in (*read, *models, *map(inside, models))}
     for path in filter(None, (args.png, args.json)):
         if path.resolve() in taken:
             raise ValueError(f"{path} would be written over: give --json and --png files of their own")
@@ -284,19 +297,23 @@ def _read_test(args: argparse.Namespace) -> _Test:
         sources = None if args.sources is None else _lines(args.sources)
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
-        return _Test(str(args.references[0]), sources, list(zip(*files, strict=True)))
+        return _Test(_called(args.references[0]), sources, list(zip(*files, strict=True)))
     pairs = read_pairs(args.test)
     together: dict[str, list[str]] = {}
     for source, target in pairs:
         together.setdefault(source, []).append(target)
     if args.alternatives:
-        return _Test(str(args.test), list(together), list(together.values()))
+        return _Test(_called(args.test), list(together), list(together.values()))
     if several := sum(len(set(targets)) > 1 for targets in together.values()):
         print(
             f"sources with several targets: {several}; with --alternatives each of them is right",
             file=sys.stderr,
         )
-    return _Test(str(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+    return _Test(_called(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+
+
+def _called(path: Path) -> str:
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def _lines(path: Path) -> list[str]:
@@ -371,10 +388,9 @@ def _systems(
 ) -> Iterable[tuple[list[str], LinkScore | None, Normalization]]:
     """Yield what each model wrote, how good its links are, and in which form of letters it writes."""
     if args.hypotheses:
-        for path in args.hypotheses:
-            lines = _lines(path)
-            _same_length([args.references[0], path], [test.references, lines])
-            yield lines, None, "none"
+        hypotheses = list(map(_lines, args.hypotheses))
+        _same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
+        yield from ((lines, None, "none") for lines in hypotheses)
         return
     # All of them, before minutes of work.
     models = [load_all(args.model, args.ensemble), *map(load, args.compare)]

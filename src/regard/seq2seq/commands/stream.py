@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,11 +49,16 @@ def opened(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
     b'one\\n'
     """
     if path is None or str(path) == "-":
-        yield standard_input(), "standard input"
+        yield _unpacked(standard_input()), "standard input"
         return
     with path.open("rb") as raw:
-        packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw, str(path)
+        yield _unpacked(raw), str(path)
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    """Return what is in a file, which may be packed; its first bytes are waited for."""
+    packed = isinstance(file, io.BufferedReader) and file.peek(2)[:2] == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
 
 
 def read_blocks(file: BinaryIO, name: str, parse: Callable[[str], T]) -> Iterator[list[T]]:

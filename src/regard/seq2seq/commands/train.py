@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check
-from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands import numbers, pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
@@ -110,7 +109,7 @@ def _add_model(group: Any) -> None:
     )
     add(
         "--memory",
-        type=_natural,
+        type=numbers.whole(0),
         default=0,
         metavar="N",
         help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
@@ -122,7 +121,7 @@ def _add_model(group: Any) -> None:
     )
     add(
         "--joint",
-        type=_natural,
+        type=numbers.whole(0),
         default=0,
         metavar="N",
         help="count what N source tokens in a row became, and rank by that too (as sounds follow letters: 8)",
@@ -142,18 +141,18 @@ def _add_cutting(add: Any) -> None:
         help="whether the source's capitals are the same as small letters (default: in words)",
     )
     add("--normalization", choices=NORMALIZATIONS, default="NFC", help="of Unicode text (default NFC)")
-    add("--vocabulary", type=_vocabulary, metavar="N", help="the most tokens that either side knows")
-    add("--least", type=_whole, metavar="N", help="how often a token must come to be known")
+    add("--vocabulary", type=numbers.whole(5), metavar="N", help="the most tokens that either side knows")
+    add("--least", type=numbers.whole(), metavar="N", help="how often a token must come to be known")
     add(
         "--max-tokens",
-        type=_whole,
+        type=numbers.whole(),
         default=50,
         metavar="N",
         help="leave longer pairs out of training (default 50)",
     )
     add(
         "--test-max-tokens",
-        type=_whole,
+        type=numbers.whole(),
         metavar="N",
         help="leave longer pairs out of the test (default: as --max-tokens)",
     )
@@ -164,17 +163,17 @@ def _add_recipe(group: Any) -> None:
     add = group.add_argument
     add(
         "--epochs",
-        type=_whole,
+        type=numbers.whole(),
         metavar="N",
         help="how often each pair is seen at most (default 9; more if there are few, 5 from 100,000 on)",
     )
     add(
         "--minutes",
-        type=_positive,
+        type=numbers.positive,
         metavar="X",
         help="train no longer than this, even if --epochs are not done",
     )
-    add("--rate", type=_positive, metavar="X", help="Adam's largest rate")
+    add("--rate", type=numbers.positive, metavar="X", help="Adam's largest rate")
     add(
         "--recipe",
         nargs="+",
@@ -190,31 +189,7 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
-    add("--seed", type=_natural, metavar="N", help="of all chance (default 1)")
-
-
-def _whole(text: str, least: int = 1) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}. Got {text!r} instead.")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    return _whole(text, least=0)
-
-
-def _vocabulary(text: str) -> int:
-    return _whole(text, least=5)
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number greater than 0. Got {text!r} instead.")
-    return number
+    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
 
 
 def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
@@ -226,19 +201,8 @@ def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
         if key in found:
             raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
-        found[key] = _value(value)
+        found[key] = numbers.value(value)
     return found
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
 
 
 @dataclass(frozen=True)

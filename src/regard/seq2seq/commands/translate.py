@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.seq2seq.align import links, of_words, spell, word_numbers
-from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands import numbers, pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
@@ -35,7 +34,9 @@ __all__ = [
 
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
-MOST = 100  # hypotheses
+MOST = 1000  # samples of a line
+_SHARE = numbers.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_PENALTY = numbers.number(f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY)
 
 EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
@@ -120,60 +121,36 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--beam", type=_width, metavar="N", help="hypotheses followed at a time (default 5; 1 is greedy)")
-    add("--n-best", type=_width, metavar="N", help="the N best translations of each line")
+    add(
+        "--beam",
+        type=numbers.whole(most=numbers.BEAMS),
+        metavar="N",
+        help="hypotheses followed at a time (default 5; 1 is greedy)",
+    )
+    add(
+        "--n-best",
+        type=numbers.whole(most=numbers.BEAMS),
+        metavar="N",
+        help="the N best translations of each line",
+    )
     penalty = "favour for long translations (default 1: scores are means; 0: none; Wu et al. 2016, eq. 14)"
-    add("--length-penalty", type=_penalty, default=1.0, metavar="X", help=penalty)
+    add("--length-penalty", type=_PENALTY, default=1.0, metavar="X", help=penalty)
     penalty = "against source words that were not looked at (default 0: none; Wu et al. 2016, eq. 14)"
-    add("--coverage-penalty", type=_penalty, default=0.0, metavar="X", help=penalty)
+    add("--coverage-penalty", type=_PENALTY, default=0.0, metavar="X", help=penalty)
 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--sample", type=_whole, metavar="N", help="draw N translations of each line by chance")
-    add("--temperature", type=_positive, metavar="X", help="below 1: more of the probable (default 1)")
-    add("--top-k", type=_whole, metavar="N", help="draw among the N most probable tokens")
-    add("--top-p", type=_share, metavar="X", help="draw among the fewest tokens with so much probability")
-    add("--seed", type=_seed, metavar="N", help="of all chance (default 1)")
-
-
-def _width(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST}. Got {text!r} instead.")
-    return int(text)
-
-
-def _whole(text: str, least: int = 1) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}. Got {text!r} instead.")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    return _whole(text, least=0)
-
-
-def _number(text: str, rule: str, fits: Callable[[float], bool]) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and fits(number)):
-        raise argparse.ArgumentTypeError(f"must be a number {rule}. Got {text!r} instead.")
-    return number
-
-
-def _penalty(text: str) -> float:
-    rule = f"from 0 to {LARGEST_PENALTY:g}"
-    return _number(text, rule, lambda number: 0 <= number <= LARGEST_PENALTY)
-
-
-def _positive(text: str) -> float:
-    return _number(text, "greater than 0", lambda number: number > 0)
-
-
-def _share(text: str) -> float:
-    return _number(text, "greater than 0 and at most 1", lambda number: 0 < number <= 1)
+    add(
+        "--sample",
+        type=numbers.whole(most=MOST),
+        metavar="N",
+        help="draw N translations of each line by chance",
+    )
+    add("--temperature", type=numbers.positive, metavar="X", help="below 1: more of the probable (default 1)")
+    add("--top-k", type=numbers.whole(), metavar="N", help="draw among the N most probable tokens")
+    add("--top-p", type=_SHARE, metavar="X", help="draw among the fewest tokens with so much probability")
+    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
 
 
 def run(args: argparse.Namespace) -> int:
