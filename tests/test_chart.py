@@ -112,6 +112,8 @@ class TestPictures:
         same = {f"model {i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
         assert not overlap(chart.curves([Panel("loss", same)]).axes[0])
         assert not overlap(chart.by_length(["1", "2"], {name: [3, 4] for name in same}))
+        long = {f"{name} of several words that take several lines": y for name, y in same.items()}
+        assert not overlap(chart.by_length(["1", "2"], {name: [3, 4] for name in [*long, *same][::-2]}))
 
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
@@ -140,7 +142,8 @@ class TestPictures:
 
     @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
     def test_files_are_what_their_names_say(self, tmp_path: Path, kind: str, start: bytes) -> None:
-        chart.save_by_length(tmp_path / f"a.{kind}", ["1"], {"注意 \u0378": [1]}, [1], title="t")
+        with pytest.warns(UserWarning, match="no installed font has some of the letters"):
+            chart.save_by_length(tmp_path / f"a.{kind}", ["1"], {"注意 \u0378": [1]}, [1], title="t")
         chart.save_curves(tmp_path / f"b.{kind}", [Panel("loss", {"é": ([1, 2], [2, 1])}, "lowest")])
         assert all(path.read_bytes().startswith(start) for path in tmp_path.iterdir())
         assert len(list(tmp_path.iterdir())) == 2

@@ -18,6 +18,7 @@ import pytest
 from regard import cli
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import curve, evaluate, translate
+from regard.seq2seq.files import model_file
 from regard.seq2seq.log import Log
 from regard.seq2seq.text import glue
 
@@ -42,7 +43,7 @@ class Parrot:
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
-        first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
+        first, *lines = model_file(path).read_text(encoding="utf-8").splitlines()
         return cls(dict(line.split("\t") for line in lines), first == "attention")
 
     def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
@@ -246,6 +247,24 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
     assert [cells[-1] for cells in table.values()] == ["100.0", "50.0", "33.3", "25.0"]
     assert "\x1b" not in out + err
     assert Path("l.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_where_bleu_says_nothing_it_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("matplotlib")
+    short, long = ["a\tx y"] * 20, ["a b c d\tx y z v"] * 20
+    write("test", *short, *long), write("model", "attention", *dict.fromkeys([*short, *long]))
+    write("wrong", "none", "a\tx x x x x", "a b c d\tx y z v")
+    out, _ = told(capsys, "model", "test", "--json", "it.json", "--png", "it.png")
+    assert rows(out, "chrF")["model"][:1] == ["100.0"]
+    assert {length: cells[1] for length, cells in rows(out, "length").items()} == {"1": "-", "4": "100.0"}
+    assert "\nBLEU: - where no reference has four words\n" in out
+    (model,) = json.loads(Path("it.json").read_text())["models"]
+    assert [row["bleu"] for row in model["by_length"]] == [None, pytest.approx(100)]
+    out, _ = told(capsys, "model", "test", "--compare", "wrong", "--measure", "bleu")
+    assert rows(out, "length")["1"] == ["20", "-", "-"]
 
 
 @pytest.mark.usefixtures("parrots")

@@ -135,9 +135,21 @@ def test_lines_may_have_different_numbers_of_references() -> None:
     assert measure.bleu(lines, [["no", "a b c d e"], "v w x y z"]).signature.startswith("nrefs:var|")
 
 
+def test_bleu_says_nothing_where_no_reference_has_four_words() -> None:
+    pytest.importorskip("sacrebleu")
+    assert np.isnan(measure.bleu(["a b c"], ["a b c"]).score)
+    assert np.isnan(measure.bleu(["a b c d e"], [["a b c", "a"]]).score)
+    assert measure.bleu(["a b c."], ["a b c."]).score == pytest.approx(
+        100
+    )  # a full stop is a word of its own
+    assert (
+        measure.bleu(["a b c", "x"], ["a b c", ["x", "v w x y"]]).score == 0
+    )  # no line has four, but one should
+
+
 def test_bleu_of_chinese_and_of_characters_needs_other_words() -> None:
     pytest.importorskip("sacrebleu")
-    assert measure.bleu(["我们看猫"], ["我们看猫吧"]).score < 1e-3
+    assert np.isnan(measure.bleu(["我们看猫"], ["我们看猫吧"]).score)  # one word
     assert measure.bleu(["我们看猫"], ["我们看猫吧"], tokenize="zh").score == pytest.approx(
         100 * np.exp(-1 / 4)
     )

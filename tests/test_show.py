@@ -1,9 +1,11 @@
 """What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
 
 import io
+import itertools
 import re
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard.cli import main
 from regard.show import text
 from regard.show.canvas import whole_figure
 from regard.show.progress import Progress
@@ -385,15 +388,55 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_letters_that_no_font_has_become_boxes_without_a_warning(tmp_path: Path) -> None:
+def test_letters_that_no_font_has_become_boxes_with_one_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figure import heatmap, save_heatmap
 
     unassigned = "\u0378"
-    axes = heatmap([[1.0]], [unassigned], ["ж"])
+    with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
+        axes = heatmap([[1.0]], [unassigned], ["ж"])
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
+        save_heatmap(tmp_path / "a.png", [[1.0]], [unassigned], ["ж"])
+    assert len(warned) == 1  # Matplotlib adds none of its own
     assert axes.get_yticklabels()[0].get_text() == "\N{WHITE SQUARE}"
     assert axes.get_xticklabels()[0].get_text() == "ж"
-    save_heatmap(tmp_path / "a.png", [[1.0]], [unassigned], ["ж"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["explain", "--labels", f"a b c {unassigned}", "--png", str(tmp_path / "b.png")]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("regard explain: warning: no installed font has some of the letters")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
+        axes = heatmap(np.full(shape, 0.1))
+        figure = whole_figure(axes)
+        figure.draw_without_rendering()
+        height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
+        assert max(height, width) <= 0.37
+        for cell, count in zip((height, width), shape, strict=True):
+            assert cell > 0.12 or cell * count > 7  # a word beside it can be read, or the page is full
+        labels = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
+    assert axes.get_ylabel() == "query"
+    assert heatmap([[1.0]], ["a"], ["b"]).get_ylabel() == ""
+
+
+def test_each_row_s_largest_weight_is_seen() -> None:
+    weights = np.full((2, 30), 0.03)
+    weights[0], weights[1, 7] = 0, 0.08
+    weights[0, 5] = 1
+    picture = text.heatmap(weights, color=False, width=70).split("\n")
+    assert [row.count("░") for row in picture[1:3]] == [0, 2]
+    assert picture[1].count("█") == 2
 
 
 # progress

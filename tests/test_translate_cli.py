@@ -311,6 +311,7 @@ def test_a_folder_stands_for_the_model_in_it(
 ) -> None:
     assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} is no model file: it is a folder"
     (tmp_path / "model.safetensors").write_bytes(trained.read_bytes())
+    assert Seq2Seq.load(tmp_path).translate(["b"])[0].text == Seq2Seq.load(trained).translate(["b"])[0].text
     typed(monkeypatch, b"b")
     assert (
         said_by(["translate", str(tmp_path)], capsys) == Seq2Seq.load(trained).translate(["b"])[0].text + "\n"

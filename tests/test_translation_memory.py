@@ -278,7 +278,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert Seq2Seq.load(out / "model.safetensors").memory == 1
     capsys.readouterr()
     assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
-    assert "<s>" in capsys.readouterr().out
+    assert "looked up:" in capsys.readouterr().out
     assert main(["train", str(pairs), "--memory", "1", "--no-attention", "--fresh", *options]) == 2
     assert "memory must be 0 without attention" in capsys.readouterr().err
     assert main(["train", str(pairs), "--memory", "-1", "--fresh", *options]) == 2

@@ -5,9 +5,11 @@ A verb is a module (or, named "module:object", an object in one) with two functi
 """
 
 import argparse
+import functools
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NoReturn
@@ -74,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = next((word for word in arguments if not word.startswith("-")), None)
     try:
         module, args = _parse(arguments, verb)
-        with one_blas_thread():
+        with one_blas_thread(), warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_warn, verb)
             status = int(module.run(args))
         sys.stdout.flush()
         return status
@@ -113,6 +116,11 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         parser.print_help(sys.stderr)
         raise SystemExit(2)
     return module, parser.parse_args(arguments)
+
+
+def _warn(verb: str | None, message: Warning | str, *_: object) -> None:
+    """Say a warning as an error is said, without the place in the program."""
+    print(f"regard {verb}: warning: {str(message).splitlines()[0]}", file=sys.stderr)
 
 
 def _first_line(error: BaseException) -> str:

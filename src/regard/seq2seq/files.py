@@ -31,6 +31,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -45,7 +46,7 @@ from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import Vocabulary
 from regard.seq2seq.training import State
 
-__all__ = ["Model", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
+__all__ = ["Model", "model_file", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
 
 FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
@@ -122,6 +123,28 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     if model.both_ways:
         metadata |= {"version": WITH_MORE, "both_ways": json.dumps(True)}
     write(path, arrays, metadata)
+
+
+def model_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file of a model that is called by its folder or by its file.
+
+    Parameters
+    ----------
+    path : str or path
+        What somebody has called the model.
+
+    Returns
+    -------
+    Path
+        What is to be read: model.safetensors in a folder that has it, otherwise the same.
+
+    Examples
+    --------
+    >>> model_file("no-such-folder").name
+    'no-such-folder'
+    """
+    file = Path(path) / "model.safetensors"
+    return file if file.is_file() else Path(path)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model[Network]:

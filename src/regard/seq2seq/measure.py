@@ -6,6 +6,7 @@ sacrebleu's, in percent, as the world compares them; shares and rates are number
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,7 @@ Reference = str | Sequence[str]
 Link = tuple[int, int]
 Measure = Callable[[Sequence[str], Sequence[Reference]], float]
 
-_LONGEST_RUN = 4  # words of BLEU: it is 0 where no line has so many
+_LONGEST_RUN = 4  # words of BLEU: it says nothing where no reference has so many
 _WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
 
 
@@ -35,7 +36,7 @@ class Score(NamedTuple):
     Parameters
     ----------
     score : float
-        In percent.
+        In percent; NaN where it says nothing.
     signature : str
         How it was computed, for whoever wants to compare.
     """
@@ -59,7 +60,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     Returns
     -------
     Score
-        BLEU of the whole corpus, in percent, with sacrebleu's signature.
+        BLEU of the whole corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
+        sacrebleu calls 0, however right all is.
 
     Raises
     ------
@@ -82,7 +84,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     _require_sacrebleu()
     from sacrebleu.metrics.bleu import BLEU
 
-    return _sacrebleu(BLEU(tokenize=tokenize), hypotheses, references)
+    metric = BLEU(tokenize=tokenize)
+    found = _sacrebleu(metric, hypotheses, references)
+    lines = (line for several in _several(hypotheses, references) for line in several)
+    countable = any(len(metric.tokenizer(line).split()) >= _LONGEST_RUN for line in lines)
+    return found if countable else found._replace(score=math.nan)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:

@@ -483,7 +483,7 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         path : str or path
-            A file that `save` wrote, or a stranger.
+            A file that `save` wrote, or a stranger, or a folder that ``regard train`` has made.
 
         Returns
         -------
@@ -498,7 +498,7 @@ class Seq2Seq(Translator):
         OSError
             If it can't be read.
         """
-        model = files.read_model(path)
+        model = files.read_model(files.model_file(path))
         described, cut = describe(model.network.config), model.source.describe()
         named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
         loaded = cls(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard import _check, _files
+from regard.show.terminal import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure", "whole_figure"]
 
 _DOTS_PER_INCH = 150
+_BOXES = "no installed font has some of the letters, so boxes stand for them: Noto's fonts have nearly all there are"
 
 
 def require_matplotlib() -> None:
@@ -149,7 +152,7 @@ def picture_kind(path: str | os.PathLike[str]) -> str:
 
 
 def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
-    """Find fonts that have every letter of some words; a letter that no font has becomes a box.
+    """Find fonts that have every letter of some words; a letter that no font has becomes a box, with a warning.
 
     Parameters
     ----------
@@ -165,11 +168,12 @@ def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
 
     Examples
     --------
-    >>> drawable([["chat", "\\u0378"]])
-    ([['chat', '□']], ['DejaVu Sans'])
+    >>> drawable([["chat", "été"]])
+    ([['chat', 'été']], ['DejaVu Sans'])
     """
     from matplotlib import font_manager
 
+    names = [list(map(clean, side)) for side in names]
     fonts = ["DejaVu Sans"]
     missing = set("".join("".join(side) for side in names)) - _letters(font_manager.findfont(fonts[0]))
     for entry in font_manager.fontManager.ttflist if missing else ():
@@ -180,6 +184,8 @@ def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
             missing -= found
         if not missing:
             break
+    if missing:
+        warnings.warn(_BOXES, stacklevel=2)
     boxes = str.maketrans(dict.fromkeys(missing, "\N{WHITE SQUARE}"))
     return [[name.translate(boxes) for name in side] for side in names], fonts
 

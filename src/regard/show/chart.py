@@ -26,6 +26,7 @@ _MARKS = ("o", "s", "^", "D", "v", "P")
 _INK, _FAINT = "#444444", "#d9d9d9"
 _WIDTH = 6.0  # inches
 _LONGEST_NAME = 24  # letters of a line beside the picture
+_LINE = 12.0  # points from line to line there
 _MANY = 100  # points: more are drawn as their mean over pieces, with all of them faint behind it
 _FEW = 40  # points: they get marks
 _PIECES = 80  # of five points or more
@@ -197,20 +198,24 @@ def _part_labels(ax: Axes) -> None:
     labels = [text for text in ax.texts if text.get_gid() == "name"]
     dots = [float(ax.transData.transform(label.xy)[1]) for label in labels]  # type: ignore[attr-defined]
     point = ax.figure.dpi / 72
-    for label, here, there in zip(labels, dots, _parted(dots, 11.5 * point), strict=True):
+    heights = [_LINE * point * (1 + label.get_text().count("\n")) for label in labels]
+    for label, here, there in zip(labels, dots, _parted(dots, heights), strict=True):
         label.set_position((7, (there - here) / point))
 
 
-def _parted(places: Sequence[float], room: float) -> list[float]:
-    """Return places at least `room` apart, as near to the given ones as a few rounds bring them."""
+def _parted(places: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Return places where labels of these heights don't overlap, as near to the given ones as can be."""
     order = np.argsort(places, kind="stable")
-    moved = np.asarray(places, np.float64)[order]
-    for _ in range(100):
-        short = np.maximum(room - np.diff(moved), 0)
-        moved[1:] += short / 2
-        moved[:-1] -= short / 2
-    found = np.empty_like(moved)
-    found[order] = moved
+    wanted, high = np.asarray(places, np.float64)[order], np.asarray(heights, np.float64)[order]
+    below = np.cumsum([0.0, *(high[1:] + high[:-1]) / 2])  # where they would stand, one upon the other
+    groups: list[tuple[float, int]] = []  # labels that touch: where the lowest stands, and how many they are
+    for place in wanted - below:
+        groups.append((float(place), 1))
+        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
+            (high_one, many), (low_one, few) = groups.pop(-2), groups.pop()
+            groups.append(((high_one * many + low_one * few) / (many + few), many + few))
+    found = np.empty_like(wanted)
+    found[order] = below + np.repeat([place for place, _ in groups], [count for _, count in groups])
     return [float(place) for place in found]
 
 

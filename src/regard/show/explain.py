@@ -217,7 +217,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
     """Words times weights, given or drawn, as in a first lesson on attention."""
-    words = parse_matrix(_WORDS if args.words is None else args.words, "words")
+    try:
+        words = parse_matrix(_WORDS if args.words is None else args.words, "words")
+    except ValueError as error:
+        hint = 'a word is a vector here, as in "1 0; 0 1", and --labels names them'
+        raise ValueError(f"{error}; {hint}" if "is not a number" in str(error) else str(error)) from None
     if words.ndim != 2:
         raise ValueError(f"words must be an (n, d) array: they are {words.shape}")
     given = {name: getattr(args, name) for name in _WEIGHTS}

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 __all__ = ["heatmap", "save_heatmap"]
 
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
+_LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
 _MOST_WORDS = 60
@@ -38,6 +40,8 @@ def heatmap(
     title: str | None = None,
 ) -> Axes:
     """Draw weights as a heat map: one row for each query, one column for each key, percents in the cells.
+
+    The darkest cell is the largest weight of this picture, whatever it is.
 
     Parameters
     ----------
@@ -76,16 +80,20 @@ def heatmap(
     names, fonts = drawable(names)
     ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
     top = float(np.fmax.reduce(cells, axis=None, initial=1e-9))
-    image = ax.imshow(cells.astype(np.float64), cmap="Blues", vmin=0.0, vmax=top)
-    points = _points(cells.shape)
-    _name_places(ax.yaxis, names[0], fonts, points)
-    _name_places(ax.xaxis, names[1], fonts, points, 72 * _cell(cells.shape))
+    height, width = _cell(cells.shape)
+    image = ax.imshow(cells.astype(np.float64), cmap="Blues", vmin=0.0, vmax=top, aspect=height / width)
+    points = _points(min(height, width))
+    _name_places(ax.yaxis, names[0], fonts, _points(height))
+    _name_places(ax.xaxis, names[1], fonts, _points(width), 72 * width)
     ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.set_ylabel("" if rows is not None else "query")
+    ax.set_xlabel("" if columns is not None else "key")
     ax.spines[:].set_visible(False)
     if max(cells.shape) <= _MOST_NUMBERS:
         _write_numbers(ax, cells, top, points)
     else:
-        ax.figure.colorbar(image, ax=ax, shrink=0.5, aspect=30)
+        _add_scale(ax, image, cells.shape)
     if title is not None:
         _write_title(ax, title, points + 2)
     return ax
@@ -139,18 +147,30 @@ def save_heatmap(
 
 def _figure(shape: tuple[int, ...], names: list[list[str]]) -> Figure:
     """A figure with room for the cells and the words."""
-    cell = _cell(shape)
+    height, width = _cell(shape)
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
-    return new_figure(shape[1] * cell + margins[0], shape[0] * cell + margins[1])
+    return new_figure(shape[1] * width + margins[0], shape[0] * height + margins[1])
 
 
-def _cell(shape: tuple[int, ...]) -> float:
-    return min(_CELL, _LONGEST / max(shape))
+def _cell(shape: tuple[int, ...]) -> tuple[float, float]:
+    """Height and width of a cell: a square, unless the picture would be a hairline then."""
+    square = min(_CELL, _LONGEST / max(shape))
+    height, width = (max(square, min(_LEGIBLE, _LONGEST / count)) for count in shape)
+    return height, width
 
 
-def _points(shape: tuple[int, ...]) -> float:
+def _points(cell: float) -> float:
     """Letters that fill a cell, neither tiny nor huge."""
-    return min(max(72 * _cell(shape) * 0.4, 6.0), 10.0)
+    return min(max(72 * cell * 0.4, 6.0), 10.0)
+
+
+def _add_scale(ax: Axes, image: AxesImage, shape: tuple[int, ...]) -> None:
+    """Which shade is how many percent: beside the picture, or below one that is flat."""
+    from matplotlib.ticker import PercentFormatter
+
+    flat = 4 * shape[0] < shape[1]
+    place = {"location": "bottom", "shrink": 0.3} if flat else {"shrink": 0.5}
+    ax.figure.colorbar(image, ax=ax, aspect=30, format=PercentFormatter(1.0), **place)
 
 
 def _name_places(

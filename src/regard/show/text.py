@@ -34,8 +34,8 @@ def heatmap(
     """Draw weights as lines of text, one for each query, under the words of the keys.
 
     Cells hold the weight in percent: blank for an exact 0, a dot for less than one half. Where that is wider than
-    the screen, cells are shades without numbers, and at last only the first and last columns are drawn; more than
-    48 rows are cut the same way.
+    the screen, cells are shades without numbers (each row's largest weight is always seen), and at last only the first
+    and last columns are drawn; more than 48 rows are cut the same way.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ def heatmap(
     lines = _header(grid, column_words, left)
     for i in shown:
         row = [] if i is None else [None if j is None else float(cells[i, j]) for j in grid.columns]
+        most = 0.0 if i is None else float(np.fmax.reduce(cells[i]))
         label = fit(_name(row_words, i), left - 1, right=True)
-        lines.append(label + " " + "".join(_cell(weight, top, grid.cell, color) for weight in row))
+        lines.append(label + " " + "".join(_cell(weight, top, most, grid.cell, color) for weight in row))
     cut = None in shown or None in grid.columns
     lines += _notes(
         grid, column_words if columns is not None else [], top, width, cells.shape if cut else None
@@ -193,14 +194,15 @@ def _grid(column_words: list[str], left: int, width: int) -> _Grid:
     return _Grid(1, _ends(m, max(3, width - left)), False)
 
 
-def _cell(weight: float | None, top: float, size: int, color: bool) -> str:
-    """One weight, `size` columns wide; None stands for what is left out."""
+def _cell(weight: float | None, top: float, most: float, size: int, color: bool) -> str:
+    """One weight, `size` columns wide, of a row whose largest is `most`; None stands for what is left out."""
     if weight is None:
         return "…".center(size)
     if math.isnan(weight):
         return {4: "nan ", 2: "??", 1: "?"}[size]
     share = weight / top if top else 0.0
-    text = " " * size if color else _BLOCKS[min(int(share * 5), 4)] * size
+    level = max(min(int(share * 5), 4), int(weight == most > 0))
+    text = " " * size if color else _BLOCKS[level] * size
     if size == 4:
         text = f"{_percent(weight):>3} "
     return shade(text, share) if color else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -17,7 +18,8 @@ from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands import numbers
 from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.translate import add_ensemble, inside, links_of_words, load, load_all
+from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load, load_all
+from regard.seq2seq.files import model_file
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
 from regard.seq2seq.pairs import read_lines, read_pairs
@@ -64,7 +66,7 @@ class _Column(NamedTuple):
 
     def shown(self, number: float) -> str:
         """How a number stands in a table."""
-        return f"{self.factor * number:.1f}"
+        return "-" if math.isnan(number) else f"{self.factor * number:.1f}"
 
 
 class _Test(NamedTuple):
@@ -184,7 +186,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--json",
         type=Path,
         metavar="FILE",
-        help="write all numbers there; error rates and shares from 0 to 1",
+        help="write all numbers there; error rates and shares from 0 to 1; null for BLEU where it says nothing",
     )
 
 
@@ -283,7 +285,7 @@ def _check_apart(args: argparse.Namespace) -> None:
     read, models = _read_files(args), [path for path in (args.model, *args.ensemble, *args.compare) if path]
     if sum(str(path) == "-" for path in read) > 1:
         raise ValueError("only one file can be standard input")
-    taken = {path.resolve() for path in (*read, *models, *map(inside, models))}
+    taken = {path.resolve() for path in (*read, *models, *map(model_file, models))}
     for path in filter(None, (args.png, args.json)):
         if path.resolve() in taken:
             raise ValueError(f"{path} would be written over: give --json and --png files of their own")
@@ -556,7 +558,11 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
     tokens = "tokens between blanks" if unit == "words" else "characters"
     told = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
     signed = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
-    return [told, *signed]
+    rows = [result.scores, *(row.scores for row in result.rows)]
+    blank = ["BLEU: - where no reference has four words"] * any(
+        math.isnan(row.get("bleu", 0.0)) for row in rows
+    )
+    return [told, *blank, *signed]
 
 
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
@@ -572,15 +578,25 @@ def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[
     )
 
 
+def _known(scores: dict[str, float]) -> dict[str, float | None]:
+    """Return scores for JSON, which has no NaN."""
+    return {name: None if math.isnan(score) else score for name, score in scores.items()}
+
+
 def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result]) -> None:
     models: list[dict[str, Any]] = [
         {
             "name": result.name,
-            **result.scores,
+            **_known(result.scores),
             **({} if result.links is None else {"links": result.links._asdict()}),
             "signatures": result.signatures,
             "by_length": [
-                {"shortest": row.shortest, "longest": row.longest, "items": row.sentences, **row.scores}
+                {
+                    "shortest": row.shortest,
+                    "longest": row.longest,
+                    "items": row.sentences,
+                    **_known(row.scores),
+                }
                 for row in result.rows
             ],
         }

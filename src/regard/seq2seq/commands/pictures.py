@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.text import JOIN
+from regard.seq2seq.text import JOIN, SPECIAL, START
 from regard.seq2seq.translator import Translation
 from regard.show import figure, text
 
@@ -16,6 +16,7 @@ __all__ = ["draw", "missing", "save"]
 
 Array = NDArray[Any]
 
+_LOOKED_UP = "looked up:"  # where what is beside the sentence begins
 _EXTRAS = {"sacrebleu": "BLEU", "matplotlib": "pictures", "tqdm": "the progress bar"}
 
 
@@ -39,7 +40,9 @@ def missing() -> str:
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     """Return where it looked, and what stands beside rows and above columns, without the marks that glue words."""
     weights, read = translation.looks()
-    columns = [word.replace(JOIN, "") for word in read]
+    own = len(translation.source)
+    columns = [word.replace(JOIN, "") for word in read[:own]]
+    columns += [_LOOKED_UP if word == SPECIAL[START] else word.replace(JOIN, "") for word in read[own:]]
     return weights, [word.replace(JOIN, "") for word in translation.tokens], columns
 
 

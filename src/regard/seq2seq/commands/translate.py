@@ -15,6 +15,7 @@ from regard.seq2seq.align import links, of_words, spell, word_numbers
 from regard.seq2seq.commands import numbers, pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.ensemble import Ensemble
+from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import LARGEST_PENALTY, Scoring
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
@@ -236,29 +237,7 @@ def load(path: Path) -> Seq2Seq:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    return Seq2Seq.load(inside(path))
-
-
-def inside(path: Path) -> Path:
-    """Return a model's file: that of a folder, or the file itself.
-
-    Parameters
-    ----------
-    path : Path
-        What somebody has called the model.
-
-    Returns
-    -------
-    Path
-        What is to be read.
-
-    Examples
-    --------
-    >>> inside(Path("no-such-folder")).name
-    'no-such-folder'
-    """
-    file = path / "model.safetensors"
-    return file if file.is_file() else path
+    return Seq2Seq.load(path)
 
 
 def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
@@ -287,7 +266,7 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    if len({inside(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
+    if len({model_file(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [load(place) for place in (path, *ensemble)]
     for place, model in zip(ensemble, models[1:], strict=True):
