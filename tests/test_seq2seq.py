@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from regard.seq2seq import Seq2Seq
+from regard.seq2seq import model as module
 from regard.seq2seq.batch import Corpus, Links, Numbered
 from regard.seq2seq.defaults import choose_config, choose_recipe
 from regard.seq2seq.kinds import Text
@@ -144,6 +146,79 @@ def test_the_best_parameters_stay() -> None:
         if step.validation is not None:
             seen.append((step.best, model.model.network.parameters.flat.tobytes()))
     assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in seen if best][-1]
+
+
+@pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_who_stops_asking_and_goes_on_loses_nothing(stops: tuple[int, ...], average: float) -> None:
+    """Between, the model has the best parameters; the training those that it walks with."""
+
+    def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
+        model = Seq2Seq(epochs=3, recipe={"average": average})
+        training, losses = model.begin(reversals(200, 1)), []
+        for stop in (*stops, None):
+            for step in model.run(training):
+                losses.append(step.loss)
+                if step.number == stop:
+                    break
+            parameters = model.model.network.parameters.flat
+            assert np.array_equal(parameters, training.best)
+        return parameters.tobytes(), losses
+
+    assert trained(stops) == trained(())
+
+
+@pytest.mark.parametrize("content", [b"no checkpoint", None])
+def test_a_checkpoint_that_does_not_fit_costs_nothing(content: bytes | None, tmp_path: Path) -> None:
+    place, pairs = tmp_path / "it", reversals(60, 1)
+    model = fitted(pairs, epochs=2)
+    before = model.model
+    if content is None:  # of another training
+        for _ in Seq2Seq(epochs=1).steps(pairs[:30], checkpoint=place):
+            break
+    else:
+        place.write_bytes(content)
+    kept = place.read_bytes()
+    with pytest.raises(ValueError, match="remove it to begin anew"):
+        model.fit(*zip(*pairs, strict=True), checkpoint=place)
+    assert model.model is before
+    assert place.read_bytes() == kept
+
+
+def test_what_is_no_checkpoint_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "it").write_bytes(b"none")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        next(Seq2Seq().steps("not even pairs", checkpoint=tmp_path / "it"))  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "it")
+    for step in Seq2Seq(epochs=2).steps(reversals(40, 1), checkpoint=tmp_path / "link"):
+        if step.number == 1:
+            break
+    assert (tmp_path / "it").exists()
+    fitted(reversals(40, 1), epochs=2)
+    Seq2Seq(epochs=2).fit(*zip(*reversals(40, 1), strict=True), checkpoint=tmp_path / "link")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.Memory, "learn", None)  # whoever calls it fails otherwise
+    monkeypatch.setattr(module.Joint, "learn", None)
+    model = Seq2Seq(family="transformer", memory=1, joint=3, network={"heads": 256})
+    with pytest.raises(ValueError, match="width must be a multiple of heads = 256"):
+        model.fit(["a"] * 9, ["b"] * 9)
+
+
+def test_what_it_is_judged_by_is_checked() -> None:
+    with pytest.raises(TypeError, match="pair 1 must be a source and a target"):
+        Seq2Seq(epochs=1).begin(reversals(40, 1), ["ab", "cd"])  # type: ignore[list-item]
+    training = Seq2Seq(epochs=1).begin(reversals(40, 1), [("w1", ""), ("w1", "w1")])
+    assert len(training.valid) == 1
+
+
+def test_numpy_s_numbers_are_sizes() -> None:
+    assert Seq2Seq(network={"decoder": np.int64(12)}).network == {"decoder": 12}
 
 
 def test_minutes_end_the_training() -> None:
@@ -351,6 +426,12 @@ def test_recipes_are_checked(name: str) -> None:
     assert str(caught.value) == said
 
 
+def test_agreement_needs_something_to_agree_about() -> None:
+    with pytest.raises(ValueError, match="agreement must be 0 without dropout: nothing differs then"):
+        Seq2Seq(recipe={"agreement": 1.0, "dropout": 0.0})
+    assert Seq2Seq(recipe={"agreement": 1.0}).recipe == {"agreement": 1.0}
+
+
 def test_networks_are_checked() -> None:
     with pytest.raises(ValueError) as caught:
         Seq2Seq(network={"attention": 0})
@@ -362,8 +443,10 @@ def test_networks_are_checked() -> None:
 
 @pytest.mark.parametrize("pairs", [30, 1200])
 def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
-    config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot"})
-    assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
+    for sizes in ({}, {"encoder": 24}, {"decoder": 48}):
+        config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot", **sizes})
+        assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
+        assert Seq2Seq(network={"style": "luong", "score": "dot", **sizes}).network["score"] == "dot"
 
 
 @pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
@@ -468,6 +551,26 @@ def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> 
     for translation in found:
         assert translation.alignment is not None
         assert translation.alignment.shape == (len(translation.tokens), 4)
+
+
+def test_no_text_is_said_twice() -> None:
+    """A word that it doesn't know and one that it knows may both be said as the source has it."""
+    pairs = reversals(300, 1)
+    model = fitted(pairs, vocabulary=7, epochs=6)
+    several = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10)]
+    assert all(len({one.text for one in found}) == len(found) for found in several)
+    assert sum(len(found) for found in several) > 400
+    wide = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10, n_best=4)]
+    for found, more in zip(wide, several, strict=True):
+        assert [one.text for one in found] == [one.text for one in more[:4]]
+
+
+def test_translations_are_compared_by_all_they_say(reverser: Seq2Seq) -> None:
+    one, again, other = (reverser.translate([source])[0] for source in ("w1 w2", "w1 w2", "w2 w1"))
+    assert (one == again, one == other, one == "w2 w1") == (True, False, False)
+    assert len({one, again, other}) == 2
+    assert replace(one, alignment=one.alignment * 0.5) != one  # type: ignore[operator]
+    assert replace(one, alignment=None) != one
 
 
 def test_samples_come_as_often_as_they_are_probable(reverser: Seq2Seq) -> None:

@@ -151,6 +151,8 @@ def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, A
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     sizes = {name: int(defaults[name] * factor) for name in kind.grows}
     if options.get("score") == "dot":  # it compares states of the decoder with those of both directions
+        if "encoder" not in options:
+            sizes["encoder"] = options.get("decoder", 2 * sizes["encoder"]) // 2
         sizes["decoder"] = 2 * options.get("encoder", sizes["encoder"])
     return sizes
 

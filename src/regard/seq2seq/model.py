@@ -21,7 +21,7 @@ from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
 from regard.seq2seq.text import END, SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
-from regard.seq2seq.training import Step, Training
+from regard.seq2seq.training import State, Step, Training
 from regard.seq2seq.translator import Translator, target_ids
 from regard.seq2seq.ways import both_ways
 
@@ -128,6 +128,7 @@ class Seq2Seq(Translator):
             _check.choice(name, kind, KINDS)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
+        self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
         if not isinstance(attention, bool):
             _check.fail(f"attention must be True or False. Got {attention!r} instead.", kind=TypeError)
         if not attention:
@@ -259,9 +260,17 @@ class Seq2Seq(Translator):
         Step
             What the step came to.
         """
-        if checkpoint is not None:
-            _place(checkpoint)  # said before the work
-        yield from self.run(self.begin(pairs, valid, links=links), checkpoint=checkpoint)
+        place = None if checkpoint is None else _place(checkpoint)
+        if place is not None and place.exists():  # what is none is told before the work
+            _read_checkpoint(place)
+        before, training = self._model, self.begin(pairs, valid, links=links)
+        if place is not None and place.exists():
+            try:
+                go_on(training, place)
+            except ValueError:
+                self._model = before  # of another training: nothing is lost
+                raise
+        yield from self.run(training, checkpoint=checkpoint)
 
     def run(
         self,
@@ -305,10 +314,11 @@ class Seq2Seq(Translator):
                 files.write_checkpoint(place, training.state())
             raise
         finally:
-            training.restore()
+            training.rest()
         if place is not None and keep:
             files.write_checkpoint(place, training.state())
         elif place is not None:
+            place.resolve().unlink(missing_ok=True)  # what was written, and not only a link to it
             place.unlink(missing_ok=True)
 
     def begin(
@@ -341,14 +351,19 @@ class Seq2Seq(Translator):
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
             pairs, valid, links = keep_aside(pairs, links, self.fits)
+        else:  # those with an empty side are not judged by
+            valid = as_pairs(valid, skipped=lambda _: None)
         texts = self._learn(pairs)
         links = links(*texts) if callable(links) else links
         learned, judged = (
             self._corpus(texts, pairs, links, "training"),
             self._corpus(texts, valid, None, "validation"),
         )
-        memory, known = None, len(texts[0])
-        joint = self._joint(learned, texts)
+        known = len(texts[0]) + (len(texts[1]) if self.memory else 0)
+        sizes = len(learned), known, len(texts[1])
+        asked = self._asked(learned)
+        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
+        joint, memory = self._joint(learned, texts), None
         if self.memory:
             memory = Memory.learn(self.memory, map(_sides, learned))
             total = len(learned) + len(judged)
@@ -357,11 +372,9 @@ class Seq2Seq(Translator):
                 if looking_up is not None:
                     looking_up(more, total)
 
-            learned, judged = (_with_memory(corpus, memory, known, told) for corpus in (learned, judged))
-            known += len(texts[1])
-        sizes = len(learned), known, len(texts[1])
-        asked = self._asked(learned)
-        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
+            learned, judged = (
+                _with_memory(corpus, memory, len(texts[0]), told) for corpus in (learned, judged)
+            )
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
         self._model = files.Model(network, *texts, memory, self.both_ways, joint)
@@ -561,14 +574,18 @@ def go_on(training: Training, place: Path, otherwise: str = "remove it to begin 
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    try:
-        state = files.read_checkpoint(place)
-    except ValueError as error:
-        raise ValueError(f"{error}; {otherwise}") from None
+    state = _read_checkpoint(place, otherwise)
     try:
         training.go_on_from(state)
     except ValueError as error:
         raise ValueError(f"{place}: {error}; {otherwise}") from None
+
+
+def _read_checkpoint(place: Path, otherwise: str = "remove it to begin anew") -> State:
+    try:
+        return files.read_checkpoint(place)
+    except ValueError as error:
+        raise ValueError(f"{error}; {otherwise}") from None
 
 
 def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:

@@ -24,7 +24,7 @@ LARGEST_PENALTY = 10.0  # nothing overflows, whatever a sentence's length
 _LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are not compared
 class Hypothesis:
     """One way to translate a sentence.
 

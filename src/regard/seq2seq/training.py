@@ -122,6 +122,10 @@ class Recipe:
         for name in ("guidance", "agreement"):
             if _check.number(name, getattr(self, name)) < 0:
                 _check.fail(f"{name} must be at least 0. Got {getattr(self, name)!r} instead.")
+        if self.agreement and not self.dropout:
+            _check.fail(
+                f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
+            )
         if self.keep not in ("best", "last"):
             _check.fail(f"keep must be one of best, last. Got {self.keep!r} instead.")
         object.__setattr__(self, "seed", _check.whole("seed", self.seed))
@@ -240,6 +244,9 @@ class Training:
         self.adam = Adam(self.flat, clip=recipe.clip)
         self.mean = self.flat.copy() if recipe.average else None
         self.best = self.flat.copy()
+        self.walked: Array | None = (
+            None  # the parameters that are walked downhill, while the network has the best
+        )
         self.best_loss, self.waited = float("inf"), 0
         self.judged_step = 0  # after which the model was validated last
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
@@ -252,7 +259,7 @@ class Training:
 
     def state(self) -> State:
         """Return all there is to know, to go on from later; its arrays are those of the training itself."""
-        arrays = {"parameters": self.flat, "best": self.best}
+        arrays = {"parameters": self.flat if self.walked is None else self.walked, "best": self.best}
         arrays |= {"adam_mean": self.adam.mean, "adam_square": self.adam.square}
         if self.mean is not None:
             arrays["mean"] = self.mean
@@ -316,12 +323,16 @@ class Training:
         with one_blas_thread() as alone, two_threads() as threads:
             halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
+            if self.walked is not None:
+                self.flat[...], self.walked = self.walked, None
             while self.step < self.total and not self._is_over():
                 yield from self._epoch(halves)
-        self.restore()
+        self.rest()
 
-    def restore(self) -> None:
-        """Give the network the best parameters so far."""
+    def rest(self) -> None:
+        """Give the network the best parameters so far; whoever goes on finds those that are walked downhill again."""
+        if self.walked is None:
+            self.walked = self.flat.copy()
         self.flat[...] = self.best
 
     def _count(self) -> None:
@@ -368,7 +379,7 @@ class Training:
         loss, gradient = halves(batch, [self._chance(_CHANCE, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
         if not np.isfinite(loss + length):
-            self.restore()
+            self.flat[...] = self.best
             raise Diverged(f"the loss is not finite any more: {loss} at step {self.step + 1}")
         self.step += 1
         if self.mean is not None:

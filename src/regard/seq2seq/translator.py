@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,7 +51,7 @@ class _Read(NamedTuple):
     row: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Translation:
     """A translated sentence, and where the model looked for each of its words.
 
@@ -92,6 +92,14 @@ class Translation:
     log_probability: float = 0.0
     beside: tuple[str, ...] = ()
     looked_beside: Array | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Translation):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.tokens, self.source, self.score))
 
     def looks(self) -> tuple[Array, tuple[str, ...]]:
         """Return where the model looked in all that it has read.
@@ -186,7 +194,8 @@ class Translator(ABC):
         Returns
         -------
         list of list of Translation
-            For each sentence at least one, the best first; each has its own alignment.
+            For each sentence at least one, the best first; each has its own alignment. Texts differ: of several ways to
+            come to one, the best is kept.
         """
         width = _check.whole("beam", beam, least=1)
         wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
@@ -195,16 +204,16 @@ class Translator(ABC):
 
         ranked = self._scoring(scoring)
         joint = self.model.joint if width > 1 else None
-        kept = wanted if joint is None else width
+        kept = width if wanted > 1 or joint is not None else 1  # what is said twice makes room for others
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             find = agreed if self.model.both_ways and width > 1 else beam_search
             return find(self.model.network, source, lengths, width=width, n_best=kept, scoring=ranked)
 
         def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-            return found if joint is None else joint.ranked(rows, found, ranked, wanted)
+            return found if joint is None else joint.ranked(rows, found, ranked, kept)
 
-        return self._each(sources, search, rank)
+        return [_different(several)[:wanted] for several in self._each(sources, search, rank)]
 
     def sample(
         self,
@@ -238,6 +247,7 @@ class Translator(ABC):
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
+        check_sentences("sources", sources)
         seeds, ranked = _seeds(seed, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
@@ -399,6 +409,14 @@ def target_ids(text: Text, target: Sequence[str]) -> list[int]:
     [1, 5, 4, 2]
     """
     return [START, *text.encode(target), END]
+
+
+def _different(translations: Sequence[Translation]) -> list[Translation]:
+    """Return the first of each text: an unknown word may borrow a known one, and a word be cut in several ways."""
+    first: dict[str, Translation] = {}
+    for translation in translations:
+        first.setdefault(translation.text, translation)
+    return list(first.values())
 
 
 def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
