@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -152,9 +154,9 @@ def test_what_is_held_is_what_the_newest_positions_may_see(
     written, newest, fresh = 0, 0, 0.0  # written: the furthest so far
     for append, size in moves:
         if append:
-            newest = size if window is None else min(size, spare)
-            numbers = [fresh + i for i in range(newest)]  # every position ever appended has its own number
-            fresh += newest
+            count = size if window is None else min(size, spare)
+            numbers = [fresh + i for i in range(count)]  # every position ever appended has its own number
+            fresh, newest = fresh + count, count or newest
             cache.append(column(*numbers), column(*numbers))
             positions += numbers
             written = max(written, len(positions))
@@ -200,6 +202,7 @@ def test_what_the_dtype_cannot_hold_is_said_by_numpy() -> None:
 
 
 def test_one_number_stands_for_one_leading_dimension() -> None:
+    assert repr(regard.KVCache(np.array(3), 2, capacity=3)) == repr(regard.KVCache(3, 2, capacity=3))  # type: ignore[arg-type]
     cache = KVCache(2, 3, capacity=4)
     cache.append(np.ones((2, 1, 3)), np.ones((2, 1, 3)))
     assert cache.keys.shape == (2, 1, 3)
@@ -536,6 +539,58 @@ def test_a_failed_append_changes_nothing() -> None:
         with pytest.raises((ValueError, TypeError)):
             cache.append(keys, values)  # type: ignore[arg-type]
     assert (held(cache), cache.length) == ([1, 2], 2)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_nothing_appended_changes_nothing(window: int | None) -> None:
+    cache = regard.KVCache((), 2, window=window, capacity=6)
+    for _ in range(2):
+        cache.append(np.ones((3, 2)), np.ones((3, 2)))
+    before, mask = cache.keys.copy(), cache.mask
+    cache.append(np.ones((0, 2)), np.ones((0, 2)))
+    np.testing.assert_array_equal(cache.keys, before)
+    assert cache.mask == mask
+    regard.attention(np.ones((1, 2), np.float32), cache.keys, cache.values, mask=cache.mask)
+
+
+def test_masks_of_different_states_differ() -> None:
+    cache = regard.KVCache((), 2, window=1, capacity=4)
+    cache.append(np.ones((1, 2)), np.ones((1, 2)))
+    one, again = cache.mask, cache.mask
+    cache.append(np.ones((1, 2)), np.ones((1, 2)))
+    assert one == again != cache.mask
+    assert len({one, again, cache.mask}) == 2
+    assert one != regard.mask.window(1, 0, "end")
+
+
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda cache: pickle.loads(pickle.dumps(cache))]
+)
+def test_a_copy_goes_its_own_way_and_holds_what_is_written_alone(window: int | None, copied: Any) -> None:
+    rng = np.random.default_rng(0)
+    capacity = 2 + 3 if window else 100_000
+    cache = regard.KVCache((2,), 3, 4, window=window, capacity=capacity, dtype=np.float16)
+
+    def grow(*caches: regard.KVCache) -> None:
+        keys, values = rng.standard_normal((2, 2, 3)), rng.standard_normal((2, 2, 4))
+        for one in caches:
+            one.append(keys, values)
+
+    for _ in range(3):
+        grow(cache)
+    other = copied(cache)
+    assert len(pickle.dumps(cache)) < 3000
+    before = cache.keys.copy()
+    grow(other)
+    np.testing.assert_array_equal(cache.keys, before)
+    other.truncate(6)
+    assert repr(other) == repr(cache)
+    for _ in range(4):
+        grow(cache, other)
+        np.testing.assert_array_equal(cache.keys, other.keys)
+        np.testing.assert_array_equal(cache.values, other.values)
+        assert cache.mask == other.mask
 
 
 def test_a_mask_says_whose_it_is() -> None:

@@ -313,6 +313,16 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         ValueError,
         NEEDS_ALIGN.format("t5_buckets"),
     ),
+    "score without a rule": (
+        lambda: {"score": scores.Score()},
+        TypeError,
+        "score must be a name, a regard.scores object or a function. Got Score instead.",
+    ),
+    "mask of no kind": (
+        lambda: {"mask": mask.Mask()},
+        TypeError,
+        "mask must have a method bind(layout). Got Mask without.",
+    ),
     "scale of text": (lambda: {"scale": "x"}, TypeError, "scale must be a number. Got 'x' instead."),
     "scale nan": (lambda: {"scale": np.nan}, ValueError, "scale must be finite. Got nan instead."),
     "softcap 0": (lambda: {"softcap": 0}, ValueError, "softcap must be greater than 0. Got 0.0 instead."),
@@ -330,7 +340,7 @@ MUST_FIT = {
     "cosine", "mask shape", "mask of three", "mask that enlarges", "causal", "window", "prefix", "prefix too long",
     "lengths of keys", "lengths of queries", "lengths shape", "documents of queries", "documents of keys",
     "bias of bool", "bias shape", "bias that enlarges", "bias by name", "alibi heads", "alibi align", "t5 heads",
-    "t5 align", "positions",
+    "t5 align", "positions", "mask of no kind",
 }  # fmt: skip
 
 

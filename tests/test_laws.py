@@ -689,6 +689,16 @@ def test_law_7_inspection_of_half_precision_stays_in_float32() -> None:
     assert {part.context.dtype, part.lse.dtype} == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize("columns", [1, 8])
+def test_law_7_tiny_contexts_of_float16_are_rounded_without_a_word(columns: int) -> None:
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal((rows, 4)).astype(np.float16) for rows in (5, 6))
+    v = (rng.standard_normal((6, columns)) * 1e-6).astype(np.float16)
+    with np.errstate(all="raise"):
+        found = regard.attention(q, k, v)
+    np.testing.assert_array_equal(found, regard.attend(q, k, v).context)
+
+
 @pytest.mark.parametrize("options", [{}, {"kernel": "blocked"}, {"scale": 0.5}, {"bias": np.zeros((1, 3))}])
 @pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
 def test_law_7_what_float16_has_no_number_for_is_rounded_without_a_word(

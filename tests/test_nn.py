@@ -148,10 +148,14 @@ FLOATS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FLOATS)
 def test_whole_numbers_and_lists_are_refused(name: str) -> None:
     call, first = FLOATS[name]
-    for make, got in ((ints, "dtype int64"), (lambda *shape: draw(*shape).tolist(), "list")):
+    for make, got in (
+        (ints, "dtype int64"),
+        (lambda *shape: draw(*shape).tolist(), "list"),
+        (lambda *shape: draw(*shape).astype(np.float16), "dtype float16"),  # sums of it overflow
+    ):
         with pytest.raises(TypeError) as caught:
             call(make)
-        assert str(caught.value) == f"{first} must be an array of floats. Got {got} instead."
+        assert str(caught.value) == f"{first} must be an array of float32 or float64. Got {got} instead."
     call(lambda *shape: draw(*shape))
 
 
@@ -174,13 +178,77 @@ def test_a_table_is_added_to_where_it_fits() -> None:
 
 def test_mixed_floats_are_not_rounded_to_the_narrower() -> None:
     x, *weights = draw(3, 1, 2), draw(2, 1, 8), draw(1, 8), draw(1, 2, 8)
-    wide = nn.lstm(x.astype(np.float16).astype(float), *weights)
-    mixed = nn.lstm(x.astype(np.float16), *weights)
+    wide = nn.lstm(x.astype(np.float32).astype(float), *weights)
+    mixed = nn.lstm(x.astype(np.float32), *weights)
     assert mixed[0].dtype == np.float64
     np.testing.assert_allclose(mixed[0], wide[0])
-    narrow = np.ones((3, 1, 2), np.float16)
+    narrow = np.ones((3, 1, 2), np.float32)
     for one, other in zip(mixed[1](narrow), wide[1](narrow.astype(float)), strict=True):
         np.testing.assert_allclose(one, other)
+
+
+def test_what_else_layers_refuse() -> None:
+    rng = np.random.default_rng(0)
+    refused: list[tuple[Any, str]] = [
+        (lambda: nn.dropout(np.ones(2), "0.5", rng), "rate must be a number. Got '0.5' instead."),  # type: ignore[arg-type]
+        (lambda: nn.dropout(np.ones(2), 0.5, 3), "rng must be a numpy.random.Generator or None. Got int"),  # type: ignore[arg-type]
+        (lambda: nn.dropout(np.ones(3), 0.5, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
+        (lambda: nn.dropout(np.ones(3), 0.0, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
+        (lambda: nn.Adam(np.ones((2, 2))), r"parameters must be a writable array \(P,\). Got shape \(2, 2\)"),
+        (lambda: nn.Adam(np.broadcast_to(1.0, 3)), r"parameters must be a writable array \(P,\). Got a read"),
+        (lambda: nn.Adam(np.ones(3)).step(np.broadcast_to(1.0, 3), 0.1), "gradient must be writable"),
+        (
+            lambda: nn.layer_norm(np.ones((1, 2)), np.ones(2), np.ones(2), epsilon=-1),
+            "epsilon must be at least 0",
+        ),
+        (lambda: nn.layer_norm(np.ones(2), np.ones(2), np.ones(2), epsilon="a"), "epsilon must be a number"),  # type: ignore[arg-type]
+        (
+            lambda: nn.check_gradients(lambda x, y: (x * y, lambda dz: (dz * y,)), [np.ones(2), np.ones(2)]),
+            "gradients must have the shapes of their arrays",
+        ),
+    ]
+    for call, said in refused:
+        with pytest.raises((ValueError, TypeError), match=f"^{said}"):
+            call()
+
+
+@pytest.mark.parametrize("rows", [0, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_layer_norm_adds_to_must_fit(rows: int, dtype: Any) -> None:
+    x, one = np.ones((rows, 6), dtype), np.ones(6, dtype)
+    _, back = nn.layer_norm(x, one, one)
+    assert [gradient.shape for gradient in back(x, x)] == [(rows, 6), (6,), (6,)]
+    for wrong in (np.ones((6, rows), dtype), np.ones(6, dtype), [[1.0] * 6] * rows):
+        with pytest.raises((ValueError, TypeError), match=r"^onto must "):
+            back(x, wrong)
+    with pytest.raises(ValueError, match=r"^dy must have shape"):
+        back(np.ones((rows, 5), dtype))
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_no_step_of_a_recurrence_has_gradients_too(length: int) -> None:
+    inputs, start, weight = draw(length, 2, 9), draw(2, 3), draw(3, 9)
+    states, back = nn.gru_sequence(inputs, start, weight)
+    gradients = back(np.ones_like(states))
+    assert [x.shape for x in gradients] == [x.shape for x in (inputs, start, weight)]
+    assert length or not any(np.any(x) for x in gradients)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.float32, 1e19), (np.float32, 1e38), (np.float64, 1e200)])
+@pytest.mark.parametrize("size", [4, 1 << 18])
+def test_a_gradient_of_any_length_is_shortened(dtype: Any, large: float, size: int) -> None:
+    """Also where the sum of its squares is no number of this type any more."""
+    parameters, moderate = np.ones(size, dtype), np.ones(size, dtype)
+    gradient = np.zeros(size, dtype)
+    gradient[:4] = [large, -large, 0, large]
+    length = nn.Adam(parameters).step(gradient.copy(), rate=0.1)
+    assert length == pytest.approx(3**0.5 * large, rel=1e-6)
+    nn.Adam(moderate).step(gradient / dtype(large), rate=0.1)
+    np.testing.assert_allclose(parameters, moderate, rtol=3e-6)
+    for wrong in (np.inf, np.nan):
+        gradient[1] = wrong
+        assert not np.isfinite(nn.Adam(parameters).step(gradient.copy(), rate=0.1))
+    np.testing.assert_allclose(parameters, moderate, rtol=3e-6)
 
 
 def test_tanh() -> None:
@@ -217,7 +285,7 @@ def test_dropout_of_rate_0_and_outside_training_changes_nothing() -> None:
     assert nn.dropout(x, 0.5, None)[0] is x
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_dropout_rate_is_checked(rate: float) -> None:
     with pytest.raises(ValueError) as caught:
         nn.dropout(np.ones(2), rate, None)

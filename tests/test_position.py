@@ -238,6 +238,20 @@ def test_slopes_that_cannot_be_held_are_refused() -> None:
     ):
         regard.attention(x, x, x, bias=position.alibi([1e39]))
 
+    with pytest.raises(
+        ValueError, match=r"^table must be a number that float32 can hold. Got 1e\+300 instead."
+    ):
+        regard.attention(x, x, x, bias=position.t5_buckets(np.full((8, 1), 1e300)))
+
+
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+@pytest.mark.parametrize("slope", [1e-40, 3e38])
+def test_slopes_at_the_ends_of_what_can_be_held_are_silent(kernel: Any, slope: float) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 4)).astype(np.float32)
+    with np.errstate(all="raise"):
+        found = regard.attention(x, x, x, bias=position.alibi([slope]), kernel=kernel)
+    np.testing.assert_allclose(found, regard.attend(x, x, x, bias=position.alibi([slope])).context, rtol=1e-6)
+
 
 def test_half_precision_is_rounded_without_a_word() -> None:
     with np.errstate(all="raise"):

@@ -223,6 +223,10 @@ def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
 
 
 def test_underflow_is_no_error() -> None:
+    small = np.float16(np.exp(-15))
+    with np.errstate(all="raise"):
+        assert weights.softmax(np.array([0, -15], np.float16)).tolist() == [1, small]
+        assert weights.entmax15([5e-324, 0.0]).tolist() == pytest.approx([0.5, 0.5])
     with np.errstate(all="raise"):
         assert weights.softmax([0.0, -1000.0]).tolist() == [1.0, 0.0]
 
@@ -238,6 +242,11 @@ def test_what_is_no_normalization_yet(normalize: Any, said: str) -> None:
     with pytest.raises(TypeError) as caught:
         regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=normalize)
     assert str(caught.value) == said
+
+
+def test_numbers_are_no_normalization() -> None:
+    with pytest.raises(ValueError, match=r"^normalize must be one of 'softmax', .* Got array\(\[1., 1.\]\)"):
+        regard.attend([[1.0]], [[1.0]], [[1.0]], normalize=np.ones(2))  # type: ignore[arg-type]
 
 
 def test_places_of_half_precision_are_predicted_in_float32() -> None:

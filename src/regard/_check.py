@@ -149,6 +149,12 @@ def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
     return result, result
 
 
+def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
+    """Return what was computed as another dtype; what that cannot hold is inf or 0, without a word."""
+    with np.errstate(over="ignore", under="ignore"):
+        return array.astype(dtype, copy=copy)
+
+
 def number(name: str, value: Any, *, positive: bool = False) -> float:
     """Return a finite Python float."""
     try:
@@ -256,14 +262,17 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def floats(**named: Any) -> None:
-    """Refuse what is no array of floats: results would be rounded to whole numbers on the way; None is left out."""
+    """Refuse what layers can't compute in: whole numbers would be rounded to, half precision overflows in sums.
+
+    None is left out.
+    """
     for name, array in named.items():
         if array is None or (
-            isinstance(array, np.ndarray) and (array.dtype.kind == "f" or is_half(array.dtype))
+            isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.itemsize > 2
         ):
             continue
         got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
-        fail(f"{name} must be an array of floats. Got {got} instead.", kind=TypeError)
+        fail(f"{name} must be an array of float32 or float64. Got {got} instead.", kind=TypeError)
 
 
 def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:

@@ -40,12 +40,6 @@ class Problem:
     result: np.dtype[Any]
 
 
-def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
-    """Return what was computed in the dtype to give back; what float16 cannot hold is inf or 0, without a word."""
-    with np.errstate(over="ignore", under="ignore"):
-        return array.astype(dtype, copy=copy)
-
-
 def prepare(
     queries: ArrayLike,
     keys: ArrayLike,

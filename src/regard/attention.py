@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard._problem import Problem, prepare, rounded
+from regard._problem import Problem, prepare
 from regard.context import recording, remember
 from regard.kernels import choose, native
 from regard.mask import MaskLike
@@ -103,7 +103,7 @@ def attention(
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
     found, _ = chosen.forward(problem, threads)
-    result = rounded(found.reshape(_context_shape(problem)), problem.result)
+    result = _check.rounded(found.reshape(_context_shape(problem)), problem.result)
     if out is None:
         return result
     out[...] = result
@@ -236,7 +236,7 @@ def attention_vjp(
     def pullback(dcontext: ArrayLike) -> Gradients:
         return _gradients(chosen, problem, bias, context, statistic, dcontext, threads)
 
-    return rounded(context.reshape(_context_shape(problem)), problem.result, copy=True), pullback
+    return _check.rounded(context.reshape(_context_shape(problem)), problem.result, copy=True), pullback
 
 
 def _gradients(
@@ -272,7 +272,7 @@ def _gradients(
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
     """Return a gradient in the dtype of what it belongs to, if that can hold one."""
     dtype = of.dtype if of.dtype.kind == "f" or _check.is_half(of.dtype) else p.compute
-    return rounded(gradient, dtype.newbyteorder("="))
+    return _check.rounded(gradient, dtype.newbyteorder("="))
 
 
 def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]:

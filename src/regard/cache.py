@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -89,7 +89,7 @@ class KVCache:
         window: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        sizes = lead if isinstance(lead, Iterable) else (lead,)
+        sizes = lead if isinstance(lead, Iterable) and np.ndim(cast(Any, lead)) else (lead,)
         self._lead = tuple(_check.whole("lead", size) for size in sizes)
         self._d = _check.whole("d", d)
         self._e = self._d if e is None else _check.whole("e", e)
@@ -108,6 +108,20 @@ class KVCache:
         self._length = 0
         self._newest = 0  # of these positions every key that their queries may see is held
         self._oldest = 0  # the first position that has not been overwritten
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of: of keys and values those that are written alone."""
+        written = self._length if self._window is None else 2 * self._capacity
+        state = dict(vars(self))
+        return state | {name: state[name][..., :written, :] for name in ("_keys", "_values")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        places = self._capacity if self._window is None else 2 * self._capacity
+        for name in ("_keys", "_values"):
+            room = np.empty((*self._lead, places, state[name].shape[-1]), self._dtype)
+            room[..., : state[name].shape[-2], :] = state[name]
+            setattr(self, name, room)
 
     def __repr__(self) -> str:
         sizes = f"{self._lead}, d={self._d}, e={self._e}, capacity={self._capacity}, window={self._window}"
@@ -140,7 +154,7 @@ class KVCache:
         Parameters
         ----------
         keys : array (..., m, d)
-            Keys of one or more positions.
+            Keys of any number of positions; none changes nothing.
         values : array (..., m, e)
             Their values.
 
@@ -163,6 +177,8 @@ class KVCache:
         if k.shape[-2] != v.shape[-2]:
             rule = f"keys and values must share their length m: {k.shape[-2]} and {v.shape[-2]}"
             _check.fail(rule, {"keys": k, "values": v}, "every key has one value")
+        if not k.shape[-2]:
+            return
         self._check_room(k.shape[-2])
         # Rounded first, so that an error on the way leaves the cache as it was.
         k, v = k.astype(self._dtype, copy=False), v.astype(self._dtype, copy=False)
@@ -296,6 +312,15 @@ class _Newest(window):
         super().__init__(left, 0, "end")
         object.__setattr__(self, "held", held)
         object.__setattr__(self, "newest", newest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Newest) and self._state() == other._state()
+
+    def __hash__(self) -> int:
+        return hash(self._state())
+
+    def _state(self) -> tuple[int | None, int, int]:
+        return self.left, self.held, self.newest
 
     def __repr__(self) -> str:
         return f"window({self.left}, 0, align='end') of a cache that holds {self.held}"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check, weights
-from regard._problem import Problem, prepare, rounded
+from regard._problem import Problem, prepare
 from regard.mask import MaskLike
 from regard.position import BiasLike
 from regard.scores import ScoreLike
@@ -201,7 +201,7 @@ def define(p: Problem) -> Attention:
         scores.reshape(*lead, n, m),
         logits.reshape(*lead, n, m),
         weight.reshape(*lead, n, m),
-        rounded(context.reshape(*lead, n, values.shape[-1]), p.result),
+        _check.rounded(context.reshape(*lead, n, values.shape[-1]), p.result),
         lse.reshape(*lead, n),
     )
 

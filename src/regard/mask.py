@@ -67,7 +67,9 @@ class Mask:
 
     def bind(self, layout: Layout) -> Ask:
         """Check this mask against an attention's shape and return the function that answers for a block."""
-        raise NotImplementedError(f"{type(self).__name__} must have a method bind(layout)")
+        _check.fail(
+            f"mask must have a method bind(layout). Got {type(self).__name__} without.", kind=TypeError
+        )
 
     def steps(self, layout: Layout) -> list[Step] | None:
         """Return the same as a program, or None if there is none; `layout` has been checked."""

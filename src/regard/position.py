@@ -197,7 +197,7 @@ class alibi:
             return dslopes
 
         return DistanceBias(
-            self.slopes.astype(dtype), layout, _offset("alibi", self.align, layout), fill, collect
+            _check.rounded(self.slopes, dtype), layout, _offset("alibi", self.align, layout), fill, collect
         )
 
 
@@ -302,6 +302,8 @@ class t5_buckets:
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
         """Fit the bias to one attention."""
         _check_heads("table", self.table.shape[1], layout)
+        largest = self.table[np.isfinite(self.table)]
+        _check.representable("table", float(np.abs(largest).max(initial=0.0)), dtype)
 
         def fill(apart: Array, table: Array) -> Array:
             return np.moveaxis(table[self.bucket(apart)], -1, 0)
@@ -311,7 +313,11 @@ class t5_buckets:
             return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
 
         return DistanceBias(
-            self.table.astype(dtype), layout, _offset("t5_buckets", self.align, layout), fill, collect
+            _check.rounded(self.table, dtype),
+            layout,
+            _offset("t5_buckets", self.align, layout),
+            fill,
+            collect,
         )
 
 

@@ -542,7 +542,7 @@ def as_score(score: ScoreLike) -> Score | Callable[[Any, Any], Any]:
         return NAMED[score]()
     if isinstance(score, type) and issubclass(score, Score):
         _check.fail(f"score must be made with its parameters: scores.{score.__name__}(...)", kind=TypeError)
-    if not callable(score):
+    if not callable(score) or type(score) is Score:
         _check.fail(
             f"score must be a name, a regard.scores object or a function. Got {type(score).__name__} instead.",
             kind=TypeError,

@@ -43,7 +43,9 @@ def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike]
     @functools.wraps(normalize)
     def rounded(logits: ArrayLike) -> Array:
         z = _logits(logits)
-        return normalize(z.astype(np.float32)).astype(z.dtype) if _check.is_half(z.dtype) else normalize(z)
+        if not _check.is_half(z.dtype):
+            return normalize(z)
+        return _check.rounded(normalize(z.astype(np.float32)), z.dtype)
 
     return rounded
 
@@ -154,7 +156,8 @@ def entmax15(logits: ArrayLike) -> Array:
     >>> weights.entmax15([3.0, 0.0])
     array([1., 0.])
     """
-    z = _logits(logits) / 2
+    with _quiet():
+        z = _logits(logits) / 2
     falling, rank, blind = _sorted(z)
     with _quiet():
         finite = np.where(np.isneginf(falling), 0, falling)
@@ -359,7 +362,7 @@ def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
         if isinstance(normalize, type):
             _check.fail(f"normalize must be made first: weights.{normalize.__name__}(...)", kind=TypeError)
         functions: list[object] = list(NAMED.values())
-        if normalize in functions:
+        if callable(normalize) and normalize in functions:
             name = list(NAMED)[functions.index(normalize)]
             _check.fail(f"normalize must be a name: {name!r}. Got the function instead.", kind=TypeError)
         hint = "or regard.weights.local_m(width), regard.weights.local_p(positions, width)"

@@ -351,7 +351,8 @@ def _mask(made: Call) -> None:
 def _bias(made: Call) -> None:
     bias, p, c = made.p.bias, made.p, made.c
     if isinstance(bias, DistanceBias):
-        table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
+        with np.errstate(all="ignore"):  # as where the definition adds it
+            table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
         starts = made.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
         c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)
     elif isinstance(bias, ArrayBias):
@@ -409,7 +410,7 @@ def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: in
     kind, to = _type(queries.dtype), _at(context)
     if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, scale)):
         return None
-    return context.astype(queries.dtype) if half else context
+    return _check.rounded(context, queries.dtype) if half else context
 
 
 def _simple(x: Any) -> bool:

@@ -66,6 +66,9 @@ class Adam:
         clip: float = 1.0,
     ) -> None:
         _check.floats(parameters=parameters)
+        if parameters.ndim != 1 or not parameters.flags.writeable:
+            got = f"shape {parameters.shape}" if parameters.ndim != 1 else "a read-only array"
+            _check.fail(f"parameters must be a writable array (P,). Got {got} instead.")
         self.parameters = parameters
         self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip
         self.steps = 0
@@ -94,14 +97,18 @@ class Adam:
             If the gradient is of another length than the parameters.
         """
         _check.same_shape("gradient", gradient, self.parameters.shape)
+        if not gradient.flags.writeable:
+            _check.fail("gradient must be writable. Got a read-only array instead.")
         each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
         middle = len(gradient) // 2 // _LINE * _LINE
         halves = slice(0, middle), slice(middle, len(gradient))
-        length = math.sqrt(sum(each(lambda half: float(gradient[half] @ gradient[half]), halves)))
-        if not np.isfinite(length):
-            return length
-        self.steps += 1
+        length = math.sqrt(sum(each(lambda half: _square(gradient[half]), halves)))
         factor = min(1.0, self.clip / length) if length else 1.0
+        if not np.isfinite(length):  # as large as that, it is shortened first
+            length, factor = self._shortened(gradient), 1.0
+            if not np.isfinite(length):
+                return length
+        self.steps += 1
         unbiased = (1 - self.beta2**self.steps) ** 0.5  # in the step's length, not in each number
         walk = Walk(
             keep_mean=self.beta1,
@@ -113,6 +120,16 @@ class Adam:
         )
         each(lambda half: self._walk(half, gradient, walk), halves)
         return length
+
+    def _shortened(self, gradient: Array) -> float:
+        """Shorten a gradient whose squares are no numbers any more, and return how long it was: inf if it stays so."""
+        largest = float(np.abs(gradient).max())
+        if not np.isfinite(largest + self.clip):
+            return max(largest, math.inf)  # NaN stays NaN
+        gradient /= gradient.dtype.type(largest)
+        length = math.sqrt(_square(gradient))
+        gradient *= gradient.dtype.type(min(self.clip / length, largest))
+        return largest * length
 
     def _walk(self, half: slice, gradient: Array, walk: Walk) -> None:
         parameters, mean, square, g = (x[half] for x in (self.parameters, self.mean, self.square, gradient))
@@ -134,3 +151,8 @@ class Adam:
         np.divide(mean, g, out=g)
         g *= walk.rate
         self.parameters[where] -= g
+
+
+def _square(x: Array) -> float:
+    with np.errstate(over="ignore"):  # a thread begins without the caller's settings
+        return float(x @ x)

@@ -73,7 +73,7 @@ def check_gradients(
     output, pullback = function(*arrays)
     cotangent = rng.standard_normal(np.shape(output)) if np.ndim(output) else float(rng.standard_normal())
     gradients = [None if g is None else np.asarray(g) for g in pullback(cotangent)]
-    if [np.shape(a) for a in arrays] != [
+    if len(gradients) != len(arrays) or [np.shape(a) for a in arrays] != [
         np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)
     ]:
         raise ValueError("gradients must have the shapes of their arrays.")

@@ -270,7 +270,7 @@ def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *,
     n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
     before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
     multiply(_flat(states[before]).T, _flat(dhidden[after]), out=out)
-    if start.any():
+    if n and start.any():
         out += start.T @ _flat(dhidden[first])
 
 

@@ -204,13 +204,23 @@ def dropout(
     ([0.0, 2.0], True)
     """
     _check.floats(x=x)
+    rate = _check.number("rate", rate)
     if not 0 <= rate < 1:
-        raise ValueError(f"rate must be at least 0 and less than 1. Got {rate!r} instead.")
+        _check.fail(f"rate must be at least 0 and less than 1. Got {rate!r} instead.")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        _check.fail(
+            f"rng must be a numpy.random.Generator or None. Got {type(rng).__name__} instead.", kind=TypeError
+        )
+
+    def checked(dy: Array) -> Array:
+        _check.same_shape("dy", dy, x.shape)
+        return dy
+
     if rate == 0 or rng is None:
-        return x, lambda dy: (dy,)
+        return x, lambda dy: (checked(dy),)
     dropped = min(round(rate * _CHANCES), _CHANCES - 1)
     chances, scale = _chances(x.shape, rng), _CHANCES / (_CHANCES - dropped)
-    return _dropped(x, chances, dropped, scale), lambda dy: (_dropped(dy, chances, dropped, scale),)
+    return _dropped(x, chances, dropped, scale), lambda dy: (_dropped(checked(dy), chances, dropped, scale),)
 
 
 def _dropped(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -60,10 +61,11 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         _check.fail("x must be (..., d). Got a single number instead.")
     for name, array in (("gain", gain), ("shift", shift)):
         _check.same_shape(name, array, x.shape[-1:])
-    if not x.size:
-        return x.copy(), lambda _, onto=None: (x.copy(), np.zeros_like(gain), np.zeros_like(shift))
-    rows = x.reshape(-1, x.shape[-1])
-    if (found := library.norm(rows, gain, shift, epsilon)) is not None:
+    epsilon = _check.number("epsilon", epsilon)
+    if epsilon < 0:
+        _check.fail(f"epsilon must be at least 0. Got {epsilon!r} instead.")
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    if rows.size and (found := library.norm(rows, gain, shift, epsilon)) is not None:
         return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)
     normal, y = np.empty_like(rows), np.empty_like(rows)
     inverse = np.empty((len(rows), 1), x.dtype)
@@ -73,7 +75,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         y[block] += shift
 
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
-        _check.same_shape("dy", dy, x.shape)
+        _check_back(dy, onto, x.shape)
         drows, dx = dy.reshape(rows.shape), np.empty_like(rows)
         dgain = np.zeros_like(gain)
         for block in _blocks(rows):
@@ -87,7 +89,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
 
 def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
-        _check.same_shape("dy", dy, shape)
+        _check_back(dy, onto, shape)
         drows = np.require(dy.reshape(rows.shape), np.float32, ["C", "A"])
         more = None if onto is None else np.require(onto.reshape(rows.shape), np.float32, ["C", "A"])
         found = library.norm_back(rows, gain, moments, drows, more)
@@ -97,6 +99,12 @@ def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...
     return pullback
 
 
+def _check_back(dy: Array, onto: Array | None, shape: tuple[int, ...]) -> None:
+    _check.same_shape("dy", dy, shape)
+    if onto is not None:
+        _check.same_shape("onto", onto, shape)
+
+
 def _blocks(rows: Array) -> list[slice]:
     step = max(_NUMBERS // max(rows.shape[1], 1), 1)
     return [slice(start, start + step) for start in range(0, len(rows), step)]
@@ -104,9 +112,10 @@ def _blocks(rows: Array) -> list[slice]:
 
 def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
     """Write rows of mean 0 and variance 1, and return what they were multiplied by (rows, 1)."""
-    share = np.full(x.shape[1], 1 / max(x.shape[1], 1), x.dtype)
+    part = x.dtype.type(1 / max(x.shape[1], 1))
+    share = np.full(x.shape[1], part)
     np.subtract(x, (x @ share)[:, None], out=normal)  # sums by BLAS are several times as fast as NumPy's own
-    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * share[:1]
+    variance = np.einsum("ij,ij->i", normal, normal)[:, None] * part
     inverse: Array = 1 / np.sqrt(variance + x.dtype.type(epsilon))
     normal *= inverse
     return inverse
