@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - so that NumPy knows bfloat16 by its name
 import numpy as np
 import pytest
 from hypothesis import given, settings
