@@ -149,7 +149,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     said, told = capsys.readouterr()
     assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
     assert "held-out" not in said
-    assert "; too few to keep any aside, so the same to choose the best model by, 2 to test on\n" in told
+    assert "; too few to keep any aside, so the same to choose the best model by and to test on\n" in told
     few.write_text("a b\tb a\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
     said, told = capsys.readouterr()
@@ -180,6 +180,8 @@ def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
         found, told = capsys.readouterr()
         assert said in found
         assert "too few" not in found + told
+        tested = ", 8 to test on" if "--test" in files else " and to test on"
+        assert f" to choose the best model by{tested}\n" in told
 
 
 def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

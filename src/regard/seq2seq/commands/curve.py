@@ -141,7 +141,7 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     found = []
     shown: list[tuple[str, Lines, Literal["lowest", "highest"]]]
     shown = [
-        ("loss for each word", loss, "lowest"),
+        ("loss for each word" if len(logs) == 1 else "validation loss for each word", loss, "lowest"),
         ("errors %", errors, "lowest"),
         ("BLEU", bleu, "highest"),
     ]

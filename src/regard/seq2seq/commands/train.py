@@ -224,11 +224,16 @@ class _Data:
     def told(self, run: Run, test: int, longest: int) -> str:
         """Say how many pairs there are."""
         learned, judged = counted(len(self.train), "pair"), str(len(run.training.valid))
+        judged += "" if self.own_valid else " others"
         if self.too_few:
             judged = "too few to keep any aside, so the same"
+        same = not self.own_test and test == len(
+            run.training.valid
+        )  # one may have longer ones than the other
+        tested = " and to test on" if same else f", {test} to test on"
         return (
             f"{learned} to learn from, {len(run.training.pairs)} of them with at most {counted(longest, 'token')} on"
-            f" both sides; {judged} to choose the best model by, {test} to test on"
+            f" both sides; {judged} to choose the best model by{tested}"
         )
 
     def tested_on(self, test: Sequence[Pair]) -> str:
