@@ -66,6 +66,9 @@ BAD_PAIRS = {
     b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
     b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
     b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
+    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB",
+    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB",
+    b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns",
     b"a\tb\n" + b"x" * (3 << 20): ", line 2: longer than 1048576 bytes",
 }
 
@@ -105,8 +108,10 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_pairs(tmp_path / "none")
     with pytest.raises(IsADirectoryError):
         read_pairs(tmp_path)
-    said = "the stream must be a binary file. Got a text file instead."
+    said = "the stream must be a path or a binary file. Got a text file instead."
     assert error(TypeError, read_pairs, io.StringIO("a\tb")) == said
+    said = "the stream must be a path or a binary file. Got bytes instead."
+    assert error(TypeError, read_pairs, b"a\tb") == said
 
 
 # ------------------------------------------------------------------------------------------------------- lines

@@ -130,7 +130,7 @@ def _nest(composed: Mask, *parts: Mask) -> None:
     """Count how deep a composed mask goes: each level is a call within a call, of which Python has few."""
     depth = 1 + max(part.depth for part in parts)
     if depth > DEEPEST:
-        hint = "make one bool array of many masks, or one documents()"
+        hint = "make one bool array of many masks, or one documents() (| counts three)"
         _check.fail(f"masks must be composed at most {DEEPEST} deep. Got {depth} instead.", hint=hint)
     object.__setattr__(composed, "depth", depth)
 

@@ -20,7 +20,16 @@ from typing import Any, BinaryIO, NoReturn
 
 from regard import _check
 
-__all__ = ["as_pairs", "check_sentences", "paired", "read_lines", "read_pairs", "read_two", "standard_input"]
+__all__ = [
+    "as_pairs",
+    "check_sentences",
+    "no_pair",
+    "paired",
+    "read_lines",
+    "read_pairs",
+    "read_two",
+    "standard_input",
+]
 
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
@@ -86,8 +95,31 @@ def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | Non
     elif len(cells) == 2:
         _skip(f"{place}: the {_SIDES[bool(cells[0].strip())]} is empty", skipped)
     else:
-        columns = f"{len(cells)} column{'s' * (len(cells) > 1)}"
-        raise ValueError(f"{place}: expected source TAB target, found {columns}")
+        raise ValueError(f"{place}: {no_pair(line)}")
+
+
+def no_pair(line: str) -> str:
+    """Say what is wrong with a line that should have two columns.
+
+    Parameters
+    ----------
+    line : str
+        With no TAB in it, or several.
+
+    Returns
+    -------
+    str
+        For an error.
+
+    Examples
+    --------
+    >>> no_pair("one,un")
+    'expected source TAB target, found 1 column; a comma is no TAB'
+    """
+    count = line.count("\t") + 1
+    signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
+    hint = f"; a {signs[0]} is no TAB" if signs else ""
+    return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
 
 def _skip(reason: str, skipped: Skipped | None) -> None:
@@ -451,8 +483,9 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
                 raise OSError(error.errno, error.strerror, name) from None
             if _state(file) != before:
                 raise ValueError(f"{name} changed while it was read")
-    elif isinstance(path, io.TextIOBase):
-        raise TypeError(f"{name} must be a binary file. Got a text file instead.")
+    elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
+        got = "a text file" if isinstance(path, io.TextIOBase) else type(path).__name__
+        raise TypeError(f"{name} must be a path or a binary file. Got {got} instead.")
     else:
         yield path
 

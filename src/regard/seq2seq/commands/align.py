@@ -21,6 +21,7 @@ from regard.seq2seq.commands.translate import (
     load_all,
     numbers_of_words,
 )
+from regard.seq2seq.pairs import no_pair
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
 
 __all__ = ["add_arguments", "run"]
@@ -174,8 +175,7 @@ def _pairs(files: Sequence[Path], stack: ExitStack, check: Callable[[Pair], Pair
 def _cells(line: str) -> Pair:
     cells = line.split("\t")
     if len(cells) != 2:
-        columns = f"{len(cells)} column{'s' * (len(cells) > 1)}"
-        raise ValueError(f"expected source TAB target, found {columns}")
+        raise ValueError(no_pair(line))
     return cells[0], cells[1]
 
 
