@@ -270,7 +270,7 @@ class Seq2Seq(Translator):
             except ValueError:
                 self._model = before  # of another training: nothing is lost
                 raise
-        yield from self.run(training, checkpoint=checkpoint)
+        yield from self._walk(training, place, keep=False)
 
     def run(
         self,
@@ -298,6 +298,10 @@ class Seq2Seq(Translator):
         place = None if checkpoint is None else _place(checkpoint)
         if place is not None and place.exists():
             go_on(training, place)
+        yield from self._walk(training, place, keep=keep)
+
+    def _walk(self, training: Training, place: Path | None, *, keep: bool) -> Generator[Step, None, None]:
+        """Take the steps that are left, with a checkpoint of them if there is a place for one."""
         written = time.monotonic()
         try:
             for step in training:

@@ -272,6 +272,8 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(f"{path}: there is no folder {path.parent}")
         replaceable(path)
     _check_apart(args)
+    if sum(str(path) == "-" for path in _read_files(args)) > 1:
+        raise ValueError("only one file can be standard input")
 
 
 def _read_files(args: argparse.Namespace) -> list[Path]:
@@ -282,10 +284,8 @@ def _read_files(args: argparse.Namespace) -> list[Path]:
 
 def _check_apart(args: argparse.Namespace) -> None:
     """Refuse to write over what is read, or over what else is written."""
-    read, models = _read_files(args), [path for path in (args.model, *args.ensemble, *args.compare) if path]
-    if sum(str(path) == "-" for path in read) > 1:
-        raise ValueError("only one file can be standard input")
-    taken = {path.resolve() for path in (*read, *models, *map(model_file, models))}
+    models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
+    taken = {path.resolve() for path in (*_read_files(args), *models, *map(model_file, models))}
     for path in filter(None, (args.png, args.json)):
         if path.resolve() in taken:
             raise ValueError(f"{path} would be written over: give --json and --png files of their own")

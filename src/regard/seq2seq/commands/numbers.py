@@ -81,9 +81,6 @@ def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
     return read
 
 
-_positive = number("greater than 0", lambda number: number > 0)
-
-
 def positive(text: str) -> float:
     """Read a number greater than 0, for argparse.
 
@@ -107,7 +104,7 @@ def positive(text: str) -> float:
     >>> positive("0.5")
     0.5
     """
-    return _positive(text)
+    return number("greater than 0", lambda number: number > 0)(text)
 
 
 def value(text: str) -> Any:

@@ -227,9 +227,8 @@ class _Data:
         judged += "" if self.own_valid else " others"
         if self.too_few:
             judged = "too few to keep any aside, so the same"
-        same = not self.own_test and test == len(
-            run.training.valid
-        )  # one may have longer ones than the other
+        # One of the two may have longer ones than the other.
+        same = not self.own_test and test == len(run.training.valid)
         tested = " and to test on" if same else f", {test} to test on"
         return (
             f"{learned} to learn from, {len(run.training.pairs)} of them with at most {counted(longest, 'token')} on"
