@@ -7,9 +7,10 @@ gradients, and Adam with the gradient's length clipped, in float32. By default n
 and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
 words of a vocabulary like this with a short list, as `regard train` does.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns. Printed are medians over the
-rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the losses of the
-first step are compared: from the same parameters all must come to the same.
+Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of
+multiply-adds, of whose speed the products of matrices take the share that is printed. Printed are medians over the
+rounds with minimum and maximum; ratios are medians of what they were within a round. The losses of the first step are
+compared: from the same parameters all must come to the same.
 """
 
 from __future__ import annotations
@@ -17,17 +18,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel import aligned, cell, processor, quotient
 from peers import installed
-from turns import Worker, at_its_best, race, take_turns
+from probe import Probe
+from turns import Tools, Worker, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -69,6 +68,17 @@ class Task:
         network = RecurrentNetwork(config)
         network.draw(np.random.default_rng(1), np.ones(self.vocabulary))
         return network
+
+
+def multiplied(network: RecurrentNetwork, source: float, target: float) -> float:
+    """Return the FLOPs of the products that read and predict so many words, for one target word."""
+    matrices = {name: x.size for name, x in network.parameters.items() if "bias" not in name}
+    del matrices["source_embedding"], matrices["attention_vector"]  # it is looked up; it belongs to looking
+    once = matrices.pop("start_weight")
+    reading = sum(matrices.pop(name) for name in list(matrices) if name.startswith(("encoder", "key")))
+    looking = HIDDEN + 2 * STATE  # a score, and its part of the context
+    writing = sum(matrices.values()) + source * looking
+    return 2 * (once + source * reading + target * writing) / target
 
 
 # --- the contestants: each makes a step, which returns the loss
@@ -206,33 +216,25 @@ def work(name: str, task: Task) -> None:
         take_turns(loss, words)
 
 
-def begin(name: str, task: Task, preload: Path | None) -> Worker:
-    """Start a contestant."""
-    command = [__file__, "--worker", name, "--threads", str(task.threads)]
-    command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
-    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
-    return Worker(command, task.threads, 1 if name == "regard" else task.threads, preload)
-
-
-def measure(names: list[str], task: Task, rounds: int, preload: Path | None) -> None:
+def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Let all take turns, and print the table."""
-    workers = {name: begin(name, task, preload) for name in names}
-    able = {name: worker for name, worker in workers.items() if worker.first is not None}
-    rates = race(able, rounds)
-    plural = "" if task.threads == 1 else "s"
-    print(f"\nTarget words a second, {task.threads} thread{plural}")
-    lines = [["", "words a second", "peak MiB", "loss", "regard is so many times as fast"]]
-    for name, worker in able.items():
-        ratio = quotient(rates["regard"], rates[name])
-        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
-        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", f"{worker.first:.4f}", beside])
-    aligned(lines)
-    for name in set(workers) - set(able):
-        print(f"  {name} does not work here")
-    for name, worker in able.items():
-        apart = abs(worker.first - able["regard"].first)
+    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
+    blas = {"regard": 1}
+    workers = {}
+    for name in names:
+        command = [__file__, "--worker", name, "--threads", str(task.threads)]
+        command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
+        workers[name] = Worker(command, task.threads, blas.get(name, task.threads), tools.preload)
+    print(f"\nTarget words, {task.threads} thread" + "s" * (task.threads > 1))
+    # the way back has two products for each one of the way there; a short list has fewer of them
+    products = None if task.as_trained else 3 * multiplied(task.network(), WORDS, WORDS)
+    limit = Probe(tools.probe, task.threads) if tools.probe else None
+    losses = compete("words", workers, rounds, limit, products)
+    for name, loss in losses.items():
+        apart = abs(loss - losses["regard"])
         if not task.as_trained and not apart <= AGREE:
             print(f"  {name}: the loss of the first step differs by {apart:.1g} ({AGREE:g} is allowed)")
+    print(f"  loss of the first step: {losses['regard']:.4f}")
 
 
 def arguments() -> argparse.Namespace:
@@ -258,16 +260,12 @@ def main() -> None:
     if args.worker:
         work(args.worker, Task(args.words, args.threads[0], args.as_trained))
         return
-    print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
-    print(
-        f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}"
-    )
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
     if args.no_compile:
         names = names[:2]
-    with at_its_best(len(names) > 1) as preload:
+    with begin(names) as tools:
         for threads in args.threads:
-            measure(names, Task(args.words, threads, args.as_trained), args.rounds, preload)
+            measure(names, Task(args.words, threads, args.as_trained), args.rounds, tools)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
     python benchmarks/transformer.py [--threads 1 2] [--tokens 1600] [--rounds 9]
 
 Target words a second in steps of training: loss, gradient, clipping and Adam, with dropout and label smoothing. Both
-train on the same batches of data/help-en-fr, each in a process of its own; they take turns. Printed are medians over
-the rounds with minimum and maximum; ratios are medians of what they were within a round. All target words compete in
-both (`regard train` compares some of a large vocabulary, which is faster still). PyTorch has fused queries, keys and
-values, `scaled_dot_product_attention`, and its fused Adam.
+train on the same batches of data/help-en-fr, each in a process of its own; they take turns, and so does a loop of
+multiply-adds, of whose speed the products of matrices take the share that is printed. Printed are medians over the
+rounds with minimum and maximum; ratios are medians of what they were within a round. All target words compete in both
+(`regard train` compares some of a large vocabulary, which is faster still). PyTorch has fused queries, keys and values,
+`scaled_dot_product_attention`, and its fused Adam.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel import aligned, cell, processor, quotient
 from peers import installed
-from turns import Worker, at_its_best, race, take_turns
+from probe import Probe
+from turns import Tools, Worker, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -180,6 +181,26 @@ class Task:
         drawn = batches(pairs, self.tokens, np.random.default_rng(0))
         return [pairs.batch(numbers) for numbers in drawn[: self.batches]]
 
+    def products(self) -> float:
+        """Return the FLOPs of the products that train a target word; padding is not counted."""
+        config, some = Transformer(WORDS, WORDS), self.some()
+        shapes = config.shapes()
+        matrices = {name: np.prod(shape) for name, shape in shapes.items() if len(shape) == 2}
+        del matrices["source_embedding"]  # is looked up
+        reading = sum(
+            n for name, n in matrices.items() if name.startswith("encoder") or "source_keys" in name
+        )
+        writing = sum(matrices.values()) - reading
+        multiplied = words = 0.0
+        for batch in some:
+            source, target = batch.lengths, (batch.target[1:] > 0).sum(0)
+            looked = config.encoder_layers * source**2 + config.decoder_layers * target * (
+                target / 2 + source
+            )
+            multiplied += (source * reading + target * writing + 2 * config.width * looked).sum()
+            words += target.sum()
+        return 3 * 2 * multiplied / words  # the way back has two products for each one of the way there
+
 
 def work(name: str, task: Task) -> None:
     """Answer each line that comes with target words a second, and the end with the peak memory."""
@@ -201,31 +222,18 @@ def work(name: str, task: Task) -> None:
         take_turns(True, words)
 
 
-def compare(task: Task, names: list[str], rounds: int, preload: Path | None) -> None:
+def measure(task: Task, names: list[str], rounds: int, tools: Tools) -> None:
     """Let all take turns, and print the table."""
-    command = [
-        __file__,
-        "--threads",
-        str(task.threads),
-        "--tokens",
-        str(task.tokens),
-        "--batches",
-        str(task.batches),
-    ]
-    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
-    blas = {"regard": 1, "PyTorch": task.threads}
-    workers = {
-        name: Worker([*command, "--worker", name], task.threads, blas[name], preload) for name in names
-    }
-    able = {name: worker for name, worker in workers.items() if worker.first}
-    rates = race(able, rounds)
-    print(f"\nTarget words a second, {task.threads} thread" + "s" * (task.threads > 1))
-    lines = [["", "words a second", "peak MiB", "regard is so many times as fast"]]
-    for name, worker in able.items():
-        ratio = quotient(rates["regard"], rates[name])
-        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
-        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", beside])
-    aligned(lines)
+    workers = {}
+    for name in names:
+        command = [__file__, "--worker", name, "--threads", str(task.threads)]
+        command += ["--tokens", str(task.tokens), "--batches", str(task.batches)]
+        # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
+        blas = 1 if name == "regard" else task.threads
+        workers[name] = Worker(command, task.threads, blas, tools.preload)
+    print(f"\nTarget words, {task.threads} thread" + "s" * (task.threads > 1))
+    limit = Probe(tools.probe, task.threads) if tools.probe else None
+    compete("words", workers, rounds, limit, task.products())
 
 
 def arguments() -> argparse.Namespace:
@@ -249,16 +257,15 @@ def main() -> None:
     if args.worker:
         work(args.worker, tasks[0])
         return
-    some = tasks[0].some()
-    padded = sum(batch.source.size + batch.target[1:].size for batch in some)
-    real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)
-    print(f"{processor()}, {os.cpu_count()} processors, load before the start: {os.getloadavg()[0]:.1f}")
-    print(f"NumPy {np.__version__}, PyTorch {installed('torch')}; {Transformer(WORDS, WORDS)}")
-    print(f"{len(some)} batches, {real} words, {padded / real - 1:.0%} padding")
     names = ["regard", "PyTorch"] if installed("torch") else ["regard"]
-    with at_its_best(len(names) > 1) as preload:
+    with begin(names) as tools:
+        some = tasks[0].some()
+        padded = sum(batch.source.size + batch.target[1:].size for batch in some)
+        real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)
+        print(f"{Transformer(WORDS, WORDS)}")
+        print(f"{len(some)} batches, {real} words, {padded / real - 1:.0%} padding")
         for task in tasks:
-            compare(task, names, args.rounds, preload)
+            measure(task, names, args.rounds, tools)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ its numbers and the same numbered batches of 64 held-out sentences, each batch o
 here. What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
 translates two batches at a time; PyTorch's own threads share each product.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns. Printed are medians over the
-rounds with minimum and maximum; ratios are medians of what they were within a round. Before that the translations are
-compared, word by word.
+Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of
+multiply-adds, of whose speed the products of a greedy search take the share that is printed. Printed are medians over
+the rounds with minimum and maximum; ratios are medians of what they were within a round. The translations are compared,
+word by word.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import platform
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel import aligned, cell, processor, quotient
 from peers import installed
-from training import EMBEDDING, HIDDEN, STATE, torch_model
+from probe import Probe
+from training import EMBEDDING, HIDDEN, STATE, multiplied, torch_model
 from trial import sides
-from turns import Worker, at_its_best, race, take_turns
+from turns import Tools, Worker, begin, compete, take_turns
 
 from regard._threads import two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
@@ -71,6 +71,16 @@ class Task:
         chosen = [full[i] for i in np.linspace(0, len(full) - 1, self.batches).astype(int)]
         encode = model.model.source.encode
         return [source_batch([[*encode(tokens[i]), END] for i in group]) for group in chosen]
+
+    def products(self, found: list[Words]) -> float | None:
+        """Return the FLOPs of a sentence's products; with a beam they depend on where a search may stop."""
+        if self.width > 1:
+            return None
+        model = self.model()
+        source = np.concatenate([lengths for _, lengths in self.batches_of(model)])
+        target = [len(words) + 1 for batch in found for words in batch]  # the end is predicted, too
+        sizes = zip(source.tolist(), target, strict=True)
+        return float(np.mean([n * multiplied(model.model.network, m, n) for m, n in sizes]))
 
 
 def trained(path: Path, epochs: int) -> None:
@@ -262,31 +272,20 @@ def work(name: str, task: Task) -> None:
         take_turns(translate(batches), sentences)
 
 
-def begin(name: str, task: Task, preload: Path | None) -> Worker:
-    """Start a contestant."""
-    command = [__file__, "--worker", name, "--threads", str(task.threads), "--beams", str(task.width)]
-    command += ["--model", task.path, "--batches", str(task.batches)]
-    return Worker(command, task.threads, 1 if name == "regard" else task.threads, preload)
-
-
-def measure(names: list[str], task: Task, rounds: int, preload: Path | None) -> None:
+def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     """Let all take turns, and print the table."""
-    workers = {name: begin(name, task, preload) for name in names}
-    able = {name: worker for name, worker in workers.items() if worker.first is not None}
-    rates = race(able, rounds)
-    plural = "" if task.threads == 1 else "s"
+    workers = {}
+    for name in names:
+        command = [__file__, "--worker", name, "--threads", str(task.threads), "--beams", str(task.width)]
+        command += ["--model", task.path, "--batches", str(task.batches)]
+        blas = 1 if name == "regard" else task.threads
+        workers[name] = Worker(command, task.threads, blas, tools.preload)
     how = "greedy" if task.width == 1 else f"beam of {task.width}"
-    print(f"\nSentences a second, {how}, {task.threads} thread{plural}")
-    lines = [["", "sentences a second", "peak MiB", "regard is so many times as fast"]]
-    for name, worker in able.items():
-        ratio = quotient(rates["regard"], rates[name])
-        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
-        lines.append([name, cell(rates[name]), f"{worker.close():.0f}", beside])
-    aligned(lines)
-    for name in set(workers) - set(able):
-        print(f"  {name} does not work here")
-    for name, worker in able.items():
-        compare(name, worker.first, able["regard"].first)
+    print(f"\nSentences, {how}, {task.threads} thread" + "s" * (task.threads > 1))
+    limit = Probe(tools.probe, task.threads) if tools.probe else None
+    found = compete("sentences", workers, rounds, limit, task.products(workers["regard"].first))
+    for name, translations in found.items():
+        compare(name, translations, found["regard"])
 
 
 def compare(name: str, found: list[Words], wanted: list[Words]) -> None:
@@ -320,18 +319,14 @@ def main() -> None:
     if args.worker:
         work(args.worker, Task(args.model, args.batches, args.beams[0], args.threads[0]))
         return
-    print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
-    print(
-        f"load before the start: {os.getloadavg()[0]:.1f}; NumPy {np.__version__}, PyTorch {installed('torch')}"
-    )
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
-    with tempfile.TemporaryDirectory() as folder, at_its_best(len(names) > 1) as preload:
+    with tempfile.TemporaryDirectory() as folder, begin(names) as tools:
         path = Path(args.model or Path(folder, "model.safetensors"))
         if not args.model:
             trained(path, args.epochs)
         for width in args.beams:
             for threads in args.threads:
-                measure(names, Task(str(path), args.batches, width, threads), args.rounds, preload)
+                measure(names, Task(str(path), args.batches, width, threads), args.rounds, tools)
 
 
 if __name__ == "__main__":

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kernel import environment, processor
-from probe import compile_into
+import numpy as np
+from kernel import GB, aligned, cell, environment, processor, quotient
+from peers import installed
+from probe import Probe, compile_into
 
-__all__ = ["TURN", "Worker", "at_its_best", "race", "take_turns"]
+__all__ = ["TURN", "Tools", "Worker", "begin", "compete", "take_turns"]
 
 TURN = 1.0  # seconds that a turn takes at least
 
@@ -76,24 +80,67 @@ class Worker:
         return float(found or 0.0)
 
 
-def race(workers: Mapping[str, Worker], rounds: int) -> dict[str, list[float]]:
-    """Return what each does a second, round by round; each begins a round in turn."""
-    rates: dict[str, list[float]] = {name: [] for name in workers}
-    order = list(workers)
-    for _ in range(rounds):
-        for name in order:
-            rates[name].append(workers[name].turn())
-        order.append(order.pop(0))
-    return rates
+@dataclass(frozen=True)
+class Tools:
+    """What is compiled for this machine: what measures its limit, and what PyTorch is told (see probe.cpp)."""
+
+    probe: Path | None = None
+    preload: Path | None = None
 
 
 @contextmanager
-def at_its_best(wanted: bool) -> Iterator[Path | None]:
-    """Give what PyTorch's matrix library needs to be told here, if anything: see probe.cpp."""
+def begin(names: Sequence[str]) -> Iterator[Tools]:
+    """Print the machine and the versions, and compile the tools for these contestants."""
+    print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
+    versions = f"NumPy {np.__version__}, PyTorch {installed('torch')}"
+    print(f"load before the start: {os.getloadavg()[0]:.1f}; {versions}")
     with tempfile.TemporaryDirectory() as folder:
-        preload = compile_into(Path(folder)) if wanted and "Intel" not in processor() else None
+        probe = compile_into(Path(folder))
+        if probe is None:
+            print("no C++ compiler: the machine's limit is not measured")
+        preload = probe if len(names) > 1 and "Intel" not in processor() else None
         if preload:
             print(
                 "PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors"
             )
-        yield preload
+        yield Tools(probe, preload)
+
+
+def compete(
+    unit: str, workers: Mapping[str, Worker], rounds: int, limit: Probe | None, products: float | None = None
+) -> dict[str, Any]:
+    """Let all take turns, print the table, and return what each told at first.
+
+    `products` are the FLOPs that the products of matrices take for one of these units. The limit is a loop of fused
+    multiply-adds in registers, which takes turns with them.
+    """
+    able = {name: worker for name, worker in workers.items() if worker.first is not None}
+    rates, limits = race(able, rounds, limit)
+    lines = [["", f"{unit} a second", "% of the limit", "peak MiB", "regard is so many times as fast"]]
+    for name, worker in able.items():
+        ratio = quotient(rates["regard"], rates[name])
+        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
+        share = f"{products * quotient(rates[name], limits):.0%}" if products and limits else "-"
+        lines.append([name, cell(rates[name]), share.rstrip("%"), f"{worker.close():.0f}", beside])
+    aligned(lines)
+    if products and limits:
+        print(
+            f"  limit: {cell([x / GB for x in limits])} GFLOP/s; {products / 1e6:.3g} MFLOP in products each"
+        )
+    for name in set(workers) - set(able):
+        print(f"  {name} does not work here")
+    return {name: worker.first for name, worker in able.items()}
+
+
+def race(
+    workers: Mapping[str, Worker], rounds: int, limit: Probe | None
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Return what each does a second, round by round, and the FLOP/s of the limit; each begins a round in turn."""
+    rates: dict[str, list[float]] = {name: [] for name in workers}
+    limits, order = [], list(workers)
+    for _ in range(rounds):
+        for name in order:
+            rates[name].append(workers[name].turn())
+        order.append(order.pop(0))
+        limits += [limit.flops("float32", TURN / 4)] if limit else []
+    return rates, limits
