@@ -387,9 +387,10 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     place = tmp_path / "model-without-attention-checkpoint.safetensors"
     place.write_bytes(b"short")
     before = sorted(tmp_path.iterdir())
-    said = refused(["train", str(pairs), "--compare", "--out", str(tmp_path)], capsys)
-    assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh begins anew"
-    assert sorted(tmp_path.iterdir()) == before
+    for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
+        said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
+        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh begins anew"
+        assert sorted(tmp_path.iterdir()) == before
 
 
 def test_two_processes_do_not_train_the_same(

@@ -262,7 +262,7 @@ class Seq2Seq(Translator):
         """
         place = None if checkpoint is None else _place(checkpoint)
         if place is not None and place.exists():  # what is none is told before the work
-            _read_checkpoint(place)
+            read_checkpoint(place)
         before, training = self._model, self.begin(pairs, valid, links=links)
         if place is not None and place.exists():
             try:
@@ -578,14 +578,15 @@ def go_on(training: Training, place: Path, otherwise: str = "remove it to begin 
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    state = _read_checkpoint(place, otherwise)
+    state = read_checkpoint(place, otherwise)
     try:
         training.go_on_from(state)
     except ValueError as error:
         raise ValueError(f"{place}: {error}; {otherwise}") from None
 
 
-def _read_checkpoint(place: Path, otherwise: str = "remove it to begin anew") -> State:
+def read_checkpoint(place: Path, otherwise: str = "remove it to begin anew") -> State:
+    """Read a checkpoint; a ValueError says what helps if it is none."""
     try:
         return files.read_checkpoint(place)
     except ValueError as error:

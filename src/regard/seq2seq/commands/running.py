@@ -19,7 +19,7 @@ from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
 from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import Log
-from regard.seq2seq.model import Seq2Seq, go_on
+from regard.seq2seq.model import Seq2Seq, go_on, read_checkpoint
 from regard.seq2seq.pairs import Pair
 from regard.seq2seq.tidy import tidy
 from regard.seq2seq.training import Diverged, Step, Training
@@ -119,6 +119,9 @@ class Stop:
         self.asked = True
 
 
+_OTHERWISE = "--fresh begins anew"  # what helps where a checkpoint is of no use
+
+
 class Run:
     """One training, its model's file, and what lies beside it.
 
@@ -180,10 +183,15 @@ class Run:
                 _files.remove_partial(path)
             yield
 
+    def check_checkpoint(self) -> None:
+        """Refuse a checkpoint that is none, if it would be gone on from."""
+        if self.checkpoint.exists() and not self.fresh:
+            read_checkpoint(self.checkpoint, _OTHERWISE)
+
     def go_on(self) -> None:
         """Go on from the checkpoint, if there is one: it must be of this training."""
         if self.checkpoint.exists() and not self.fresh:
-            go_on(self.training, self.checkpoint, "--fresh begins anew")
+            go_on(self.training, self.checkpoint, _OTHERWISE)
 
     def keep(self) -> None:
         """See to it that there is a checkpoint."""

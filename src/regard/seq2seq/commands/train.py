@@ -438,6 +438,7 @@ def _check_free(one: Run) -> None:
         _check.replaceable(path)
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
+    one.check_checkpoint()
 
 
 def _is_log(path: Path) -> bool:
