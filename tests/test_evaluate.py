@@ -17,7 +17,7 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate, translate
+from regard.seq2seq.commands import curve, evaluate, pictures, translate
 from regard.seq2seq.files import model_file
 from regard.seq2seq.log import Log
 from regard.seq2seq.text import glue
@@ -71,7 +71,8 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translate, "Seq2Seq", Parrot)
+    for module in (translate, evaluate):
+        monkeypatch.setattr(module, "Seq2Seq", Parrot)
 
 
 def write(name: str, *lines: str) -> str:
@@ -163,7 +164,8 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(evaluate, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
+    for module in (evaluate, pictures):
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = told(capsys, *files)
     assert err == 'not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"\n'
@@ -342,6 +344,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         (["model", "-", "--gold", "-"], "only one file can be standard input"),
         (["--hypotheses", "-", "--references", "-"], "only one file can be standard input"),
         (["model", "test", "--compare", "model"], "the models to compare must be different files"),
+        (["model", "test", "--compare", "./model"], "the models to compare must be different files"),
         (["model", "test", "--names", "a", "b"], "--names must name 1 models. Got 2 instead."),
         (
             ["model", "test", "--compare", "blind", "--names", "a", "a"],

@@ -199,6 +199,14 @@ def test_what_else_layers_refuse() -> None:
         (lambda: nn.Adam(np.broadcast_to(1.0, 3)), r"parameters must be a writable array \(P,\). Got a read"),
         (lambda: nn.Adam(np.ones(3)).step(np.broadcast_to(1.0, 3), 0.1), "gradient must be writable"),
         (
+            lambda: nn.Adam(np.ones(3), clip=-1.0),
+            "clip must be greater than 0. Got -1.0",
+        ),  # it would walk uphill
+        (lambda: nn.Adam(np.ones(3), beta1=1.0), "beta1 must be less than 1. Got 1.0"),
+        (lambda: nn.Adam(np.ones(3), beta2=-0.5), "beta2 must be at least 0. Got -0.5"),
+        (lambda: nn.Adam(np.ones(3), epsilon=-1), "epsilon must be at least 0. Got -1.0"),
+        (lambda: nn.Adam(np.ones(3)).step(np.ones(3), float("nan")), "rate must be finite. Got nan"),
+        (
             lambda: nn.layer_norm(np.ones((1, 2)), np.ones(2), np.ones(2), epsilon=-1),
             "epsilon must be at least 0",
         ),
@@ -290,7 +298,8 @@ def test_dropout_of_rate_0_and_outside_training_changes_nothing() -> None:
 def test_dropout_rate_is_checked(rate: float) -> None:
     with pytest.raises(ValueError) as caught:
         nn.dropout(np.ones(2), rate, None)
-    assert str(caught.value) == f"rate must be at least 0 and less than 1. Got {rate!r} instead."
+    rule = "at least 0" if rate < 0 else "less than 1"
+    assert str(caught.value) == f"rate must be {rule}. Got {rate!r} instead."
 
 
 def test_gru_step() -> None:

@@ -104,7 +104,7 @@ def test_empty_sentences_stay_empty_and_in_order(reverser: Seq2Seq) -> None:
 def test_translating_is_checked(reverser: Seq2Seq) -> None:
     with pytest.raises(ValueError) as caught:
         reverser.translate(["w1", "w1 " * 1001])
-    assert str(caught.value) == "sentence 2 has 1001 tokens; at most 1000 are allowed"
+    assert str(caught.value) == "sentence 2: 1001 tokens; at most 1000 are allowed"
     with pytest.raises(ValueError) as caught:
         reverser.translate(["w1"], beam=0)
     assert str(caught.value) == "beam must be at least 1. Got 0 instead."
@@ -360,7 +360,9 @@ def test_names_of_options_are_checked() -> None:
         ValueError, match=r"^recipe must have names among epochs, tokens, .* Got 'steps' instead.$"
     ):
         Seq2Seq(recipe={"steps": 3})
-    with pytest.raises(ValueError, match=r"^score must be one of none, additive, .* Got 'best' instead.$"):
+    with pytest.raises(
+        ValueError, match=r"^score must be one of 'none', 'additive', .* Got 'best' instead.$"
+    ):
         Seq2Seq(network={"score": "best"})
     with pytest.raises(ValueError, match=r"^source must be one of"):
         Seq2Seq(source="letters")
@@ -409,13 +411,23 @@ RECIPES = {
     "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
     "patience": (0, "patience must be at least 1. Got 0 instead."),
     "clip": (-1, "clip must be greater than 0. Got -1.0 instead."),
-    "dropout": (2, "dropout must be at least 0 and less than 1. Got 2.0 instead."),
-    "smoothing": (1, "smoothing must be at least 0 and less than 1. Got 1.0 instead."),
+    "dropout": (2, "dropout must be less than 1. Got 2.0 instead."),
+    "smoothing": (1, "smoothing must be less than 1. Got 1.0 instead."),
     "average": ("x", "average must be a number. Got 'x' instead."),
-    "guidance": (-1, "guidance must be at least 0. Got -1 instead."),
+    "guidance": (-1, "guidance must be at least 0. Got -1.0 instead."),
     "agreement": (-0.5, "agreement must be at least 0. Got -0.5 instead."),
     "seed": ("x", "seed must be a whole number. Got 'x' instead."),
 }
+
+
+def test_the_type_of_a_number_makes_no_other_training() -> None:
+    pairs = [("a b", "c"), ("b", "c d")]
+
+    def mark(**recipe: object) -> str:
+        return Seq2Seq(epochs=1, recipe=recipe).begin(pairs, pairs).fingerprint()
+
+    assert mark(dropout=0.25, guidance=0) == mark(dropout=np.float64(0.25), guidance=0.0)
+    assert mark(dropout=0.25) != mark(dropout=0.5)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -438,7 +450,7 @@ def test_networks_are_checked() -> None:
     assert str(caught.value) == 'attention must be at least 1 unless the score is "none". Got 0 instead.'
     with pytest.raises(TypeError) as caught_type:
         Seq2Seq(lower=3)  # type: ignore[arg-type]
-    assert str(caught_type.value) == "lower must be True, False or None. Got 3 instead."
+    assert str(caught_type.value) == "lower must be True or False. Got 3 instead."
 
 
 @pytest.mark.parametrize("pairs", [30, 1200])

@@ -250,7 +250,7 @@ def test_without_the_extras_it_still_trains(
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
-    line = "not installed: sacrebleu (for BLEU), matplotlib (for pictures), tqdm (for the progress bar);"
+    line = "not installed: sacrebleu (for BLEU and chrF), matplotlib (for pictures), tqdm (for the progress bar);"
     assert f'{line} pip install "regard[cli]"\n' in told
     assert "BLEU" not in said
     assert said.startswith("exact ")

@@ -142,7 +142,7 @@ def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
                     at_best = training.flat.copy()
         np.testing.assert_array_equal(training.network.parameters.flat, at_best)
     assert worse > 0  # otherwise this would show nothing
-    with pytest.raises(ValueError, match=r"keep must be one of best, last\. Got 'all' instead\."):
+    with pytest.raises(ValueError, match=r"keep must be one of .best., .last.\. Got 'all' instead\."):
         Recipe(keep="all")
 
 

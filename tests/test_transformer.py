@@ -279,15 +279,15 @@ def test_a_configuration_goes_through_json() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"width": 0}, "width must be a whole number of at least 1. Got 0 instead."),
-        ({"heads": True}, "heads must be a whole number of at least 1. Got True instead."),
+        ({"width": 0}, "width must be at least 1. Got 0 instead."),
+        ({"heads": True}, "heads must be a whole number. Got True instead."),
         ({"heads": 3}, "width must be a multiple of heads = 3. Got 8 instead."),
-        ({"alignment_layer": -1}, "alignment_layer must be a whole number of at least 0. Got -1 instead."),
+        ({"alignment_layer": -1}, "alignment_layer must be at least 0. Got -1 instead."),
         ({"alignment_layer": 3}, "alignment_layer must be at most decoder_layers = 2. Got 3 instead."),
     ],
 )
 def test_a_configuration_is_checked(change: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises((ValueError, TypeError)) as caught:
         dataclasses.replace(TINY, **change)
     assert str(caught.value) == text
 

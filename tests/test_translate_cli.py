@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -70,7 +71,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     made = Model()
-    monkeypatch.setattr(translate, "load", lambda path: made)
+    monkeypatch.setattr(Seq2Seq, "load", lambda path: made)
     return made
 
 
@@ -384,7 +385,7 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
 def test_pictures_need_matplotlib(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translate, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = refused(["translate", "m", "--png", str(tmp_path / "p")], capsys)[1]
     assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
     assert not (tmp_path / "p").exists()
@@ -425,7 +426,7 @@ def test_two_directions_are_merged(
             return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in found]
 
     models = {"m": model, "r": Back()}
-    monkeypatch.setattr(translate, "load", lambda path: models[str(path)])
+    monkeypatch.setattr(Seq2Seq, "load", lambda path: models[str(path)])
     path = tmp_path / "pairs"
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]
@@ -461,7 +462,7 @@ def test_two_directions_are_merged(
         (
             b"a\tb\na\t" + b"b " * 1001 + b"\n",
             "0-0\n",
-            "line 2: 1001 tokens on a side; at most 1000 are allowed",
+            "line 2: 1001 tokens; at most 1000 are allowed",
         ),
     ],
 )
@@ -490,7 +491,7 @@ def test_two_files_must_be_equally_long(
     two.write_text("x\n" + "y " * 1001 + "\n")
     said, told = refused(["align", "m", str(one), str(two)], capsys)
     assert said == "0-0\n"
-    assert told == f"{one} and {two}, line 2: 1001 tokens on a side; at most 1000 are allowed"
+    assert told == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
 
 
 @pytest.mark.parametrize(
@@ -498,6 +499,7 @@ def test_two_files_must_be_equally_long(
     [
         (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
         (["a", "a"], "PAIRS must be two different files"),
+        (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
         (["a", "--symmetrise=union"], "--symmetrise needs --reverse: a model of the other direction"),
         (
             ["a", "--threshold=1"],

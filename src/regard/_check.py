@@ -58,9 +58,9 @@ def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> 
     import difflib
 
     known = list(choices)
-    near = difflib.get_close_matches(str(value), known, n=1)
+    near = difflib.get_close_matches(str(value)[:60], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else hint
-    fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r} instead.", hint=hint)
+    fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r:.60} instead.", hint=hint)
 
 
 @cache
@@ -155,8 +155,16 @@ def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
         return array.astype(dtype, copy=copy)
 
 
-def number(name: str, value: Any, *, positive: bool = False) -> float:
-    """Return a finite Python float."""
+def number(
+    name: str,
+    value: Any,
+    *,
+    positive: bool = False,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
+    """Return a finite Python float within these bounds."""
     try:
         result = math.nan if isinstance(value, str | bytes | bool) else float(value)
     except (TypeError, ValueError):
@@ -164,12 +172,25 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     except OverflowError:  # a whole number of more than 308 digits
         result = math.inf
     if math.isnan(result) and not isinstance(value, float | np.floating):
-        fail(f"{name} must be a number. Got {value!r} instead.", kind=TypeError)
+        fail(f"{name} must be a number. Got {value!r:.60} instead.", kind=TypeError)
     if not math.isfinite(result):
         fail(f"{name} must be finite. Got {result!r} instead.")
     if positive and result <= 0:
         fail(f"{name} must be greater than 0. Got {result!r} instead.")
+    if least is not None and result < least:
+        fail(f"{name} must be at least {least:g}. Got {result!r} instead.")
+    if below is not None and result >= below:
+        fail(f"{name} must be less than {below:g}. Got {result!r} instead.")
+    if most is not None and result > most:
+        fail(f"{name} must be at most {most:g}. Got {result!r} instead.")
     return result
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a truth value; a number is none."""
+    if not isinstance(value, bool):
+        fail(f"{name} must be True or False. Got {value!r:.60} instead.", kind=TypeError)
+    return value
 
 
 def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bool = False) -> float:
@@ -187,7 +208,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
             raise TypeError
         result = operator.index(value)
     except TypeError:
-        fail(f"{name} must be a whole number. Got {value!r} instead.", kind=TypeError)
+        fail(f"{name} must be a whole number. Got {value!r:.60} instead.", kind=TypeError)
     if result < least:
         fail(f"{name} must be at least {least}. Got {result} instead.")
     if most is not None and result > most:

@@ -32,6 +32,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(partial, target)
     except OSError as error:
+        if error.errno is None:  # of who writes, not of the system: it has said what is wrong
+            raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)

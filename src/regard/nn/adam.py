@@ -41,6 +41,21 @@ class Adam:
     clip : float
         Gradients longer than this (Euclidean length) are shortened to it; ``math.inf`` for no such thing.
 
+    Attributes
+    ----------
+    parameters : array (P,)
+        The array that it was given.
+    steps : int
+        How many have been taken.
+    mean, square : array (P,)
+        The two means, m and v; whoever goes on from a checkpoint puts them and `steps` back.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `parameters` is no writable array (P,) of float32 or float64, `beta1` or `beta2` is not from 0 to less
+        than 1, `epsilon` is less than 0, or `clip` is not above 0.
+
     References
     ----------
     Kingma and Ba 2014, "Adam", algorithm 1; Pascanu, Mikolov and Bengio 2013, algorithm 1 (clipping).
@@ -70,7 +85,11 @@ class Adam:
             got = f"shape {parameters.shape}" if parameters.ndim != 1 else "a read-only array"
             _check.fail(f"parameters must be a writable array (P,). Got {got} instead.")
         self.parameters = parameters
-        self.beta1, self.beta2, self.epsilon, self.clip = beta1, beta2, epsilon, clip
+        self.beta1, self.beta2 = (
+            _check.number(name, beta, least=0, below=1) for name, beta in (("beta1", beta1), ("beta2", beta2))
+        )
+        self.epsilon = _check.number("epsilon", epsilon, least=0)
+        self.clip = math.inf if clip == math.inf else _check.number("clip", clip, positive=True)
         self.steps = 0
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
 
@@ -83,8 +102,9 @@ class Adam:
             The gradient; it is written over.
         rate : float
             How far.
-        each : Each, optional
-            Two threads, for one half of the numbers each; the result is the same without.
+        each : function, optional
+            ``each(f, items)`` calls a function for both halves, on two threads or after one another (the default); the
+            result is the same.
 
         Returns
         -------
@@ -94,11 +114,12 @@ class Adam:
         Raises
         ------
         ValueError
-            If the gradient is of another length than the parameters.
+            If the gradient is of another length than the parameters, or `rate` is no finite number.
         """
         _check.same_shape("gradient", gradient, self.parameters.shape)
         if not gradient.flags.writeable:
             _check.fail("gradient must be writable. Got a read-only array instead.")
+        rate = _check.number("rate", rate)
         each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
         middle = len(gradient) // 2 // _LINE * _LINE
         halves = slice(0, middle), slice(middle, len(gradient))

@@ -204,9 +204,7 @@ def dropout(
     ([0.0, 2.0], True)
     """
     _check.floats(x=x)
-    rate = _check.number("rate", rate)
-    if not 0 <= rate < 1:
-        _check.fail(f"rate must be at least 0 and less than 1. Got {rate!r} instead.")
+    rate = _check.number("rate", rate, least=0, below=1)
     if rng is not None and not isinstance(rng, np.random.Generator):
         _check.fail(
             f"rng must be a numpy.random.Generator or None. Got {type(rng).__name__} instead.", kind=TypeError

@@ -67,7 +67,8 @@ def cross_entropy(
     >>> bool(np.isclose(loss, np.log(2))), pullback(1.0)
     (True, (array([[-0.5,  0.5]]),))
     """
-    targets, smoothing = _checked(logits, targets, bias), _share(smoothing)
+    targets = _checked(logits, targets, bias)
+    smoothing = _check.number("smoothing", smoothing, least=0, most=1)
     if overwrite and not logits.flags.writeable:
         _check.fail("logits must be writeable where overwrite=True. Got a read-only array instead.")
     gradient = logits if overwrite else logits.copy()
@@ -139,7 +140,8 @@ def linear_cross_entropy(
     if x.ndim != 2 or weight.ndim != 2:
         _check.fail(f"x must be (N, E) and weight (V, E). Got shapes {x.shape} and {weight.shape} instead.")
     _check.same_shape("weight", weight, (len(weight), x.shape[1]))
-    targets, smoothing = _checked_targets(targets, len(x), len(weight), bias), _share(smoothing)
+    targets = _checked_targets(targets, len(x), len(weight), bias)
+    smoothing = _check.number("smoothing", smoothing, least=0, most=1)
     made = training.predict(x, weight, bias, targets)
     if made is None:
         return _by_logits(x, weight, targets, bias, smoothing)
@@ -224,13 +226,6 @@ def _by_logits(
         return (multiply(dlogits, weight) * scale, dweight, *(d * scale for d in dbias))
 
     return loss, pullback
-
-
-def _share(smoothing: float) -> float:
-    smoothing = _check.number("smoothing", smoothing)
-    if not 0 <= smoothing <= 1:
-        _check.fail(f"smoothing must be between 0 and 1. Got {smoothing!r} instead.")
-    return smoothing
 
 
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:

@@ -61,9 +61,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         _check.fail("x must be (..., d). Got a single number instead.")
     for name, array in (("gain", gain), ("shift", shift)):
         _check.same_shape(name, array, x.shape[-1:])
-    epsilon = _check.number("epsilon", epsilon)
-    if epsilon < 0:
-        _check.fail(f"epsilon must be at least 0. Got {epsilon!r} instead.")
+    epsilon = _check.number("epsilon", epsilon, least=0)
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if rows.size and (found := library.norm(rows, gain, shift, epsilon)) is not None:
         return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)

@@ -45,7 +45,7 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     --------
     >>> check("recurrent", {"score": "nothing"}, {})
     Traceback (most recent call last):
-    ValueError: score must be one of none, additive, ... Got 'nothing' instead.
+    ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
     for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
         known = [field.name for field in fields(kind) if field.name not in ("source_words", "target_words")]

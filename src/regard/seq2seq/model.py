@@ -129,9 +129,7 @@ class Seq2Seq(Translator):
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
-        if not isinstance(attention, bool):
-            _check.fail(f"attention must be True or False. Got {attention!r} instead.", kind=TypeError)
-        if not attention:
+        if not _check.flag("attention", attention):
             if family != "recurrent":
                 _check.fail("attention must be True for a transformer: it is made of attention.")
             if self.network.setdefault("score", "none") != "none":
@@ -139,18 +137,13 @@ class Seq2Seq(Translator):
                     f"score must not be given without attention. Got {self.network['score']!r} instead."
                 )
         self.vocabulary, self.least = _known(vocabulary, least, (source, target))
-        if lower is not None and not isinstance(lower, bool):
-            _check.fail(f"lower must be True, False or None. Got {lower!r} instead.", kind=TypeError)
-        if not isinstance(both_ways, bool):
-            _check.fail(f"both_ways must be True or False. Got {both_ways!r} instead.", kind=TypeError)
-        self.both_ways = both_ways
-        self.lower, self.normalization = lower, as_normalization(normalization)
+        self.both_ways = _check.flag("both_ways", both_ways)
+        self.lower = None if lower is None else _check.flag("lower", lower)
+        self.normalization = as_normalization(normalization)
         self.memory = _check.whole("memory", memory)
         if self.memory and self.network.get("score") == "none":
             _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
-        self.joint = _check.whole("joint", joint)
-        if self.joint > LONGEST:
-            _check.fail(f"joint must be at most {LONGEST}. Got {joint} instead.")
+        self.joint = _check.whole("joint", joint, most=LONGEST)
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)

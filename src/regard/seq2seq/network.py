@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.kernels.search import Aims, Found
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.parameters import Parameters
@@ -204,11 +205,10 @@ def read_config(described: Mapping[str, Any]) -> Config:
     --------
     >>> read_config({"family": "recurrent", "source_words": 0, "target_words": 7})
     Traceback (most recent call last):
-    ValueError: source_words must be a whole number of at least 1. Got 0 instead.
+    ValueError: source_words must be at least 1. Got 0 instead.
     """
     options = dict(described)
     name = options.pop("family", None)
-    if name not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}. Got {name!r:.40} instead.")
+    _check.choice("family", name, FAMILIES)
     made: Config = FAMILIES[name].config(**options)
     return made

@@ -12,7 +12,7 @@ from regard.kernels.matrix import multiply
 from regard.nn import divergence, linear_cross_entropy
 from regard.seq2seq.text import PAD
 
-__all__ = ["guide", "predict", "short_list"]
+__all__ = ["guide", "log_frequency", "predict", "short_list"]
 
 Array = NDArray[Any]
 
@@ -121,6 +121,29 @@ def _differ(
         return drows, dweight, dbias
 
     return loss, pullback
+
+
+def log_frequency(counts: Array) -> Array:
+    """Return the logarithm of how frequent words are, where each is thought to have come a little more often.
+
+    Parameters
+    ----------
+    counts : array (V,)
+        How often each came.
+
+    Returns
+    -------
+    array (V,)
+        What the output bias starts from.
+
+    Examples
+    --------
+    >>> log_frequency(np.array([0, 1])).round(3).tolist()
+    [-2.485, -0.087]
+    """
+    more = counts + 0.1
+    found: Array = np.log(more / more.sum())
+    return found
 
 
 def short_list(

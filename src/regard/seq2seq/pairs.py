@@ -480,6 +480,8 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
             try:
                 yield file
             except OSError as error:  # of reading: it doesn't know what it reads
+                if error.errno is None:
+                    raise
                 raise OSError(error.errno, error.strerror, name) from None
             if _state(file) != before:
                 raise ValueError(f"{name} changed while it was read")

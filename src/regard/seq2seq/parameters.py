@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Parameters"]
+from regard import _check
+
+__all__ = ["Parameters", "check_sizes"]
 
 Array = NDArray[Any]
 
@@ -49,3 +51,32 @@ class Parameters(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._views)
+
+
+def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) -> None:
+    """Check the sizes that a frozen configuration has, and make Python's own numbers of them.
+
+    Parameters
+    ----------
+    config : object
+        That has them.
+    least : mapping of str to int
+        The name of each, and the least it may be.
+    most : mapping of str to int
+        The most that some of them may be.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If one is not such a whole number.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_sizes(SimpleNamespace(layers=99), {"layers": 1}, {"layers": 32})
+    Traceback (most recent call last):
+    ValueError: layers must be at most 32. Got 99 instead.
+    """
+    for name, bound in least.items():
+        size = _check.whole(name, getattr(config, name), bound, most.get(name))
+        object.__setattr__(config, name, size)

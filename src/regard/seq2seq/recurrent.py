@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
 from regard.seq2seq import decoder, encoder, looks
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.cells import GATES, parts
-from regard.seq2seq.output import guide, predict
-from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.output import guide, log_frequency, predict
+from regard.seq2seq.parameters import Parameters, check_sizes
 
 __all__ = ["Recurrent", "RecurrentNetwork"]
 
@@ -104,21 +105,11 @@ class Recurrent:
     recipe: ClassVar[dict[str, float]] = {"rate": 5e-3, "dropout": 0.2}
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= _MOST.get(name, value):
-                at_most = f" and at most {_MOST[name]}" if name in _MOST else ""
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}{at_most}. Got {value!r} instead."
-                )
+        check_sizes(self, _LEAST, _MOST)
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(choices)}. Got {getattr(self, name)!r} instead."
-                )
+            _check.choice(name, getattr(self, name), choices)
         for name in ("feeding", "coverage"):
-            if type(getattr(self, name)) is not bool:
-                raise ValueError(f"{name} must be True or False. Got {getattr(self, name)!r} instead.")
+            _check.flag(name, getattr(self, name))
         if self.attends and not self.attention:
             raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
         if self.score == "dot" and self.decoder != 2 * self.encoder:
@@ -205,8 +196,7 @@ class RecurrentNetwork:
                 bound = math.sqrt(6 / max(len(parameter) + parameter.shape[-1] // gates, 1))
                 parameter[...] = rng.uniform(-bound, bound, parameter.shape)
         self._remember()
-        frequency = (target_counts + 0.1) / (target_counts + 0.1).sum()
-        self.parameters["output_bias"][...] = np.log(frequency)
+        self.parameters["output_bias"][...] = log_frequency(target_counts)
 
     def _outputs(self, name: str) -> int:
         """Return how many outputs of a matrix belong together: those of one gate."""

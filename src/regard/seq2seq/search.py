@@ -19,11 +19,13 @@ from regard.seq2seq.ranking import Tops, sums, tops
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.trail import LARGEST_PENALTY, Ending, Hypothesis, Said, Scoring, Trail, hypothesis
 
-__all__ = ["LARGEST_PENALTY", "Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
+__all__ = ["BEAM", "LARGEST_PENALTY", "Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+BEAM = 5  # hypotheses that are followed, where nobody says otherwise
 
 
 def longest(lengths: Ids) -> Ids:
@@ -52,7 +54,7 @@ def beam(
     source: Ids,
     lengths: Ids,
     *,
-    width: int = 5,
+    width: int = BEAM,
     n_best: int = 1,
     scoring: Scoring = Scoring(),
     most: Ids | None = None,
@@ -590,8 +592,8 @@ class _Choice:
         temperature = _check.number("temperature", temperature, positive=True)
         if top_k is not None:
             top_k = _check.whole("top_k", top_k, least=1)
-        if top_p is not None and _check.number("top_p", top_p, positive=True) > 1:
-            _check.fail(f"top_p must be at most 1. Got {top_p!r} instead.")
+        if top_p is not None:
+            top_p = _check.number("top_p", top_p, positive=True, most=1)
         return cls(temperature, top_k, top_p)
 
     def __call__(self, logits: Array, chance: Array) -> Ids:

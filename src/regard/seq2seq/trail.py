@@ -97,11 +97,8 @@ class Scoring:
 
     def __post_init__(self) -> None:
         for name in ("length_penalty", "coverage_penalty", "offset"):
-            value = _check.number(name, getattr(self, name))
-            if value < 0:
-                _check.fail(f"{name} must be at least 0. Got {value!r} instead.")
-            if name != "offset" and value > LARGEST_PENALTY:
-                _check.fail(f"{name} must be at most {LARGEST_PENALTY:g}. Got {value!r} instead.")
+            most = None if name == "offset" else LARGEST_PENALTY
+            object.__setattr__(self, name, _check.number(name, getattr(self, name), least=0, most=most))
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
         """Return the score of a sentence of so many words, END with them, that looked at source words so much."""

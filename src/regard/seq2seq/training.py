@@ -42,6 +42,13 @@ class Diverged(ArithmeticError):
     """
 
 
+_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees to
+    ("rate", "clip", "minutes"): {"positive": True},
+    ("smoothing", "dropout", "average"): {"least": 0, "below": 1},
+    ("guidance", "agreement"): {"least": 0},
+}
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a network is trained.
@@ -90,7 +97,7 @@ class Recipe:
     --------
     >>> Recipe(dropout=2.0)
     Traceback (most recent call last):
-    ValueError: dropout must be at least 0 and less than 1. Got 2.0 instead.
+    ValueError: dropout must be less than 1. Got 2.0 instead.
     """
 
     epochs: int = 9
@@ -112,22 +119,15 @@ class Recipe:
         for name in ("epochs", "tokens", "warm_up", "patience"):
             if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
                 object.__setattr__(self, name, _check.whole(name, getattr(self, name), least=1))
-        for name in ("rate", "clip", "minutes"):
-            if getattr(self, name) is not None:
-                _check.number(name, getattr(self, name), positive=True)
-        for name in ("smoothing", "dropout", "average"):
-            value = _check.number(name, getattr(self, name))
-            if not 0 <= value < 1:
-                _check.fail(f"{name} must be at least 0 and less than 1. Got {value!r} instead.")
-        for name in ("guidance", "agreement"):
-            if _check.number(name, getattr(self, name)) < 0:
-                _check.fail(f"{name} must be at least 0. Got {getattr(self, name)!r} instead.")
+        for names, within in _BOUNDS.items():
+            for name in names:
+                if getattr(self, name) is not None:
+                    object.__setattr__(self, name, _check.number(name, getattr(self, name), **within))
         if self.agreement and not self.dropout:
             _check.fail(
                 f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
             )
-        if self.keep not in ("best", "last"):
-            _check.fail(f"keep must be one of best, last. Got {self.keep!r} instead.")
+        _check.choice("keep", self.keep, ("best", "last"))
         object.__setattr__(self, "seed", _check.whole("seed", self.seed))
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from regard.nn import dropout as drop_out
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.hypotheses import TransformerSteps
-from regard.seq2seq.output import guide, predict
-from regard.seq2seq.parameters import Parameters
+from regard.seq2seq.output import guide, log_frequency, predict
+from regard.seq2seq.parameters import Parameters, check_sizes
 from regard.seq2seq.places import Places
 from regard.seq2seq.stacks import decode, encode
 from regard.seq2seq.text import PAD
@@ -75,13 +75,7 @@ class Transformer:
     idle: ClassVar[dict[str, str]] = {}  # every option has an effect
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            least = 0 if name == "alignment_layer" else 1
-            if type(value) is not int or not least <= value <= _MOST.get(name, value):
-                at_most = f" and at most {_MOST[name]}" if name in _MOST else ""
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least}{at_most}. Got {value!r} instead."
-                )
+        check_sizes(self, dict.fromkeys(asdict(self), 1) | {"alignment_layer": 0}, _MOST)
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
         if self.alignment_layer > self.decoder_layers:
@@ -166,8 +160,7 @@ class TransformerNetwork:
             else:
                 bound = math.sqrt(6 / (len(parameter) + self._outputs(name)))
                 parameter[...] = rng.uniform(-bound, bound, parameter.shape)
-        frequency = (target_counts + 0.1) / (target_counts + 0.1).sum()
-        self.parameters["output_bias"][...] = np.log(frequency)
+        self.parameters["output_bias"][...] = log_frequency(target_counts)
 
     def _outputs(self, name: str) -> int:
         """Return how many outputs a matrix has, where several that stand side by side are counted as one."""

@@ -23,12 +23,12 @@ from regard.seq2seq.kinds import Text
 from regard.seq2seq.network import Predicting
 from regard.seq2seq.pairs import Side, check_sentences, paired
 from regard.seq2seq.rows import Row
-from regard.seq2seq.search import Hypothesis, Scoring, force, sample
+from regard.seq2seq.search import BEAM, Hypothesis, Scoring, force, sample
 from regard.seq2seq.search import beam as beam_search
 from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.ways import agreed
 
-__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "target_ids"]
+__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length", "target_ids"]
 
 Array = NDArray[Any]
 Given = TypeVar("Given")
@@ -143,7 +143,7 @@ class Translator(ABC):
         """Whether there is an alignment to see."""
 
     def translate(
-        self, sources: Sequence[Side], *, beam: int = 5, scoring: Scoring | None = None
+        self, sources: Sequence[Side], *, beam: int = BEAM, scoring: Scoring | None = None
     ) -> list[Translation]:
         """Translate sentences.
 
@@ -174,7 +174,7 @@ class Translator(ABC):
         self,
         sources: Sequence[Side],
         *,
-        beam: int = 5,
+        beam: int = BEAM,
         n_best: int | None = None,
         scoring: Scoring | None = None,
     ) -> list[list[Translation]]:
@@ -295,7 +295,7 @@ class Translator(ABC):
         cut = [(texts[0].cut(source), texts[1].cut(target)) for source, target in pairs]
         for number, sides in enumerate(cut, 1):
             for tokens in sides:
-                _check_length(tokens, number)
+                check_length(len(tokens), f"sentence {number}: ")
         read = self._read([source for source, _ in cut])
         groups = list(_alike([each.row for each in read]))
 
@@ -329,7 +329,7 @@ class Translator(ABC):
         check_sentences("sources", sources)
         tokens = [self.model.source.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
-            _check_length(words, number)
+            check_length(len(words), f"sentence {number}: ")
         read = self._read(tokens)
         some = [i for i, words in enumerate(tokens) if words]
         groups = [[some[i] for i in group] for group in _alike([read[i].row for i in some])]
@@ -446,11 +446,29 @@ def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence
     return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
 
 
-def _check_length(tokens: Sequence[str], number: int) -> None:
-    if len(tokens) > LONGEST_SENTENCE:
-        raise ValueError(
-            f"sentence {number} has {len(tokens)} tokens; at most {LONGEST_SENTENCE} are allowed"
-        )
+def check_length(count: int, where: str = "") -> None:
+    """Refuse a sentence that is too long for a network to read.
+
+    Parameters
+    ----------
+    count : int
+        Its tokens.
+    where : str
+        Which one it is; an error begins with it.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `LONGEST_SENTENCE`.
+
+    Examples
+    --------
+    >>> check_length(1001, "line 7: ")
+    Traceback (most recent call last):
+    ValueError: line 7: 1001 tokens; at most 1000 are allowed
+    """
+    if count > LONGEST_SENTENCE:
+        raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")
 
 
 def _alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:

@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
     Raises
     ------
     ImportError
-        If it is not, or what is there is no file.
+        If it is not.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     Raises
     ------
     ValueError
-        If it is not, or what is there is no file.
+        If it is not.
     OSError
         If the file can't be written.
 

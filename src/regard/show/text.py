@@ -332,8 +332,7 @@ def table(
     q2   4   0
     """
     cells = _check.numeric("values", values)
-    if _check.whole("digits", digits) > 17:
-        _check.fail(f"digits must be at most 17. Got {digits} instead.")
+    _check.whole("digits", digits, most=17)
     _check.whole("most_rows", most_rows, least=1)
     if cells.ndim != 2:
         raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")

@@ -22,7 +22,7 @@ from regard.seq2seq.commands.translate import (
     numbers_of_words,
 )
 from regard.seq2seq.pairs import no_pair
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 
 __all__ = ["add_arguments", "run"]
 
@@ -165,7 +165,7 @@ def _pairs(files: Sequence[Path], stack: ExitStack, check: Callable[[Pair], Pair
     if len(files) < 2:
         file, name = stack.enter_context(opened(files[0] if files else None))
         return windows(read_blocks(file, name, lambda line: check(_cells(line))))
-    if files[0] == files[1]:
+    if files[0].resolve() == files[1].resolve():
         raise ValueError("PAIRS must be two different files")
     sides = [stack.enter_context(opened(path)) for path in files]
     lines = [read_blocks(file, name, str) for file, name in sides]
@@ -226,8 +226,7 @@ class _Aligner:
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
             texts = model.model.source, model.model.target
             for side, text in zip(sides, texts, strict=True):
-                if (count := len(text.cut(side))) > LONGEST_SENTENCE:
-                    raise ValueError(f"{count} tokens on a side; at most {LONGEST_SENTENCE} are allowed")
+                check_length(len(text.cut(side)))
         return pair
 
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:

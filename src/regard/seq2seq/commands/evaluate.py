@@ -16,15 +16,17 @@ from regard import _files
 from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
-from regard.seq2seq.commands import numbers
+from regard.seq2seq.commands import numbers, pictures
 from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load, load_all
+from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load_all
 from regard.seq2seq.files import model_file
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
+from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.pairs import read_lines, read_pairs
+from regard.seq2seq.search import BEAM
 from regard.seq2seq.tidy import Normalization, tidy
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translator
+from regard.seq2seq.translator import Translator, check_length
 from regard.show import chart
 from regard.show.canvas import picture_kind, require_matplotlib
 from regard.show.progress import Progress
@@ -32,7 +34,6 @@ from regard.show.terminal import align, clean, display_width, fit
 
 __all__ = ["add_arguments", "run"]
 
-_BEAM = 5  # hypotheses, where nobody says otherwise
 _TOGETHER = 256  # sentences between two signs of progress
 _LONGEST_NAME = 32
 EXAMPLES = """\
@@ -140,7 +141,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--beam",
         type=numbers.whole(most=numbers.BEAMS),
         metavar="N",
-        help="hypotheses followed at a time (default 5)",
+        help=f"hypotheses followed at a time (default {BEAM})",
     )
     add(
         "--alternatives",
@@ -340,7 +341,7 @@ def _names(args: argparse.Namespace) -> list[str]:
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
         return [clean(name) for name in args.names]
-    if len(set(paths)) != len(paths):
+    if len({tuple(model_file(path).resolve() for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
     different = {path for several in paths for path in several}
     called = {path: _name(path) for path in different}
@@ -369,7 +370,7 @@ def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
     _, cut = measure.unit(test.right)
     found: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
-        print('not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"', file=sys.stderr)
+        print(pictures.missing("sacrebleu"), file=sys.stderr)
     else:
         found["bleu"] = _Column("BLEU", 1, lambda h, r: measure.bleu(h, r, tokenize=tokenize))
         found["chrf"] = _Column("chrF", 1, measure.chrf)
@@ -395,7 +396,7 @@ def _systems(
         yield from ((lines, None, "none") for lines in hypotheses)
         return
     # All of them, before minutes of work.
-    models = [load_all(args.model, args.ensemble), *map(load, args.compare)]
+    models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
     for model in models:
@@ -406,7 +407,7 @@ def _systems(
             # Whether this model has a posterior at all is said by the first pair, before all are translated.
             model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
     for name, model in zip(names, models, strict=True):
-        lines = _translated(model, test, args.beam or _BEAM, name)
+        lines = _translated(model, test, args.beam or BEAM, name)
         links = None
         if gold is not None:
             links = _link_score(model, test, gold, name, posterior=args.posterior)
@@ -416,11 +417,7 @@ def _systems(
 def _check_lengths(test: _Test, side: str, lines: Sequence[str], text: Text) -> None:
     """Say now what a model would say about a block that nobody has counted."""
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_SENTENCE:  # tokens are hardly more than letters
-            count = len(text.cut(line))
-            if count > LONGEST_SENTENCE:
-                most = f"at most {LONGEST_SENTENCE} are allowed"
-                raise ValueError(f"{test.name}, {side} {number}: {count} tokens; {most}")
+        check_length(len(text.cut(line)), f"{test.name}, {side} {number}: ")
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
@@ -501,7 +498,7 @@ def _told(
 ) -> str:
     """Put everything into words and tables."""
     side, lines = test.measured
-    how = "" if args.hypotheses else f", beam {args.beam or _BEAM}"
+    how = "" if args.hypotheses else f", beam {args.beam or BEAM}"
     titles = [column.title for column in columns.values()]
     totals = [[column.shown(result.scores[k]) for k, column in columns.items()] for result in results]
     if args.gold:
@@ -606,7 +603,7 @@ def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result
     told = {
         "test": clean(test.name),
         "items": len(test.references),
-        "beam": None if args.hypotheses else args.beam or _BEAM,
+        "beam": None if args.hypotheses else args.beam or BEAM,
         "length": f"{measure.unit(lines)[0]} in the {side}",
         "models": models,
     }

@@ -17,11 +17,16 @@ __all__ = ["draw", "missing", "save"]
 Array = NDArray[Any]
 
 _LOOKED_UP = "looked up:"  # where what is beside the sentence begins
-_EXTRAS = {"sacrebleu": "BLEU", "matplotlib": "pictures", "tqdm": "the progress bar"}
+_EXTRAS = {"sacrebleu": "BLEU and chrF", "matplotlib": "pictures", "tqdm": "the progress bar"}
 
 
-def missing() -> str:
+def missing(*names: str) -> str:
     """Say in one line which extras are not installed and how to get them; nothing if all are there.
+
+    Parameters
+    ----------
+    *names : str
+        Those that are wanted; all by default.
 
     Returns
     -------
@@ -33,7 +38,8 @@ def missing() -> str:
     >>> print(missing().partition(":")[0] or "all there")  # doctest: +SKIP
     all there
     """
-    lacking = [f"{name} (for {use})" for name, use in _EXTRAS.items() if find_spec(name) is None]
+    wanted = {name: _EXTRAS[name] for name in names or _EXTRAS}
+    lacking = [f"{name} (for {use})" for name, use in wanted.items() if find_spec(name) is None]
     return f'not installed: {", ".join(lacking)}; pip install "regard[cli]"' if lacking else ""
 
 

@@ -21,6 +21,7 @@ from regard.seq2seq.log import read_log
 from regard.seq2seq.model import Seq2Seq, keep_aside
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
+from regard.seq2seq.search import BEAM
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show.terminal import clean
@@ -289,6 +290,7 @@ def run(args: argparse.Namespace) -> int:
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
+        one.check_checkpoint()
     return _train_and_show(args, _read(args, models[0]), runs)
 
 
@@ -438,7 +440,6 @@ def _check_free(one: Run) -> None:
         _check.replaceable(path)
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
-    one.check_checkpoint()
 
 
 def _is_log(path: Path) -> bool:
@@ -457,7 +458,7 @@ def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
         found = one.measured(test, [found.text for found in one.model.translate([pair[0] for pair in test])])
         how = "with" if one.model.attention else "without"
         signed = f" ({found.signature})" if found.signature else ""
-        print(f"{found} {how} attention, on {data.tested_on(test)}, beam 5{signed}")
+        print(f"{found} {how} attention, on {data.tested_on(test)}, beam {BEAM}{signed}")
 
 
 def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:

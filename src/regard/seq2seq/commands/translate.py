@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.search import LARGEST_PENALTY, Scoring
-from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator
+from regard.seq2seq.search import BEAM, LARGEST_PENALTY, Scoring
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
+from regard.show.canvas import require_matplotlib
 from regard.show.terminal import clean
 
 __all__ = [
@@ -26,11 +27,9 @@ __all__ = [
     "add_ensemble",
     "check_pictures",
     "links_of_words",
-    "load",
     "load_all",
     "numbers_of_words",
     "run",
-    "sentence_of",
 ]
 
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
@@ -126,7 +125,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--beam",
         type=numbers.whole(most=numbers.BEAMS),
         metavar="N",
-        help="hypotheses followed at a time (default 5; 1 is greedy)",
+        help=f"hypotheses followed at a time (default {BEAM}; 1 is greedy)",
     )
     add(
         "--n-best",
@@ -192,7 +191,7 @@ def run(args: argparse.Namespace) -> int:
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
     with opened(args.file) as (file, name):
-        for sentences in windows(read_blocks(file, name, sentence_of(model))):
+        for sentences in windows(read_blocks(file, name, partial(_readable, model))):
             for translations in translate(sentences):
                 number += 1
                 output.show(number, translations)
@@ -213,40 +212,13 @@ def _check_options(args: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
 
 
-def load(path: Path) -> Seq2Seq:
-    """Load a model from its file or folder.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is.
-
-    Returns
-    -------
-    Seq2Seq
-        The model.
-
-    Raises
-    ------
-    ValueError, OSError
-        If there is none.
-
-    Examples
-    --------
-    >>> load(Path("no-such-file"))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
-    return Seq2Seq.load(path)
-
-
 def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     """Load a model, and those that translate together with it.
 
     Parameters
     ----------
     path : Path
-        As for `load`.
+        Its file or folder.
     ensemble : sequence of Path
         The others, if there are any.
 
@@ -268,7 +240,7 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     """
     if len({model_file(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
-    models = [load(place) for place in (path, *ensemble)]
+    models = [Seq2Seq.load(place) for place in (path, *ensemble)]
     for place, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])
@@ -296,37 +268,14 @@ def check_pictures(folder: Path | None) -> None:
     >>> check_pictures(None)
     """
     if folder is not None:
-        if find_spec("matplotlib") is None:
-            raise ImportError('pictures need Matplotlib: pip install "regard[cli]"')
+        require_matplotlib()
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def sentence_of(model: Translator) -> Callable[[str], str]:
-    """Return what checks that a line is not too long for a model.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that is to read it.
-
-    Returns
-    -------
-    callable
-        Returns the line, or raises a ValueError.
-
-    Examples
-    --------
-    >>> sentence_of(Seq2Seq(epochs=1).fit(["a"], ["b"]))("a b")
-    'a b'
-    """
-
-    def check(text: str) -> str:
-        count = len(model.model.source.cut(text))
-        if count > LONGEST_SENTENCE:
-            raise ValueError(f"{count} tokens; at most {LONGEST_SENTENCE} are allowed")
-        return text
-
-    return check
+def _readable(model: Translator, line: str) -> str:
+    """Return a line that is not too long for the model."""
+    check_length(len(model.model.source.cut(line)))
+    return line
 
 
 def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
@@ -335,7 +284,7 @@ def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
     if args.sample is not None:
         return _Sampler(model, args, scoring)
     n_best = args.n_best or 1
-    beam = args.beam or max(5, n_best)
+    beam = args.beam or max(BEAM, n_best)
     return lambda sentences: model.candidates(sentences, beam=beam, n_best=n_best, scoring=scoring)
 
 
