@@ -202,6 +202,7 @@ def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
 # what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
 HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
 POISON = [np.nan, np.inf, -np.inf, 3e38]
+KERNELS = ["blocked", *([] if native.missing() else ["native"])]
 
 
 def hiding() -> dict[str, dict[str, Any]]:
@@ -271,6 +272,37 @@ def test_law_2_hidden_keys_have_no_gradient_and_no_influence_on_any_gradient(nam
     for poison in (np.nan, np.inf):
         found = gradients(poison_case(c, poison), dcontext, **options)
         assert {k: v.tobytes() for k, v in found.items()} == {k: v.tobytes() for k, v in expected.items()}
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_law_2_a_single_poisoned_number_has_no_influence_either(
+    kernel: str, dtype: Any, side: int, poison: float
+) -> None:
+    """Of a key that nobody sees, or of a query that sees one key only, and with numbers after it."""
+    rng = np.random.default_rng(6)
+    sizes = (3, 9), (5, 9), (5, 2), (9,), (3, 2)
+    queries, keys, values, vector, dcontext = (rng.standard_normal(size).astype(dtype) for size in sizes)
+    seen = np.ones((3, 5), bool)
+    if side:
+        seen[:, 2] = False
+    else:
+        seen[1, 1:] = False
+    whole = np.arange(3) != (1 if side == 0 else -1), np.arange(5) != (2 if side else 0)
+
+    def found(x: float) -> list[Array]:
+        arrays = [queries.copy(), keys.copy()]
+        arrays[side][1 + side, 0] = x
+        score = regard.scores.additive(None, None, vector)
+        _, back = regard.attention_vjp(*arrays, values, score=score, mask=seen, kernel=kernel)
+        g = back(dcontext)
+        return [g.queries[whole[0]], g.keys[whole[1]], g.values[whole[1]]]
+
+    for one, other in zip(found(poison), found(0.5), strict=True):
+        assert np.isfinite(one).all()
+        assert one.tobytes() == other.tobytes()
 
 
 @every_door

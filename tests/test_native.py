@@ -870,6 +870,11 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "hard": ({"normalize": "hard"}, "normalize='hard'"),
     "score": ({"score": strategies.manhattan}, "a score function of the user's"),
     "mask": ({"mask": Everybody()}, "a mask class of the user's"),
+    "scale": ({"scale": 1.5e308}, "a scale or softcap so near the largest number"),
+    "scale over softcap": (
+        {"softcap": 1e-300, "scale": 1e9},
+        "a scale or softcap so near the largest number",
+    ),
     "mask within": ({"mask": ~(Everybody() & regard.mask.causal())}, "a mask class of the user's"),
 }
 

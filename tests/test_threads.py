@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,6 +257,19 @@ def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
     growth, threads = map(int, printed.split())
     assert growth < 1 << 20
     assert threads == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux only")
+def test_law_12_no_more_threads_are_started_than_can_help() -> None:
+    found = fresh("""
+        import os, numpy as np, regard
+        x = np.ones((64, 300, 8), np.float32)
+        before = len(os.listdir("/proc/self/task"))
+        one = regard.attention(x, x, x, threads=1)
+        print((regard.attention(x, x, x, threads=1_000_000) == one).all())
+        print(len(os.listdir("/proc/self/task")) - before < max(64, os.cpu_count()))
+    """)
+    assert found.split() == ["True", "True"]
 
 
 def test_each_item_has_a_thread() -> None:

@@ -7,6 +7,7 @@ than softmax, a score function, mask or bias object of the user's) it says in `r
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import struct
 import sys
@@ -198,7 +199,16 @@ def refusal(p: Problem) -> str:
             return f"masks nested more than {DEPTH} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
+    if not _bears(p):
+        return "a scale or softcap so near the largest number"
     return ""
+
+
+def _bears(p: Problem) -> bool:
+    """Whether the dtype holds what the library multiplies by: logits count in base 2 there."""
+    base, most = math.log2(math.e), float(np.finfo(p.compute).max)
+    factors = [p.scale * base] if p.softcap is None else [p.scale / p.softcap, p.softcap * base]
+    return all(abs(factor) <= most for factor in factors)
 
 
 def _depth(steps: list[Step]) -> int:

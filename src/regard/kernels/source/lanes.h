@@ -221,8 +221,8 @@ INLINE V<double> quarter_power(I<double> i) {
 }
 #endif
 
-// 2^x for x below 2^22: exact at 0, gradual underflow, NaN stays. What is far too small must not underflow on its way to 0,
-// since some machines then stop for a hundred cycles, and all hidden pairs are such numbers.
+// 2^x for x of at most 2 LOG2E WILD: exact at 0, gradual underflow, NaN stays. What is far too small must not underflow on
+// its way to 0, since some machines then stop for a hundred cycles, and all hidden pairs are such numbers.
 template <class T>
 INLINE V<T> exp2(V<T> x) {
 #if defined(__AVX512F__)

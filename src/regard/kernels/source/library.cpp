@@ -2,6 +2,7 @@
 
 #include "problem.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -137,7 +138,8 @@ const Triples* triples = nullptr;
 // Memory on a boundary of 64 bytes.
 struct Memory {
     char* at = nullptr;
-    explicit Memory(int64_t bytes) {
+    explicit Memory(int64_t bytes) { take(bytes); }
+    void take(int64_t bytes) {
         if (bytes <= 0) return;
         bytes = (bytes + 63) / 64 * 64;
 #if defined(_WIN32)
@@ -165,11 +167,14 @@ struct Scratch {
     char* at;
     explicit Scratch(int64_t bytes) : larger(bytes > KEPT ? bytes : 0), at(larger.at) {
         static thread_local Memory kept(KEPT);  // asking for it anew would cost a small call more than its work
-        if (bytes <= KEPT) at = kept.at;
+        if (bytes > KEPT) return;
+        if (!kept.at) kept.take(KEPT);  // there was none at first
+        at = kept.at;
     }
 };
 
 constexpr size_t FEW_THREADS = 8;  // of many, one that has to wait is missed less than it costs to tell them all
+constexpr int64_t SOME_THREADS = 64;  // that there may be, however few processors; they stay as long as the process
 constexpr int64_t LIGHT = 1000;  // tasks of a second phase that are done before another thread has woken up
 
 #if defined(__linux__)
@@ -300,7 +305,8 @@ static const int forked = pthread_atfork(nullptr, nullptr, [] { pool = new Pool;
 #endif
 
 static bool phase(Job& job, int64_t threads) {
-    int64_t helpers = (threads < job.tasks ? threads : job.tasks) - 1;
+    const int64_t most = std::max<int64_t>(std::thread::hardware_concurrency(), SOME_THREADS);
+    int64_t helpers = std::min({threads, job.tasks, most}) - 1;
     Pool* mine = pool;
     std::unique_lock<std::mutex> alone(mine->one_call, std::defer_lock);
     if (helpers > 0 && alone.try_lock()) mine->run(job, helpers);

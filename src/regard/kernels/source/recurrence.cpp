@@ -168,15 +168,15 @@ class Look {
    private:
     // Write exp(2 x), or 1 where that might be too large; returns whether it might.
     ONCE bool grow(const float* x, float* out) {
-        float most = 0;
-        Lane mosts{};
+        I<float> tame = I<float>{} == 0;
         for (int64_t c = 0; c < width; c += UNITS) {
-            Lane here = load_first(x + c, p.hidden - c), size = here < 0 ? -here : here;
-            mosts = size <= mosts ? mosts : size;
+            Lane here = load_first(x + c, p.hidden - c);
+            tame &= (here < 0 ? -here : here) <= Numbers<float>::WILD;
             store(out + c, exp2<float>(here * float(2 * LOG2E)));
         }
-        for (int u = 0; u < UNITS; u++) most = std::abs(mosts[u]) <= most ? most : mosts[u];
-        if (most <= Numbers<float>::WILD) return false;
+        int32_t all_tame = -1;
+        for (int u = 0; u < UNITS; u++) all_tame &= tame[u];
+        if (all_tame) return false;
         for (int64_t c = 0; c < width; c += UNITS) store(out + c, all(1.0f));
         return true;
     }

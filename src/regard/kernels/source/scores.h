@@ -71,9 +71,9 @@ ONCE void prepare(const Problem& p, Features<T>& x, Block<T> rows, int64_t first
     for (int64_t r = first; r < last; r++) {
         T* out = x.exps + r * x.width;
         const T* in = rows.at + r * rows.stride;
-        T most = 0;
-        for (int64_t c = 0; c < p.d; c++) most = std::abs(in[c]) <= most ? most : std::abs(in[c]);
-        x.wild[r] = !(most <= Numbers<T>::WILD);
+        bool wild = false;
+        for (int64_t c = 0; c < p.d; c++) wild |= !(std::abs(in[c]) <= Numbers<T>::WILD);
+        x.wild[r] = wild;
         memset(out, 0, x.width * sizeof(T));
         if (!x.wild[r]) memcpy(out, in, p.d * sizeof(T));
         for (int64_t c = 0; c < x.width; c += L<T>) store(out + c, exp2<T>(load(out + c) * T(2 * LOG2E)));
