@@ -21,6 +21,7 @@ from regard.seq2seq.commands import curve, evaluate, pictures, translate
 from regard.seq2seq.files import model_file
 from regard.seq2seq.log import Log
 from regard.seq2seq.text import glue
+from regard.show import sketch
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
@@ -454,6 +455,11 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
     assert out.endswith("· validation 30.0\n")
     assert re.search(r"^ +0 +minutes +3$", out, re.MULTILINE)
     assert not png or Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_before_0_is_in_no_curve() -> None:
+    lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
+    assert sketch.curves(lines, width=40) == sketch.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
 
 
 def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq.commands.numbers import BEAMS, number, positive, value, whole
+from regard.show.numbers import BEAMS, number, positive, value, whole
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
+from regard.show.sketch import points
 from regard.show.terminal import wrap
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves", "smo
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STROKES = ("-", "--", ":")  # where there are more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
-_INK, _FAINT = "#444444", "#d9d9d9"
+_INK = "#444444"
 _WIDTH = 6.0  # inches
 _LONGEST_NAME = 24  # letters of a line beside the picture
 _LINE = 12.0  # points from line to line there
@@ -31,7 +32,8 @@ _MANY = 100  # points: more are drawn as their mean over pieces, with all of the
 _FEW = 40  # points: they get marks
 _PIECES = 80  # of five points or more
 _SETTLED = 0.08  # of the way, when a curve that falls steeply at first has come down to where it is looked at
-_Points = tuple[NDArray[Any], NDArray[Any]]
+_Points = NDArray[np.float64]  # (2, n), x and y
+_Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Panel(NamedTuple):
@@ -86,7 +88,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     ['steps']
     """
     require_matplotlib()
-    shown = [(panel, lines) for panel in panels if (lines := _drawn(panel.lines))]
+    shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
     named = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
@@ -105,23 +107,6 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     for ax in axes:
         _part_labels(ax)
     return figure
-
-
-def _drawn(
-    lines: Mapping[str, tuple[ArrayLike, ArrayLike]],
-) -> dict[str, _Points]:
-    """Return the points that can be drawn, of the lines that have any."""
-    found = {}
-    for name, (x, y) in lines.items():
-        across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
-        if len(across) != len(up):
-            raise ValueError(
-                f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}."
-            )
-        seen = np.isfinite(across) & np.isfinite(up) & (across >= 0)
-        if seen.any():
-            found[name] = across[seen], up[seen]
-    return found
 
 
 def _draw_lines(
@@ -219,7 +204,7 @@ def _parted(places: Sequence[float], heights: Sequence[float]) -> list[float]:
     return [float(place) for place in found]
 
 
-def _settle(ax: Axes, strong: Sequence[_Points], rising: bool) -> None:
+def _settle(ax: Axes, strong: Sequence[_Line], rising: bool) -> None:
     """Give the height to where curves spend their time, not to the fall at the beginning; scores start below 0."""
     end = max(float(x[-1]) for x, _ in strong)
     later = np.concatenate([y[x >= _SETTLED * end] for x, y in strong])
@@ -248,7 +233,7 @@ def _mark_best(ax: Axes, x: NDArray[Any], y: NDArray[Any], which: str) -> None:
     )
 
 
-def smooth(x: ArrayLike, y: ArrayLike, pieces: int = _PIECES) -> _Points:
+def smooth(x: ArrayLike, y: ArrayLike, pieces: int = _PIECES) -> _Line:
     """Return the means of neighbouring points: of as many pieces, equally long or nearly so.
 
     Parameters

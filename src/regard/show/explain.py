@@ -12,10 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, mask, scores
+from regard import _check, mask, scores, weights
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
+from regard.show import numbers
 from regard.show.files import parse_matrix, read_array, read_arrays, read_named
 from regard.show.story import matrices, story
 from regard.show.terminal import wants_color
@@ -27,7 +28,7 @@ _SEED = 42
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
 _LEARNED_SCORES = ("general", "additive", "concat", "location")
-_NORMALIZE = ("softmax", "sparsemax", "entmax15", "hard")
+_NORMALIZE = tuple(weights.NAMED)
 EXAMPLES = """\
 examples:
   regard explain                                        four words, weights drawn with seed 42
@@ -75,7 +76,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--seed",
-        type=int,
+        type=numbers.whole(0, 2**32 - 1),
         metavar="N",
         help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
         f"randint(3, size=(d, d)) (default {_SEED})",
@@ -107,15 +108,17 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         metavar="NPZ",
         help="the learned arrays of the score function, by their names",
     )
-    group.add_argument("--scale", type=float, metavar="X", help="multiply the scores by X")
-    group.add_argument("--softcap", type=float, metavar="X", help="squash the logits into -X..X with tanh")
+    group.add_argument("--scale", type=numbers.finite, metavar="X", help="multiply the scores by X")
+    group.add_argument(
+        "--softcap", type=numbers.positive, metavar="X", help="squash the logits into -X..X with tanh"
+    )
     group.add_argument(
         "--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=f"{', '.join(_NORMALIZE)}"
     )
     group.add_argument("--causal", action="store_true", help="query i sees the keys up to its own place")
     group.add_argument(
         "--window",
-        type=int,
+        type=numbers.whole(0),
         nargs=2,
         metavar=("LEFT", "RIGHT"),
         help="query i sees LEFT keys before its own place and RIGHT after it",
@@ -133,10 +136,14 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--row", type=int, default=1, metavar="I", help="the query told term by term (default 1)"
+        "--row", type=numbers.whole(), default=1, metavar="I", help="the query told term by term (default 1)"
     )
     group.add_argument(
-        "--digits", type=int, default=5, metavar="N", help="digits after the point (default 5)"
+        "--digits",
+        type=numbers.whole(0, 17),
+        default=5,
+        metavar="N",
+        help="digits after the point (default 5)",
     )
     group.add_argument("--labels", metavar="WORDS", help='names of the queries and keys: "the cat sat"')
     group.add_argument("--query-labels", metavar="WORDS", help="names of the queries alone")
@@ -180,8 +187,6 @@ def run(args: argparse.Namespace) -> int:
     ...
     0
     """
-    if not 0 <= args.digits <= 17:
-        raise ValueError(f"--digits must lie between 0 and 17: {args.digits}")
     arrays, opening = _words_input(args) if not args.files else _files_input(args)
     attention = _attend(args, arrays)
     attention, arrays, place = _slice(attention, arrays, args.at)
@@ -190,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
         opening = _matrices(arrays, args.digits)
     if n == 0:
         raise ValueError("there is no query to tell: n is 0")
-    if not 1 <= args.row <= n:
+    if args.row > n:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     query_words, key_words = _labels(args, n, m)
     told = story(
@@ -233,7 +238,7 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
     if missing:
         seed = _SEED if args.seed is None else args.seed
         # The legacy generator on purpose: its draws are the same in every release, and those of the lessons.
-        generator = np.random.RandomState(_seed(seed))
+        generator = np.random.RandomState(seed)
         weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in given]
         title = f"{_count(words)}, and weights drawn with seed {seed}"
     else:
@@ -260,12 +265,6 @@ def _count(words: NDArray[Any]) -> str:
     return "1 word" if len(words) == 1 else f"{len(words)} words"
 
 
-def _seed(seed: int) -> int:
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"--seed must lie between 0 and 2**32 - 1: {seed}")
-    return seed
-
-
 def _matrices(arrays: list[NDArray[Any]], digits: int) -> str:
     return matrices(list(zip(("queries", "keys", "values"), arrays, strict=True)), digits=digits)
 
@@ -275,12 +274,7 @@ def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
     for name in ("words", "seed", *_WEIGHTS):
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
-    arrays = list(read_arrays(args.files))
-    shapes = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
-    for (name, shape), array in zip(shapes.items(), arrays, strict=True):
-        if array.ndim < 2:
-            raise ValueError(f"{name} must be {shape}: they are {array.shape}")
-    return arrays, ""
+    return list(_check.three(*read_arrays(args.files))), ""
 
 
 def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:

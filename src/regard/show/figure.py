@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
 from regard.show.terminal import display_width, wrap
-from regard.show.text import checked_weights, words
+from regard.show.text import checked_weights, percent, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,6 +203,5 @@ def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> 
     """Percents, in white where the cell is dark; nothing for an exact 0."""
     for (i, j), weight in np.ndenumerate(cells):
         if weight > 0:
-            text = "·" if weight < 0.005 else f"{100 * weight:.0f}"
             ink = "white" if weight > 0.55 * top else "black"
-            ax.text(j, i, text, ha="center", va="center", color=ink, fontsize=points - 1)
+            ax.text(j, i, percent(weight), ha="center", va="center", color=ink, fontsize=points - 1)

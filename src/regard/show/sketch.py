@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.show.terminal import clean, display_width, fit
 
-__all__ = ["curves"]
+__all__ = ["curves", "points"]
 
 _MARKS = "·ox+*#"
 _LONGEST_NAME = 24
@@ -36,7 +36,7 @@ def curves(
     Parameters
     ----------
     lines
-        By name, x and y of n numbers each; numbers that are not finite are left out.
+        By name, x and y of n numbers each; numbers that are not finite, and what is before x = 0, are left out.
     along
         What x counts: "steps", "minutes".
     height
@@ -66,19 +66,55 @@ def curves(
           0     steps      2
     · training 1.00   o tests 2.00
     """
-    points = [(clean(name), _points(name, x, y)) for name, (x, y) in lines.items()]
-    points = [(name, pair) for name, pair in points if pair.size]
-    if not points:
+    found = [(clean(name), pair) for name, pair in points(lines).items()]
+    if not found:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
     room = max(width - 9, 10)
-    end = max(float(pair[0].max()) for _, pair in points) or 1.0
-    drawn = _grid([_columns(pair, end, room) for _, pair in points], height)
+    end = max(float(pair[0].max()) for _, pair in found) or 1.0
+    drawn = _grid([_columns(pair, end, room) for _, pair in found], height)
     legend = [
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
-        for mark, (name, pair) in zip(itertools.cycle(_MARKS), points, strict=False)
+        for mark, (name, pair) in zip(itertools.cycle(_MARKS), found, strict=False)
     ]
     return textwrap.dedent("\n".join([*drawn, *_axis(along, end, room)])) + "\n" + "   ".join(legend)
+
+
+def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:
+    """Return the points that can be drawn, of the lines that have any.
+
+    Parameters
+    ----------
+    lines
+        By name, x and y of n numbers each.
+
+    Returns
+    -------
+    dict of str to array (2, n)
+        x and y of those that are finite and not before x = 0.
+
+    Raises
+    ------
+    ValueError
+        If x and y of a line have different lengths.
+
+    Examples
+    --------
+    >>> points({"loss": ([-1, 0, 1], [9, 2, 1]), "nothing": ([], [])})
+    {'loss': array([[0., 1.],
+           [2., 1.]])}
+    """
+    found = {}
+    for name, (x, y) in lines.items():
+        across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
+        if len(across) != len(up):
+            raise ValueError(
+                f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}."
+            )
+        seen = np.isfinite(across) & np.isfinite(up) & (across >= 0)
+        if seen.any():
+            found[name] = np.stack([across[seen], up[seen]])
+    return found
 
 
 def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
@@ -93,15 +129,6 @@ def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
     named = {i: high - (high - low) * i / (height - 1) for i in (0, height // 2, height - 1)}
     labels = [_short(named[i]) if i in named else "" for i in range(height)]
     return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
-
-
-def _points(name: str, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """Return the finite points (2, n) of a line."""
-    across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
-    if len(across) != len(up):
-        raise ValueError(f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}.")
-    pair = np.stack([across, up])
-    return pair[:, np.isfinite(pair).all(axis=0)]
 
 
 def _columns(pair: NDArray[np.float64], end: float, room: int) -> NDArray[np.float64]:

@@ -204,11 +204,11 @@ def _cell(weight: float | None, top: float, most: float, size: int, color: bool)
     level = max(min(int(share * 5), 4), int(weight == most > 0))
     text = " " * size if color else _BLOCKS[level] * size
     if size == 4:
-        text = f"{_percent(weight):>3} "
+        text = f"{percent(weight):>3} "
     return shade(text, share) if color else text
 
 
-def _percent(weight: float) -> str:
+def percent(weight: float) -> str:
     if weight == 0:
         return ""
     return "·" if weight < 0.005 else f"{100 * weight:.0f}"

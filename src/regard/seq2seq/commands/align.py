@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
-from regard.seq2seq.commands import numbers, pictures
+from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.commands.translate import (
     add_ensemble,
@@ -23,6 +23,7 @@ from regard.seq2seq.commands.translate import (
 )
 from regard.seq2seq.pairs import no_pair
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
+from regard.show import numbers
 
 __all__ = ["add_arguments", "run"]
 

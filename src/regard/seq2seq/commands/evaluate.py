@@ -16,7 +16,7 @@ from regard import _files
 from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
-from regard.seq2seq.commands import numbers, pictures
+from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Line, check_range
 from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load_all
 from regard.seq2seq.files import model_file
@@ -27,7 +27,7 @@ from regard.seq2seq.pairs import read_lines, read_pairs
 from regard.seq2seq.search import BEAM
 from regard.seq2seq.tidy import Normalization, tidy
 from regard.seq2seq.translator import Translator, check_length
-from regard.show import chart
+from regard.show import chart, numbers
 from regard.show.canvas import picture_kind, require_matplotlib
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check
-from regard.seq2seq.commands import numbers, pictures
+from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
@@ -24,6 +24,7 @@ from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.search import BEAM
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.seq2seq.translator import LONGEST_SENTENCE
+from regard.show import numbers
 from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]

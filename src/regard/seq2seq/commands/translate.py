@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.seq2seq.align import links, of_words, spell, word_numbers
-from regard.seq2seq.commands import numbers, pictures
+from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.stream import opened, read_blocks, windows
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import BEAM, LARGEST_PENALTY, Scoring
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
+from regard.show import numbers
 from regard.show.canvas import require_matplotlib
 from regard.show.terminal import clean
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BEAMS", "number", "positive", "value", "whole"]
+__all__ = ["BEAMS", "finite", "number", "positive", "value", "whole"]
 
 BEAMS = 100  # hypotheses that are followed at a time, at most
 
@@ -105,6 +105,32 @@ def positive(text: str) -> float:
     0.5
     """
     return number("greater than 0", lambda number: number > 0)(text)
+
+
+def finite(text: str) -> float:
+    """Read any number, for argparse.
+
+    Parameters
+    ----------
+    text : str
+        As somebody has written it.
+
+    Returns
+    -------
+    float
+        What it says.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is none, or none that is finite.
+
+    Examples
+    --------
+    >>> finite("-0.5")
+    -0.5
+    """
+    return number("that is finite", math.isfinite)(text)
 
 
 def value(text: str) -> Any:
