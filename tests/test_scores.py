@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard import scores
+from regard import scores, weights
 
 Q = np.array([[1.0, 2.0], [0.0, -1.0]])
 K = np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
@@ -224,3 +224,12 @@ def test_a_function_of_the_users() -> None:
         [[1.0], [-1.0]], [[2.0], [-3.0], [4.0]], [[1.0], [10.0], [3.0]], score=same_sign
     )
     np.testing.assert_array_equal(context, [[2.0], [10.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
+    x = np.eye(3, dtype=np.float32)
+    cosine = scores.cosine(sharpness=np.array(2.5, dtype))
+    assert cosine.sharpness.dtype == dtype
+    assert cosine(x, x).dtype == np.float32
+    assert weights.local_p(np.ones(3, dtype), width=2.0).positions.dtype == dtype

@@ -69,6 +69,11 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.name in ("float16", "bfloat16")
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of it have a point, bfloat16's too."""
+    return dtype.kind == "f" or is_half(dtype)
+
+
 def as_array(
     name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "pad the rows; use a mask"
 ) -> Array:
@@ -256,12 +261,18 @@ def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | Non
         fail(f"{what} must broadcast: {', '.join(first)} and {last}", arrays)
 
 
+def floating(name: str, value: ArrayLike) -> Array:
+    """Return the argument as an array of floats: its own, or float64 of whole numbers."""
+    array = numeric(name, value)
+    return array if is_float(array.dtype) else array.astype(np.float64)
+
+
 def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
     """Return a learned parameter as a floating array of so many dimensions."""
-    array = numeric(name, value)
+    array = floating(name, value)
     if array.ndim != ndim:
         fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
-    return array if array.dtype.kind == "f" or is_half(array.dtype) else array.astype(np.float64)
+    return array
 
 
 def hidden(name: str, array: Array, size: int) -> None:

@@ -85,6 +85,11 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
     return Layout((*outer, heads_q), (heads_kv, heads_q // heads_kv), n, m)
 
 
+def as_rows(x: Array) -> Array:
+    """Return all rows of any leading dimensions: (rows, d)."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 def slices(length: int, step: int) -> list[slice]:
     """Cut a length into parts of `step`, the last of which may be shorter."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]

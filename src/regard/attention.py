@@ -271,7 +271,7 @@ def _gradients(
 
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
     """Return a gradient in the dtype of what it belongs to, if that can hold one."""
-    dtype = of.dtype if of.dtype.kind == "f" or _check.is_half(of.dtype) else p.compute
+    dtype = of.dtype if _check.is_float(of.dtype) else p.compute
     return _check.rounded(gradient, dtype.newbyteorder("="))
 
 

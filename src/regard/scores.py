@@ -199,10 +199,7 @@ class cosine(Score):
     learned: ClassVar[tuple[str, ...]] = ("sharpness",)
 
     def __post_init__(self) -> None:
-        sharpness = _check.numeric("sharpness", self.sharpness)
-        object.__setattr__(
-            self, "sharpness", sharpness if sharpness.dtype.kind == "f" else sharpness.astype(float)
-        )
+        object.__setattr__(self, "sharpness", _check.floating("sharpness", self.sharpness))
 
     def _define(self, queries: Array, keys: Array) -> Array:
         left, right = _unit(queries), _unit(keys)

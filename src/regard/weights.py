@@ -33,7 +33,7 @@ def _logits(logits: ArrayLike) -> Array:
     array = _check.numeric("logits", logits)
     if not array.ndim:
         _check.fail("logits must have at least 1 dimension (..., m): 0")
-    real = array.dtype.kind == "f" or _check.is_half(array.dtype)
+    real = _check.is_float(array.dtype)
     return array.astype(array.dtype.newbyteorder("=") if real else float, copy=False)
 
 
@@ -289,10 +289,7 @@ class local_p:
     width: float
 
     def __post_init__(self) -> None:
-        positions = _check.numeric("positions", self.positions)
-        object.__setattr__(
-            self, "positions", positions if positions.dtype.kind == "f" else positions.astype(float)
-        )
+        object.__setattr__(self, "positions", _check.floating("positions", self.positions))
         object.__setattr__(self, "width", _check.number("width", self.width, positive=True))
 
     def distance(self, positions: Array, m: int) -> Array:

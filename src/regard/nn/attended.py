@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import as_rows
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply
 
@@ -185,20 +185,20 @@ def _unrolled(
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
-        looked = _flat(made.looked)
+        looked = as_rows(made.looked)
         found = (
             d.dinputs,
             d.dstart,
             d.dkeys,
             d.dvalues,
-            multiply(looked.T, _flat(d.dqueries)),
+            multiply(looked.T, as_rows(d.dqueries)),
             d.dvector,
-            multiply(_flat(made.contexts).T, _flat(d.dafter)),
-            multiply(_flat(made.states[:-1]).T, _flat(d.dhidden)),
+            multiply(as_rows(made.contexts).T, as_rows(d.dafter)),
+            multiply(as_rows(made.states[:-1]).T, as_rows(d.dhidden)),
         )
         if after is None:
             return found
-        return *found, multiply(looked.T, _flat(d.dafter_hidden)), _flat(d.dafter).sum(axis=0)
+        return *found, multiply(looked.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
 
     return (made.states, made.contexts, made.weights), pullback
 
@@ -240,7 +240,3 @@ def _check_attended(
     )
     if after_weight is not None and after_bias is not None:
         _check.shapes(letters, after_weight=(after_weight, "D 3D"), after_bias=(after_bias, "3D"))
-
-
-def _flat(x: Array) -> Array:
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

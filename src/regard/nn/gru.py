@@ -13,7 +13,6 @@ Whole sequences of float32 are computed by the native library where there is one
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import as_rows
 from regard.kernels import recurrence
 from regard.kernels.matrix import multiply, multiply_and_sum
 
@@ -210,7 +210,7 @@ def gru(
     if counts is not None:
         x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
     weight = input_weight.reshape(len(input_weight), bias.size)
-    gates = multiply(_flat(x), weight, bias.reshape(-1))  # (T B, K 3H)
+    gates = multiply(as_rows(x), weight, bias.reshape(-1))  # (T B, K 3H)
     inputs = gates.reshape(length, batch, directions, 3 * size)
     dtype = np.result_type(gates, state_weight, *([] if state_bias is None else [state_bias]))
     start = np.zeros((batch, size), dtype)
@@ -232,7 +232,7 @@ def gru(
         dweights = np.empty_like(state_weight, dtype)
         for k in range(directions):
             _of_state_weight(states[:, :, k], start, dhidden[k], dweights[k], reverse=k == 1)
-        dweight, dbias = multiply_and_sum(_flat(x).T, dgates)
+        dweight, dbias = multiply_and_sum(as_rows(x).T, dgates)
         return (
             multiply(dgates, weight.T).reshape(x.shape),
             dweight.reshape(input_weight.shape),
@@ -269,15 +269,11 @@ def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *,
     """Write the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
     n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
     before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
-    multiply(_flat(states[before]).T, _flat(dhidden[after]), out=out)
+    multiply(as_rows(states[before]).T, as_rows(dhidden[after]), out=out)
     if n and start.any():
-        out += start.T @ _flat(dhidden[first])
+        out += start.T @ as_rows(dhidden[first])
 
 
 def _summed(dhidden: Array) -> Array:
-    total: Array = _flat(dhidden).sum(axis=0)
+    total: Array = as_rows(dhidden).sum(axis=0)
     return total
-
-
-def _flat(x: Array) -> Array:
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._layout import as_rows
 from regard.kernels import rows as library
 from regard.kernels import training
 from regard.kernels.matrix import multiply, multiply_and_sum
@@ -117,7 +118,7 @@ def linear(
     """
     _check_linear(x, weight, bias)
     # (rows, d): one product for all leading dimensions
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows = as_rows(x)
     y = multiply(rows, weight, bias)  # (rows, e)
 
     def pullback(dy: Array) -> tuple[Array, ...]:

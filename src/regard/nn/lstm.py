@@ -12,7 +12,6 @@ where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden =
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import as_rows
 
 __all__ = ["lstm", "lstm_step"]
 
@@ -187,10 +187,12 @@ def lstm(
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
-        dstate_weight = np.stack([_flat(states[:-1, k]).T @ _flat(dgates[:, k]) for k in range(directions)])
+        dstate_weight = np.stack(
+            [as_rows(states[:-1, k]).T @ as_rows(dgates[:, k]) for k in range(directions)]
+        )
         dflat = _in_own_time(dgates).swapaxes(1, 2).reshape(length * batch, bias.size)  # (T B, K 4H)
         dx = dflat @ input_weight.reshape(len(input_weight), bias.size).T  # (T B, E)
-        dinput_weight = _flat(x).T @ dflat  # (E, K 4H)
+        dinput_weight = as_rows(x).T @ dflat  # (E, K 4H)
         return (
             dx.reshape(x.shape),
             dinput_weight.reshape(input_weight.shape),
@@ -220,7 +222,7 @@ def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array)
 
 def _project(x: Array, weight: Array, bias: Array) -> Array:
     """Compute what the inputs give to all gates at all times in one product: (T, K, B, 4H)."""
-    gates = _flat(x) @ weight.reshape(len(weight), bias.size)  # (T B, K 4H)
+    gates = as_rows(x) @ weight.reshape(len(weight), bias.size)  # (T B, K 4H)
     gates += bias.reshape(-1)
     return _in_own_time(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
 
@@ -259,7 +261,3 @@ def _in_own_time(x: Array) -> Array:
     turned = np.array(x, order="C")
     turned[:, 1:] = x[::-1, 1:]
     return turned
-
-
-def _flat(x: Array) -> Array:
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])

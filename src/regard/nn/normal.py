@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._layout import as_rows
 from regard.kernels import rows as library
 
 __all__ = ["layer_norm"]
@@ -62,7 +62,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     for name, array in (("gain", gain), ("shift", shift)):
         _check.same_shape(name, array, x.shape[-1:])
     epsilon = _check.number("epsilon", epsilon, least=0)
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows = as_rows(x)
     if rows.size and (found := library.norm(rows, gain, shift, epsilon)) is not None:
         return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)
     normal, y = np.empty_like(rows), np.empty_like(rows)

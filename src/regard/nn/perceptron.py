@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 from regard import _check
+from regard._layout import as_rows
 from regard.kernels import rows as library
 from regard.kernels.matrix import multiply, multiply_and_sum
 
@@ -63,7 +63,7 @@ def perceptron(
     (array([[7.]]), array([[16.]]))
     """
     _check_shapes(x, hidden_weight, hidden_bias, output_weight, output_bias)
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows = as_rows(x)
     hidden = multiply(rows, hidden_weight, hidden_bias, rectify=True)
     y = multiply(hidden, output_weight, output_bias)
 

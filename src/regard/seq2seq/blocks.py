@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from regard import mask
 from regard.attention import attention_vjp
 from regard.nn import layer_norm, linear, perceptron
-from regard.seq2seq.places import Places, split_heads
+from regard.seq2seq.places import Places, beside_identity, split_heads
 
 __all__ = ["Attending", "SourceLook", "hidden_block", "look_block", "self_look"]
 
@@ -80,7 +80,7 @@ class Attending:
         k, v = (split_heads(self.over.spread(x), self.heads) for x in (keys, values))  # (B, heads, T, d)
         size = v.shape[-1]
         # The values of an identity are the weights, and their gradient comes back as any value's.
-        context, pull = attention_vjp(q, k, _beside_identity(v) if self.watched else v, mask=self.who)
+        context, pull = attention_vjp(q, k, beside_identity(v) if self.watched else v, mask=self.who)
         if self.watched:
             self.weights = context[..., size:].mean(axis=1)
         found = self._gathered(context[..., :size], self.at, np.empty_like(queries))
@@ -106,13 +106,6 @@ class Attending:
         share = (dweights / dweights.dtype.type(self.heads))[:, None]
         lead = dcontext.shape[:-1]
         return np.concatenate([dcontext, np.broadcast_to(share, (*lead, share.shape[-1]))], axis=-1)
-
-
-def _beside_identity(values: Array) -> Array:
-    """Return values (B, heads, T, d) with an identity behind them: (B, heads, T, d + T)."""
-    size = values.shape[-2]
-    identity = np.broadcast_to(np.eye(size, dtype=values.dtype), (*values.shape[:-1], size))
-    return np.concatenate([values, identity], axis=-1)
 
 
 def self_look(attending: Attending) -> Look:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._layout import as_rows
 from regard.nn import gru, gru_step, lstm, lstm_step
 
 __all__ = ["GATES", "SEQUENCES", "Stack", "layer", "parts"]
@@ -155,11 +156,11 @@ class Stack:
         for number in reversed(range(self.layers)):
             pull, state, below = steps[number]
             dbelow, dhidden, dstate, *dcell = pull(*dnew[number])
-            self._add(layer("decoder_state", number), _rows(state).T @ _rows(dhidden))
+            self._add(layer("decoder_state", number), as_rows(state).T @ as_rows(dhidden))
             dold[number] = [dstate + dhidden @ self._turned(layer("decoder_state", number)), *dcell]
             if number:
-                self._add(layer("decoder_input", number), _rows(below).T @ _rows(dbelow))
-                self._add(layer("decoder_bias", number), _rows(dbelow).sum(axis=0))
+                self._add(layer("decoder_input", number), as_rows(below).T @ as_rows(dbelow))
+                self._add(layer("decoder_bias", number), as_rows(dbelow).sum(axis=0))
                 dnew[number - 1][0] += dbelow @ self._turned(layer("decoder_input", number))
         return dbelow, np.concatenate([part for parts in dold for part in parts], axis=-1)
 
@@ -170,7 +171,3 @@ class Stack:
         if name not in self.back:
             self.back[name] = np.ascontiguousarray(self.p[name].T)
         return self.back[name]
-
-
-def _rows(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])

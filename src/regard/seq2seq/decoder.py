@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._layout import as_rows
 from regard.context import recording
 from regard.kernels import recurrence, search
 from regard.kernels.matrix import multiply, multiply_and_sum
@@ -214,7 +215,7 @@ class _Pass:
         """Return the gradients of the source and of the steps' parameters; `outside` went through matrix `name`."""
         dencoded, g = self.looks.finish(dmemory)
         if outside is not None:
-            g[name] = _rows(outside).T @ _rows(dinputs)
+            g[name] = as_rows(outside).T @ as_rows(dinputs)
         return dencoded, g | self.stack.g
 
 
@@ -364,7 +365,7 @@ class _StepLookStep(_Pass):
             dinputs[t], dmemory = self.stack.backward(dmemory)
         dencoded, g = self.finish(dmemory, dafter, self.contexts, "decoder_context")
         g |= _read_out_gradients(dsummed, self.states, self.contexts, self.words)
-        g |= {"decoder_bias_after": _rows(dafter).sum(axis=0)} | self.after.gradients()
+        g |= {"decoder_bias_after": as_rows(dafter).sum(axis=0)} | self.after.gradients()
         return dencoded, dinputs, dsummed @ p["readout_word"].T, g
 
 
@@ -402,19 +403,19 @@ _ORDERS: dict[str, type[_LookThenStep | _StepThenLook | _StepLookStep]] = {
 
 def _read_out(p: Mapping[str, Array], states: Array, contexts: Array, words: Array | None) -> Array:
     """Put together what is known before a word: (..., E)."""
-    summed = multiply(_rows(states), p["readout_state"], p["readout_bias"])
+    summed = multiply(as_rows(states), p["readout_state"], p["readout_bias"])
     if words is not None:
-        multiply(_rows(words), p["readout_word"], out=summed, add=True)
-    multiply(_rows(contexts), p["readout_context"], out=summed, add=True, squash=True)
+        multiply(as_rows(words), p["readout_word"], out=summed, add=True)
+    multiply(as_rows(contexts), p["readout_context"], out=summed, add=True, squash=True)
     return summed.reshape(*states.shape[:-1], -1)
 
 
 def _read_out_gradients(dsummed: Array, states: Array, contexts: Array, words: Array | None) -> Named:
-    rows = _rows(dsummed)
-    g = {"readout_context": multiply(_rows(contexts).T, rows)}
-    g["readout_state"], g["readout_bias"] = multiply_and_sum(_rows(states).T, rows)
+    rows = as_rows(dsummed)
+    g = {"readout_context": multiply(as_rows(contexts).T, rows)}
+    g["readout_state"], g["readout_bias"] = multiply_and_sum(as_rows(states).T, rows)
     if words is not None:
-        g["readout_word"] = multiply(_rows(words).T, rows)
+        g["readout_word"] = multiply(as_rows(words).T, rows)
     return g
 
 
@@ -455,12 +456,12 @@ class Steps:
     def __call__(self, words: Ids) -> tuple[Array, Array]:
         """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T) or (B, k, 0)."""
         readout, weights = self._step(words)
-        return self.output.logits(_rows(readout)).reshape(*words.shape, -1), weights
+        return self.output.logits(as_rows(readout)).reshape(*words.shape, -1), weights
 
     def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
         """Predict what follows the words (B, k): the `count` likeliest words from `first` on, and the same weights."""
         readout, weights = self._step(words)
-        return self.output.tops(_rows(readout), count, first), weights
+        return self.output.tops(as_rows(readout), count, first), weights
 
     def _step(self, words: Ids) -> tuple[Array, Array]:
         """Return what is known before the next word (B, k, E), and where each looked."""
@@ -561,7 +562,7 @@ class _FusedSteps(Steps):
         self.words = _Words(p)
 
     def _take(self, words: Ids) -> tuple[Array, Array]:
-        (batch, k), rows = words.shape, _rows(self.memory)
+        (batch, k), rows = words.shape, as_rows(self.memory)
         gates = 3 * rows.shape[1]
         given = self.words(words.reshape(-1))
         made = self.search.step(given[:, :gates], rows, np.repeat(self.sentences, k))
@@ -655,8 +656,4 @@ def steps(p: Mapping[str, Array], c: Recurrent, encoded: Encoded, width: int = 1
 
 def _times(x: Array, weight: Array) -> Array:
     """Multiply all rows (..., d) by a matrix (d, e)."""
-    return multiply(_rows(x), weight).reshape(*x.shape[:-1], weight.shape[1])
-
-
-def _rows(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])
+    return multiply(as_rows(x), weight).reshape(*x.shape[:-1], weight.shape[1])

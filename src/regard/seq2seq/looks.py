@@ -23,9 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import scores
+from regard._layout import as_rows
 from regard.attention import attention_vjp
 from regard.context import attend
 from regard.mask import lengths as seen_lengths
+from regard.seq2seq.places import beside_identity
 from regard.weights import local_p
 
 if TYPE_CHECKING:
@@ -179,8 +181,8 @@ def _places(
         doutput = dplaces * length * share * (1 - share)  # (B, k)
         dhidden = doutput[..., None] * p["place_vector"] * (1 - hidden * hidden)
         return dhidden @ p["place_weight"].T, {
-            "place_weight": _rows(states).T @ _rows(dhidden),
-            "place_vector": doutput.reshape(-1) @ _rows(hidden),
+            "place_weight": as_rows(states).T @ as_rows(dhidden),
+            "place_vector": doutput.reshape(-1) @ as_rows(hidden),
         }
 
     return length * share, pullback
@@ -231,21 +233,19 @@ def glance(
         final = encoded.final[:, None]
         return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros((*states.shape[:2], 0))
     if coverage is None:
-        question = _ask(p, c, encoded, states, place, None)
-        seen = attend(question.queries, question.keys, encoded.values, **question.options)
-        return seen.context, seen.weights
+        return _looked(p, c, encoded, states, place, None)
     # Each hypothesis has looked elsewhere so far, so each has keys of its own.
     hypotheses = range(states.shape[1])
-    looks = [_glance_one(p, c, encoded, states[:, [i]], place, coverage[:, i]) for i in hypotheses]
+    looks = [_looked(p, c, encoded, states[:, [i]], place, coverage[:, i]) for i in hypotheses]
     return np.concatenate([look[0] for look in looks], axis=1), np.concatenate(
         [look[1] for look in looks], axis=1
     )
 
 
-def _glance_one(
-    p: Mapping[str, Array], c: Recurrent, encoded: Encoded, states: Array, place: int, coverage: Array
+def _looked(
+    p: Mapping[str, Array], c: Recurrent, encoded: Encoded, states: Array, place: int, coverage: Array | None
 ) -> tuple[Array, Array]:
-    """Look for one hypothesis of each sentence (B, 1, D), with its coverage (B, T)."""
+    """Look for hypotheses of each sentence (B, k, D); for one (B, 1, D) if there is its coverage (B, T)."""
     question = _ask(p, c, encoded, states, place, coverage)
     seen = attend(question.queries, question.keys, encoded.values, **question.options)
     return seen.context, seen.weights
@@ -269,7 +269,7 @@ class Looks:
     def __init__(self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, *, seen: bool = False) -> None:
         self.p, self.c, self.encoded = p, c, encoded
         self.seen = c.attends and (seen or c.coverage)
-        self.values = _with_identity(encoded.values) if self.seen else encoded.values
+        self.values = beside_identity(encoded.values) if self.seen else encoded.values
         self.coverage = np.zeros(encoded.values.shape[:2], encoded.values.dtype) if c.coverage else None
         self.covered: list[Array] = []
         self.states: list[Array] = []
@@ -340,7 +340,7 @@ class Looks:
         if self.coverage is None:
             return
         covered = self.covered[len(self.pulls)]
-        self.g["coverage_vector"] += covered.reshape(-1) @ _rows(dkeys)
+        self.g["coverage_vector"] += covered.reshape(-1) @ as_rows(dkeys)
         dcovered = dkeys @ self.p["coverage_vector"]
         self.dcoverage = dcovered if self.dcoverage is None else self.dcoverage + dcovered
 
@@ -350,14 +350,3 @@ class Looks:
             queries = np.concatenate(self.dqueries[::-1])
             self.g["query_weight"] += np.concatenate(self.states).T @ queries
         return self.d._replace(start=dstart), self.g
-
-
-def _with_identity(values: Array) -> Array:
-    """Append the identity: the weighted sum of its rows is the weights themselves."""
-    batch, length, _ = values.shape
-    identity = np.broadcast_to(np.eye(length, dtype=values.dtype), (batch, length, length))
-    return np.concatenate([values, identity], axis=-1)
-
-
-def _rows(x: Array) -> Array:
-    return x.reshape(-1, x.shape[-1])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.batch import Ids
 
-__all__ = ["Places", "split_heads"]
+__all__ = ["Places", "beside_identity", "split_heads"]
 
 Array = NDArray[Any]
 
@@ -81,3 +81,26 @@ def split_heads(x: Array, heads: int) -> Array:
     (2, 4, 3, 2)
     """
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(1, 2)
+
+
+def beside_identity(values: Array) -> Array:
+    """Put an identity behind values: the weighted sum of its rows is the weights themselves.
+
+    Parameters
+    ----------
+    values : array (..., T, d)
+        One for each of T positions.
+
+    Returns
+    -------
+    array (..., T, d + T)
+        Values, and which position each is of.
+
+    Examples
+    --------
+    >>> beside_identity(np.array([[7.0], [8.0]])).tolist()
+    [[7.0, 1.0, 0.0], [8.0, 0.0, 1.0]]
+    """
+    size = values.shape[-2]
+    identity = np.broadcast_to(np.eye(size, dtype=values.dtype), (*values.shape[:-1], size))
+    return np.concatenate([values, identity], axis=-1)
