@@ -195,7 +195,7 @@ def hard(logits: ArrayLike) -> Array:
     Returns
     -------
     array (..., m)
-        One 1 in each row; a row that sees nothing is all 0; a row with a NaN is NaN where it sees.
+        One 1 in each row; a row that sees nothing is all 0; a row with a NaN or inf is NaN where it sees.
 
     References
     ----------

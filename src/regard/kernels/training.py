@@ -1,6 +1,6 @@
 """What else takes time where small networks are trained: the loss over a vocabulary, embeddings, Adam; in the library.
 
-It does float32 only, and says no to the rest. `nn` has both in NumPy.
+It does float32 only, and says no to the rest. `nn` has all of it in NumPy.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def decode(
 
 
 class _Pass:
-    """One pass over the target and back; what both orders of looking and stepping share."""
+    """One pass over the target and back; what all three orders of looking and stepping share."""
 
     def __init__(
         self, p: Mapping[str, Array], c: Recurrent, encoded: Encoded, words: Array, *, seen: bool
@@ -266,7 +266,7 @@ def _weights(c: Recurrent) -> list[str]:
     return [*names, "decoder_state_after", "decoder_bias_after"] if c.style == "conditional" else names
 
 
-class _Fused(_LookThenStep):
+class _Fused(_Pass):
     """Plain models, several times as fast: the same functions as `_LookThenStep` and `_StepLookStep`."""
 
     def forward(self, inputs: Array) -> Array:
@@ -473,8 +473,12 @@ class Steps:
         return readout, weights
 
     def _take(self, words: Ids) -> tuple[Array, Array]:
-        orders = {"bahdanau": self._look_then_step, "luong": self._step_then_look}
-        return orders.get(self.c.style, self._step_look_step)(words)
+        orders = {
+            "bahdanau": self._look_then_step,
+            "luong": self._step_then_look,
+            "conditional": self._step_look_step,
+        }
+        return orders[self.c.style](words)
 
     def _look_then_step(self, words: Ids) -> tuple[Array, Array]:
         contexts, weights = self._look(self.stack.top(self.memory))

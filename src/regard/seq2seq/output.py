@@ -49,7 +49,8 @@ def predict(
     Returns
     -------
     loss : float
-        The mean over all words that are not PAD.
+        The mean over all words that are not PAD, and `agreement` / 4 times how much the halves differ, where it is
+        asked for.
     pullback : function
         ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be called at most once.
 

@@ -244,7 +244,7 @@ class RecurrentNetwork:
         Returns
         -------
         loss : float
-            The mean over all words that are not PAD.
+            The mean over all words that are not PAD, with guidance and agreement.
         pullback : function
             ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
         """

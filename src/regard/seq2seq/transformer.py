@@ -197,7 +197,7 @@ class TransformerNetwork:
         Returns
         -------
         loss : float
-            The mean over all words that are not PAD, and the guidance.
+            The mean over all words that are not PAD, with guidance and agreement.
         pullback : function
             ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
 

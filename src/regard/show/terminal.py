@@ -246,7 +246,10 @@ def align(rows: Sequence[Sequence[str]], shares: Mapping[tuple[int, int], float]
     return "\n".join(line[1:-1] if not shares else line for line in lines)
 
 
-def beside(blocks: Sequence[str], *, width: int, gap: int = 3) -> str:
+_GAP = 3  # blank columns between two blocks
+
+
+def beside(blocks: Sequence[str], *, width: int) -> str:
     """Set blocks of lines side by side, and below each other where the screen ends.
 
     Parameters
@@ -255,8 +258,6 @@ def beside(blocks: Sequence[str], *, width: int, gap: int = 3) -> str:
         Texts of one or more lines.
     width
         The columns of the screen.
-    gap
-        Blank columns between two blocks.
 
     Returns
     -------
@@ -273,14 +274,14 @@ def beside(blocks: Sequence[str], *, width: int, gap: int = 3) -> str:
     used = 0
     for block in blocks:
         lines = pad_lines(block.split("\n"))
-        if rows[-1] and used + gap + display_width(lines[0]) > width:
+        if rows[-1] and used + _GAP + display_width(lines[0]) > width:
             rows.append([])
-        used = display_width(lines[0]) + (used + gap if rows[-1] else 0)
+        used = display_width(lines[0]) + (used + _GAP if rows[-1] else 0)
         rows[-1].append(lines)
-    return "\n\n".join(_join(row, gap) for row in rows)
+    return "\n\n".join(_join(row) for row in rows)
 
 
-def _join(blocks: list[list[str]], gap: int) -> str:
+def _join(blocks: list[list[str]]) -> str:
     height = max(map(len, blocks), default=0)
     full = [block + [" " * display_width(block[0])] * (height - len(block)) for block in blocks]
-    return "\n".join((" " * gap).join(parts).rstrip() for parts in zip(*full, strict=True))
+    return "\n".join((" " * _GAP).join(parts).rstrip() for parts in zip(*full, strict=True))
