@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from regard import _check
 
@@ -25,6 +25,7 @@ __all__ = [
     "check_sentences",
     "no_pair",
     "paired",
+    "place_name",
     "read_lines",
     "read_pairs",
     "read_two",
@@ -76,7 +77,7 @@ def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str
     ...     read_pairs(file)
     [('the cat', 'le chat')]
     """
-    name = _name(path)
+    name = place_name(path)
     pairs: list[tuple[str, str]] = []
     number = 0
     for number, line in enumerate(chain.from_iterable(read_lines(path)), 1):
@@ -169,7 +170,7 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
-    names, files = (_name(source), _name(target)), (_Lines(source), _Lines(target))
+    names, files = (place_name(source), place_name(target)), (_Lines(source), _Lines(target))
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
         if all(map(str.strip, pair)):
@@ -330,7 +331,7 @@ def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[
 
 
 def read_lines(path: Place) -> Iterator[list[str]]:
-    """Read plain text, many lines at a time.
+    """Read plain text, as many lines at a time as are there: from somebody who types, one by one.
 
     Parameters
     ----------
@@ -345,7 +346,8 @@ def read_lines(path: Place) -> Iterator[list[str]]:
     Raises
     ------
     ValueError
-        If a line is not UTF-8, not text or too long, with its number; if the file changes while it is read.
+        If a line is not UTF-8, not text or too long, with its number, after all lines before it; if the file changes
+        while it is read.
     OSError
         If the file can't be read.
 
@@ -355,41 +357,43 @@ def read_lines(path: Place) -> Iterator[list[str]]:
     >>> list(read_lines(io.BytesIO(b"one\\ntwo")))
     [['one'], ['two']]
     """
-    name = _name(path)
+    name = place_name(path)
     number, begun = 1, b""
     with _opened(path, name) as file:
-        for block in _unpacked(iter(lambda: file.read(_BLOCK), b""), name):
+        for block in _unpacked(_blocks(file), name):
             data = begun + block
             end = data.rfind(b"\n") + 1
             begun = data[end:]
-            # A line after the first lies within one block, which is less.
-            if data.find(b"\n", 0, end) > LONGEST_LINE:
-                _too_long(f"{name}, line {number}")
             if end:
-                lines = _decoded(data[:end], name, number)
-                number += len(lines)
-                yield lines
+                yield from _decoded(data[:end], name, number)
+                number += data.count(b"\n", 0, end)
             if len(begun) > LONGEST_LINE:
-                _too_long(f"{name}, line {number}")
-    if begun:
-        yield _decoded(begun, name, number)
+                break
+        if begun:
+            yield from _decoded(begun, name, number)
 
 
-def _too_long(place: str) -> NoReturn:
-    raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
-
-
-def _decoded(data: bytes, name: str, number: int) -> list[str]:
-    """Return whole lines as text, at once if all is well."""
+def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
+    """Yield whole lines as text, at once if all is well; those before one that is not well come before its error."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:
-        lines = data.removesuffix(b"\n").split(b"\n")
-        return [decode_line(line, f"{name}, line {i}", first=i == 1) for i, line in enumerate(lines, number)]
-    lines_ = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines_] if "\r" in text else lines_
+    # Only the first line can be too long: the others lie within one block, which is less.
+    longest = data.index(b"\n") if b"\n" in data else len(data)
+    if "\0" not in text and longest <= LONGEST_LINE:
+        found = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
+        yield [line.removesuffix("\r") for line in found] if "\r" in text else found
+        return
+    good: list[str] = []
+    try:
+        for i, line in enumerate(data.removesuffix(b"\n").split(b"\n"), number):
+            good.append(decode_line(line, f"{name}, line {i}", first=i == 1))
+    except ValueError:
+        if good:
+            yield good
+        raise
+    yield good
 
 
 def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
@@ -412,13 +416,15 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     Raises
     ------
     ValueError
-        If it is not UTF-8, or has a zero byte.
+        If it is too long or not UTF-8, or has a zero byte.
 
     Examples
     --------
     >>> decode_line("chat\\r\\n".encode(), "line 1")
     'chat'
     """
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -433,8 +439,24 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
 # ------------------------------------------------------------------------------------------------------ bytes
 
 
-def _name(path: Place) -> str:
-    """Return what a file is called in errors."""
+def place_name(path: Place) -> str:
+    """Return what a file is called in errors.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        Where it is; "-" is standard input.
+
+    Returns
+    -------
+    str
+        Its name.
+
+    Examples
+    --------
+    >>> place_name("-"), place_name("pairs.tsv")
+    ('standard input', 'pairs.tsv')
+    """
     if isinstance(path, str | os.PathLike):
         return "standard input" if _is_standard(path) else os.fspath(path)
     name = getattr(path, "name", None)
@@ -497,8 +519,16 @@ def _state(file: BinaryIO) -> tuple[int, int] | None:
     return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what is there, without waiting for more where a file can say it."""
+    read = file.read1 if hasattr(file, "read1") else file.read
+    return iter(lambda: read(_BLOCK), b"")
+
+
 def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     first = next(blocks, b"")
+    while len(first) < len(_GZIP) and (more := next(blocks, b"")):
+        first += more
     whole = chain([first], blocks)
     return _inflated(whole, name) if first.startswith(_GZIP) else whole
 

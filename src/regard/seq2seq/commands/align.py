@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
 from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.stream import opened, read_blocks, windows
+from regard.seq2seq.commands.stream import read_blocks, windows
 from regard.seq2seq.commands.translate import (
     add_ensemble,
     check_pictures,
@@ -21,7 +20,7 @@ from regard.seq2seq.commands.translate import (
     load_all,
     numbers_of_words,
 )
-from regard.seq2seq.pairs import no_pair
+from regard.seq2seq.pairs import no_pair, place_name, read_lines
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 
@@ -150,27 +149,23 @@ def run(args: argparse.Namespace) -> int:
     aligner = _Aligner(args)
     check_pictures(args.png)
     number = 0
-    with ExitStack() as stack:
-        for pairs in _pairs(args.files, stack, aligner.check):
-            for line, translation in aligner.lines(pairs):
-                number += 1
-                print(line)
-                if args.png and translation.tokens:
-                    pictures.save(translation, args.png / f"line-{number}.png")
-            sys.stdout.flush()  # whoever waits for these lines gets them now
+    for pairs in _pairs(args.files, aligner.check):
+        for line, translation in aligner.lines(pairs):
+            number += 1
+            print(line)
+            if args.png and translation.tokens:
+                pictures.save(translation, args.png / f"line-{number}.png")
+        sys.stdout.flush()  # whoever waits for these lines gets them now
     return 0
 
 
-def _pairs(files: Sequence[Path], stack: ExitStack, check: Callable[[Pair], Pair]) -> Iterator[list[Pair]]:
+def _pairs(files: Sequence[Path], check: Callable[[Pair], Pair]) -> Iterator[list[Pair]]:
     """Yield pairs as they come, of one file or of two."""
     if len(files) < 2:
-        file, name = stack.enter_context(opened(files[0] if files else None))
-        return windows(read_blocks(file, name, lambda line: check(_cells(line))))
+        return windows(read_blocks(files[0] if files else "-", lambda line: check(_cells(line))))
     if files[0].resolve() == files[1].resolve():
         raise ValueError("PAIRS must be two different files")
-    sides = [stack.enter_context(opened(path)) for path in files]
-    lines = [read_blocks(file, name, str) for file, name in sides]
-    return windows(_side_by_side(lines, [name for _, name in sides], check))
+    return windows(_side_by_side(list(map(read_lines, files)), list(map(place_name, files)), check))
 
 
 def _cells(line: str) -> Pair:

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.seq2seq.align import links, of_words, spell, word_numbers
 from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.stream import opened, read_blocks, windows
+from regard.seq2seq.commands.stream import read_blocks, windows
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
@@ -191,12 +191,11 @@ def run(args: argparse.Namespace) -> int:
     check_pictures(args.png)
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
-    with opened(args.file) as (file, name):
-        for sentences in windows(read_blocks(file, name, partial(_readable, model))):
-            for translations in translate(sentences):
-                number += 1
-                output.show(number, translations)
-            sys.stdout.flush()  # whoever waits for these lines gets them now
+    for sentences in windows(read_blocks(args.file or "-", partial(_readable, model))):
+        for translations in translate(sentences):
+            number += 1
+            output.show(number, translations)
+        sys.stdout.flush()  # whoever waits for these lines gets them now
     return 0
 
 
