@@ -456,9 +456,7 @@ def header(probe: Path | None, threads: Sequence[int], as_installed: bool) -> No
     print(
         "-: the library has no such operation; (minimum-maximum) over all rounds; onnxruntime's operators are"
     )
-    print(
-        "MultiHeadAttention and, for decoding, GroupQueryAttention; PyTorch, JAX and NumPy get masks as arrays"
-    )
+    print("MultiHeadAttention and, for decoding, GroupQueryAttention; masks without a name there are arrays")
     print(f"regard's kernel: {', '.join(native.instruction_sets()[:1]) or native.missing()}")
     for name in TUNING:
         if name in os.environ:

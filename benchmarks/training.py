@@ -242,9 +242,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    both = sorted({1, os.cpu_count() or 1})
+    both = sorted({1, min(os.cpu_count() or 1, 2)})
     parser.add_argument(
-        "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"
+        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
     )
     parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")

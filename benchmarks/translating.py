@@ -303,7 +303,9 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     both = sorted({1, min(os.cpu_count() or 1, 2)})
-    parser.add_argument("--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and 2")
+    parser.add_argument(
+        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
+    )
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], metavar="K", help="default: 1 and 5")
     parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--batches", type=int, default=6, help="that are translated in turn (default 6)")

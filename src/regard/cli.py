@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 if the input is wrong (one line on standard error says why) or missing (the help is shown there); 130
-        if the user interrupts; 141 if the reader of the output has gone.
+        0; 1 if a training's loss is no number any more; 2 if the input is wrong (one line on standard error says why)
+        or missing (the help is shown there); 130 if the user interrupts; 141 if the reader of the output has gone.
 
     Examples
     --------

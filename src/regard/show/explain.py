@@ -112,9 +112,8 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--softcap", type=numbers.positive, metavar="X", help="squash the logits into -X..X with tanh"
     )
-    group.add_argument(
-        "--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=f"{', '.join(_NORMALIZE)}"
-    )
+    names = f"{', '.join(_NORMALIZE)} (default softmax)"
+    group.add_argument("--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=names)
     group.add_argument("--causal", action="store_true", help="query i sees the keys up to its own place")
     group.add_argument(
         "--window",

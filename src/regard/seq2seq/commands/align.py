@@ -99,8 +99,8 @@ def _add_merging(add: Callable[..., Any]) -> None:
         "--symmetrise",
         choices=(*METHODS, *TOGETHER),
         metavar="METHOD",
-        help=f"how: {', '.join(METHODS)} (default {DEFAULT}); agreement: what both look at; joint: each target word "
-        "with what both look at most",
+        help=f"how two directions are merged: {', '.join(METHODS)} (default {DEFAULT}); "
+        "agreement: what both look at; joint: each target word with what both look at most",
     )
     add(
         "--posterior",

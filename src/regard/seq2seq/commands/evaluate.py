@@ -42,7 +42,8 @@ What is measured, on the whole and for sources of each length:
   exact %        lines that are right as a whole; where a line is a word, 100 minus this is the word error rate
   errors %       tokens to insert, delete or replace, for 100 tokens of the references; tokens stand between blanks, or
                  are characters where most references have no blank (phonemes: the phoneme error rate)
-  AER %          alignment error rate against links in Pharaoh's format (0-0 1-2 2?3, source first, ? for possible)
+  AER %          alignment error rate against links in Pharaoh's format (0-0 1-2 2?3, source first, ? for possible);
+                 precision and recall beside it
 
 examples:
   regard evaluate model test.tsv.gz

@@ -33,7 +33,8 @@ EXAMPLES = """\
 The best model so far is always on the disk, and so is, every minute, all it takes to go on: stop when you like with
 Ctrl-C, and give the same command again to go on, bit for bit as if it had never stopped. A model that is done is not
 trained anew, unless --fresh says so. Pairs that are too long are left out and counted. Into the folder go
-model.safetensors, log.jsonl and curve.png, and checkpoint.safetensors until it is done.
+model.safetensors, log.jsonl, the pictures curve.png and alignment-1.png, ..., and checkpoint.safetensors until it is
+done; with --compare, model-without-attention.safetensors and its own log and curve as well.
 
 examples:
   regard train pairs.tsv                                learn, with some of the pairs kept aside
@@ -126,7 +127,7 @@ def _add_model(group: Any) -> None:
         type=numbers.whole(0),
         default=0,
         metavar="N",
-        help="count what N source tokens in a row became, and rank by that too (as sounds follow letters: 8)",
+        help="count what up to N (at most 12) source tokens in a row became, and rank by it too (letters to sounds: 8)",
     )
     for side in ("source", "target"):
         add(
@@ -143,8 +144,18 @@ def _add_cutting(add: Any) -> None:
         help="whether the source's capitals are the same as small letters (default: in words)",
     )
     add("--normalization", choices=NORMALIZATIONS, default="NFC", help="of Unicode text (default NFC)")
-    add("--vocabulary", type=numbers.whole(5), metavar="N", help="the most tokens that either side knows")
-    add("--least", type=numbers.whole(), metavar="N", help="how often a token must come to be known")
+    add(
+        "--vocabulary",
+        type=numbers.whole(5),
+        metavar="N",
+        help="the most tokens that either side knows (default 30,000 words, 8,000 subwords)",
+    )
+    add(
+        "--least",
+        type=numbers.whole(),
+        metavar="N",
+        help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
+    )
     add(
         "--max-tokens",
         type=numbers.whole(),
@@ -175,7 +186,12 @@ def _add_recipe(group: Any) -> None:
         metavar="X",
         help="train no longer than this, even if --epochs are not done",
     )
-    add("--rate", type=numbers.positive, metavar="X", help="Adam's largest rate")
+    add(
+        "--rate",
+        type=numbers.positive,
+        metavar="X",
+        help="Adam's largest rate (default 0.005; of a transformer 0.001)",
+    )
     add(
         "--recipe",
         nargs="+",

@@ -116,7 +116,8 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="MODEL",
-        help="one more model that works together with the first, trained with another --seed; may be repeated",
+        help="one more model that works together with the first, of the same pairs and kinds of tokens; may be"
+        " repeated",
     )
 
 
@@ -126,7 +127,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--beam",
         type=numbers.whole(most=numbers.BEAMS),
         metavar="N",
-        help=f"hypotheses followed at a time (default {BEAM}; 1 is greedy)",
+        help=f"hypotheses followed at a time (default {BEAM}, or --n-best if that is more; 1 is greedy)",
     )
     add(
         "--n-best",
