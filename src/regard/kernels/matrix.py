@@ -101,8 +101,7 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
 
 def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
     """Return how many numbers lie between rows and columns of a and b, and rows of out; None if it can't be done."""
-    loaded = _library()
-    if loaded is None or len(a) < _FEW or not a.size or not b.size or not loaded.regard_trains():
+    if native.trains(_library()) is None or len(a) < _FEW or not a.size or not b.size:
         return None
     if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None
@@ -134,7 +133,7 @@ def _step(x: Array) -> tuple[int, int]:
 
 
 def _single(x: Array) -> bool:
-    return bool(x.dtype == np.float32 and x.dtype.isnative and x.flags.aligned)
+    return bool(x.dtype == np.float32 and x.flags.aligned)
 
 
 def _run(

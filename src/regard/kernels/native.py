@@ -37,8 +37,7 @@ Addresses = NDArray[np.int64]
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
 WORTH = 1 << 23  # multiplications from which a second thread pays
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-FLOAT32, FLOAT64 = 0, 1
-_LINE = 64  # bytes; where the rooms that it works in begin
+LINE = 64  # bytes; where the rooms that it works in begin
 KINDS = {"products": 0, "perceptron": 1, "distances": 2}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
@@ -142,8 +141,8 @@ def library() -> ctypes.CDLL | None:
 
 def room(size: int) -> Array:
     """Return bytes that begin where the library's rooms must."""
-    whole = np.empty(size + _LINE, np.uint8)
-    start = -address(whole) % _LINE
+    whole = np.empty(size + LINE, np.uint8)
+    start = -address(whole) % LINE
     return whole[start : start + size]
 
 
@@ -156,6 +155,16 @@ def address(x: Array) -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(lying))
     found: int = x.__array_interface__["data"][0]
     return found
+
+
+def plain(x: Array | None) -> bool:
+    """Whether an array is float32 and lies as the library reads it; no array is fine."""
+    return x is None or bool(x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned)
+
+
+def trains(loaded: ctypes.CDLL | None, *arrays: Array | None) -> ctypes.CDLL | None:
+    """Return the library if it trains with the instruction set at hand, and reads all arrays where they lie."""
+    return loaded if loaded is not None and loaded.regard_trains() and all(map(plain, arrays)) else None
 
 
 def _names(loaded: ctypes.CDLL) -> list[str]:

@@ -27,16 +27,10 @@ Array = NDArray[Any]
 Counts = NDArray[np.int64]
 Pull = Callable[..., Any]
 
-_LINE = 64  # bytes; where rooms begin
-
 
 def native_does(*arrays: Array | None) -> bool:
     """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
-    return (
-        (loaded := _library()) is not None
-        and loaded.regard_trains()
-        and all(x is None or x.dtype == np.float32 for x in arrays)
-    )
+    return native.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
 
 
 @cache
@@ -380,7 +374,7 @@ class _Call:
 def _in_rows(x: Array) -> bool:
     """Whether an array (n, B, size) of float32 has its numbers side by side, and its rows at one distance."""
     n, batch, size = x.shape
-    plain = x.dtype == np.float32 and x.dtype.isnative and x.flags.aligned
+    plain = x.dtype == np.float32 and x.flags.aligned
     side_by_side = size < 2 or x.strides[2] == x.itemsize
     even = n < 2 or batch < 2 or x.strides[0] == batch * x.strides[1]
     return bool(plain and side_by_side and even and _apart(x) % x.itemsize == 0)
@@ -528,8 +522,8 @@ class Search:
     def _make_room(self, call: _Call) -> None:
         loaded = _library()
         assert loaded is not None
-        needed = loaded.regard_recurrence_room(ctypes.byref(call.c)) + _LINE
+        needed = loaded.regard_recurrence_room(ctypes.byref(call.c)) + native.LINE
         if needed > len(self.kept):
             self.kept, call.c.warm = np.empty(needed, np.uint8), 0
             start = self.kept.__array_interface__["data"][0]
-            call.c.kept = -(-start // _LINE) * _LINE
+            call.c.kept = -(-start // native.LINE) * native.LINE

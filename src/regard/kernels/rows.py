@@ -56,25 +56,13 @@ def _library() -> ctypes.CDLL | None:
     return loaded
 
 
-def _able(*arrays: Array | None) -> ctypes.CDLL | None:
-    """Return the library if it can read all arrays where they lie."""
-    loaded = _library()
-    able = loaded is not None and loaded.regard_trains() and all(x is None or _plain(x) for x in arrays)
-    return loaded if able else None
-
-
-def _plain(x: Array) -> bool:
-    flags = x.flags
-    return bool(x.dtype == np.float32 and x.dtype.isnative and flags.c_contiguous and flags.aligned)
-
-
 def _at(x: Array | None) -> int | None:
     return None if x is None else native.address(x)
 
 
 def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:
     """Normalise rows (N, W); return them, and each one's mean and what it was multiplied by (N, 2). None: not done."""
-    loaded = _able(x, gain, shift)
+    loaded = native.trains(_library(), x, gain, shift)
     if loaded is None or not x.size or not gain.shape == shift.shape == x.shape[1:]:
         return None
     y, moments = np.empty_like(x), np.empty((len(x), 2), np.float32)
@@ -88,7 +76,7 @@ def norm_back(
     x: Array, gain: Array, moments: Array, dy: Array, onto: Array | None
 ) -> tuple[Array, Array, Array] | None:
     """Return the gradients of rows (N, W), to which `onto` is added, of the gain and of the shift. None: not done."""
-    loaded = _able(x, gain, dy, onto)
+    loaded = native.trains(_library(), x, gain, dy, onto)
     if loaded is None:
         return None
     dx, dgain, dshift = np.empty_like(x), np.zeros_like(gain), np.zeros_like(gain)
@@ -99,7 +87,7 @@ def norm_back(
 
 def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
     """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
-    loaded = _able(x)
+    loaded = native.trains(_library(), x)
     if loaded is None or not chances.flags.c_contiguous or chances.shape != x.shape:
         return None
     y = np.empty_like(x)
@@ -109,7 +97,7 @@ def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array
 
 def unrectify(y: Array, d: Array) -> bool:
     """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
-    loaded = _able(y, d)
+    loaded = native.trains(_library(), y, d)
     if loaded is None or y.shape != d.shape or not d.flags.writeable:
         return False
     loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))

@@ -137,20 +137,15 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     arrays |= {"most": np.require(aims.most, np.int64, ["C", "A"]), "ended": ended, "endings": endings}
     c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
     for name, x in arrays.items():
-        setattr(c.decoder if name == "start" else c, name, _address(x))
+        setattr(c.decoder if name == "start" else c, name, native.address(x))
     c.words, c.size = decoder.embedding.shape
     c.output_split = decoder.words.split
     for name in ("begin", "end", "width", "n_best", "least", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
     room = native.room(_library().regard_search_room(ctypes.byref(c)))
-    c.room = _address(room)
+    c.room = native.address(room)
     said = [step for part in _parts(c, sentences * aims.width) for step in part]
     return Found(said, _endings(endings, ended))
-
-
-def _address(x: Array) -> int:
-    found: int = x.__array_interface__["data"][0]
-    return found
 
 
 def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
@@ -160,7 +155,7 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
     while True:
         taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
         logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
-        c.taken, c.said, c.parents, c.logs, c.looks = map(_address, (taken, said, parents, logs, looks))
+        c.taken, c.said, c.parents, c.logs, c.looks = map(native.address, (taken, said, parents, logs, looks))
         if status := _library().regard_search(ctypes.byref(c)):
             raise MemoryError if status == 1 else NotFinite(c.wrong)
         ends = np.cumsum(taken[: c.steps_taken])

@@ -87,14 +87,6 @@ def _library() -> ctypes.CDLL | None:
     return loaded
 
 
-def _plain(x: Array | None) -> bool:
-    """Whether the library can read an array where it lies."""
-    if x is None:
-        return True
-    flags = x.flags
-    return bool(x.dtype == np.float32 and x.dtype.isnative and flags.c_contiguous and flags.aligned)
-
-
 def cross_entropy(
     logits: Array, bias: Array | None, targets: NDArray[np.int64], *, share: float, smoothing: float
 ) -> tuple[Array, Array | None] | None:
@@ -103,13 +95,8 @@ def cross_entropy(
     Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, counted from the largest; and the
     gradient of the bias, if there is one.
     """
-    loaded = _library()
-    if (
-        loaded is None
-        or not loaded.regard_trains()
-        or not (_plain(logits) and _plain(bias))
-        or not logits.size
-    ):
+    loaded = native.trains(_library(), logits, bias)
+    if loaded is None or not logits.size:
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     rows, words = logits.shape
@@ -130,8 +117,8 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the largest (N, count) in
     falling order, of equals the first word first, -inf where there are no more; their places.
     """
-    loaded = _library()
-    if loaded is None or not loaded.regard_trains() or not _plain(logits) or not logits.size:
+    loaded = native.trains(_library(), logits)
+    if loaded is None or not logits.size:
         return None
     return _tops(CTops(*logits.shape, 0, count, first, native.address(logits)))
 
@@ -170,10 +157,7 @@ class Words:
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:
         """Return them, or None if the library does nothing with them."""
-        loaded = _library()
-        does = (
-            loaded is not None and loaded.regard_trains() and weight.size and bias.shape == weight.shape[:1]
-        )
+        does = native.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
         return cls(weight, bias) if does and weight.dtype == bias.dtype == np.float32 else None
 
     def tops(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
@@ -205,10 +189,8 @@ def predict(
     Returns (N, 4): each row's largest logit, its sum of exponentials counted from there, the target's logit and the sum
     of all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
     """
-    loaded = _library()
-    if loaded is None or not loaded.regard_trains() or not all(map(_plain, (readout, weight, bias))):
-        return None
-    if not (readout.size and weight.size):
+    loaded = native.trains(_library(), readout, weight, bias)
+    if loaded is None or not (readout.size and weight.size):
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     found = np.empty((len(readout), 4), np.float32)
@@ -240,8 +222,8 @@ def _room_for_logits(rows: int, words: int) -> Array | None:
 
 def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> bool:
     """Add rows (N, E) to those of a table (V, E) at places (N,), one by one; False if the library doesn't do it."""
-    loaded = _library()
-    if loaded is None or not loaded.regard_trains() or not (_plain(table) and _plain(rows)):
+    loaded = native.trains(_library(), table, rows)
+    if loaded is None:
         return False
     places = np.require(places, np.int64, ["C", "A"])
     if not places.size or not (places.min() >= 0 and places.max() < len(table)):
@@ -267,11 +249,9 @@ class Walk(NamedTuple):
 
 def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: Walk) -> bool:
     """Take a step, and return True; False if the library doesn't do it."""
-    loaded = _library()
     arrays = parameters, mean, square, gradient
-    if loaded is None or not loaded.regard_trains() or not all(map(_plain, arrays)):
-        return False
-    if len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
+    loaded = native.trains(_library(), *arrays)
+    if loaded is None or len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
         return False
     loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(native.address, arrays), *walk)))
     return True
