@@ -250,10 +250,16 @@ def test_a_sketch_by_hand() -> None:
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert sketch.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert sketch.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2
+    for height in (2, 10, 11):  # an error rate of 0 is none below 0, and its points are beside their number
+        rows = sketch.curves({"a": ([0, 9], [0.0, 0.0])}, height=height, width=40).split("\n")[:height]
+        assert [row for row in rows if "·" in row] == [row for row in rows if row.startswith("0.00 │·")]
+        assert [row.strip("│ ") for row in rows].count("") == height - 1
 
 
 def test_what_is_all_at_the_beginning_is_drawn() -> None:
-    assert sketch.curves({"a": ([0, 0], [1.0, 3.0])}, width=80).startswith("2.50 │\n")
+    assert "\n2.00 │·\n" in sketch.curves(
+        {"a": ([0, 0], [1.0, 3.0])}, width=80
+    )  # the mean of what meets there
 
 
 def test_a_sketch_says_what_lies_above_it() -> None:

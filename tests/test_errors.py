@@ -230,6 +230,12 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
         "  hint: numbers that are added to the scores go into bias=",
     ),
+    "mask of ones": (  # as tokenizers give it; added to the scores it would hide nobody
+        lambda: {"mask": np.ones((5, 7), int)},
+        TypeError,
+        "mask must be bool (True = may see) or a regard.mask object. Got dtype int64 instead.\n"
+        "  hint: use .astype(bool) if 1 says who may be seen",
+    ),
     "mask shape": (
         lambda: {"mask": np.ones((7, 5), bool)},
         ValueError,

@@ -101,6 +101,29 @@ def test_empty_sentences_stay_empty_and_in_order(reverser: Seq2Seq) -> None:
     assert reverser.translate([]) == []
 
 
+class Column:
+    """Of a table, as pandas has them: no sequence for Python."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    def tolist(self) -> list[str]:
+        return self.texts
+
+
+@pytest.mark.parametrize("make", [Column, lambda *texts: np.array(texts)])
+def test_columns_and_arrays_are_sentences(make: Any) -> None:
+    one, two = ["a b", "b"], ["c", "d c"]
+    model = Seq2Seq(epochs=2).fit(make(*one), make(*two), valid=(make(*one), make(*two)))
+    assert (
+        model.model.network.parameters.flat
+        == Seq2Seq(epochs=2).fit(one, two, valid=(one, two)).model.network.parameters.flat
+    ).all()
+    assert model.translate(make(*one)) == model.translate(one)
+    assert model.align(make(*one), make(*two)) == model.align(one, two)
+    assert model.sample(make(*one)) == model.sample(one)
+
+
 def test_translating_is_checked(reverser: Seq2Seq) -> None:
     with pytest.raises(ValueError) as caught:
         reverser.translate(["w1", "w1 " * 1001])

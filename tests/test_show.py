@@ -411,6 +411,28 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
     assert told.count("\n") == 1
 
 
+def test_a_weight_that_is_no_number_is_seen_in_a_picture() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[np.nan, 1.0], [0.5, 0.0]])
+    assert [text.get_text() for text in axes.texts] == ["nan", "100", "50"]
+    (image,) = axes.images
+    red, _, blue, _ = image.cmap(np.ma.masked_invalid([np.nan]))[0]
+    assert red > blue
+
+
+@pytest.mark.slow
+def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    unassigned = "\u0378"
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for _ in range(2):  # once for each command
+            assert main(["explain", "--labels", f"a b c {unassigned}", "--png", str(tmp_path / "b.png")]) == 0
+    assert capsys.readouterr().err.count("warning:") == 2
+
+
 @pytest.mark.slow
 def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         module, args = _parse(arguments, verb)
         with one_blas_thread(), warnings.catch_warnings():
-            warnings.showwarning = functools.partial(_warn, verb)
+            warnings.showwarning = functools.partial(_warn, verb, set())
             status = int(module.run(args))
         sys.stdout.flush()
         return status
@@ -118,9 +118,12 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     return module, parser.parse_args(arguments)
 
 
-def _warn(verb: str | None, message: Warning | str, *_: object) -> None:
-    """Say a warning as an error is said, without the place in the program."""
-    print(f"regard {verb}: warning: {str(message).splitlines()[0]}", file=sys.stderr)
+def _warn(verb: str | None, said: set[str], message: Warning | str, *_: object) -> None:
+    """Say a warning as an error is said, without the place in the program, and once."""
+    line = str(message).splitlines()[0]
+    if line not in said:
+        print(f"regard {verb}: warning: {line}", file=sys.stderr)
+    said.add(line)
 
 
 def _first_line(error: BaseException) -> str:

@@ -580,7 +580,9 @@ def as_mask(mask: Any) -> Mask:
     if array.dtype != np.bool_:
         _check.fail(
             f"mask must be bool (True = may see) or a regard.mask object. Got dtype {array.dtype} instead.",
-            hint="numbers that are added to the scores go into bias=",
+            hint="use .astype(bool) if 1 says who may be seen"
+            if array.dtype.kind in "iu"
+            else "numbers that are added to the scores go into bias=",
             kind=TypeError,
         )
     return Dense(array)

@@ -22,7 +22,7 @@ from regard import _check
 
 __all__ = [
     "as_pairs",
-    "check_sentences",
+    "as_sentences",
     "no_pair",
     "paired",
     "place_name",
@@ -261,15 +261,20 @@ def _is_empty(side: object, place: str) -> bool:
     return not side
 
 
-def check_sentences(name: str, side: Any) -> None:
-    """Check that these are sentences, each a text or tokens; one text is not a sequence of texts.
+def as_sentences(name: str, side: Any) -> Sequence[Side]:
+    """Return sentences, each a text or tokens; one text is not a sequence of texts.
 
     Parameters
     ----------
     name : str
         What they are called in an error.
     side : sequence of str, or of sequences of str
-        The sentences, maybe.
+        The sentences, maybe; an array or a column of a table will do.
+
+    Returns
+    -------
+    sequence of str, or of sequences of str
+        The sentences.
 
     Raises
     ------
@@ -278,10 +283,15 @@ def check_sentences(name: str, side: Any) -> None:
 
     Examples
     --------
-    >>> check_sentences("sources", "one")
+    >>> as_sentences("sources", "one")
     Traceback (most recent call last):
     TypeError: sources must be a sequence of sentences. Got str instead.
+    >>> import numpy as np
+    >>> as_sentences("sources", np.array(["one", "two"]))
+    ['one', 'two']
     """
+    if not isinstance(side, Sequence) and callable(as_list := getattr(side, "tolist", None)):
+        side = as_list()  # what NumPy, pandas and others call it
     if isinstance(side, str) or not isinstance(side, Sequence):
         _check.fail(
             f"{name} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
@@ -292,6 +302,7 @@ def check_sentences(name: str, side: Any) -> None:
                 f"{name} must be texts or sequences of tokens. Sentence {number} is {type(sentence).__name__} instead.",
                 kind=TypeError,
             )
+    return side
 
 
 def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
@@ -320,8 +331,7 @@ def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[
     Traceback (most recent call last):
     ValueError: targets must be as many as sources. Got 2 for 1 instead.
     """
-    check_sentences("sources", sources)
-    check_sentences(name, targets)
+    sources, targets = as_sentences("sources", sources), as_sentences(name, targets)
     if len(sources) != len(targets):
         _check.fail(f"{name} must be as many as sources. Got {len(targets)} for {len(sources)} instead.")
     return list(zip(sources, targets, strict=True))

@@ -21,7 +21,7 @@ from regard.seq2seq.batch import Ids, Numbered, collate, source_batch
 from regard.seq2seq.files import Model
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.network import Predicting
-from regard.seq2seq.pairs import Side, check_sentences, paired
+from regard.seq2seq.pairs import Side, as_sentences, paired
 from regard.seq2seq.rows import Row
 from regard.seq2seq.search import BEAM, Hypothesis, Scoring, force, sample
 from regard.seq2seq.search import beam as beam_search
@@ -228,6 +228,9 @@ class Translator(ABC):
     ) -> list[list[Translation]]:
         """Draw translations by chance, with the probabilities that the model gives them.
 
+        A model finds it a little probable that padding or a beginning follows, which is never said: in drawing, that
+        is shared out among all other tokens. `log_probability` is what the model says, here as everywhere.
+
         Parameters
         ----------
         sources
@@ -247,7 +250,7 @@ class Translator(ABC):
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        check_sentences("sources", sources)
+        sources = as_sentences("sources", sources)
         seeds, ranked = _seeds(seed, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
@@ -326,7 +329,7 @@ class Translator(ABC):
         self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
         """Search for all sources, those of like lengths together, on two threads if there are, and rank in this one."""
-        check_sentences("sources", sources)
+        sources = as_sentences("sources", sources)
         tokens = [self.model.source.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
             check_length(len(words), f"sentence {number}: ")

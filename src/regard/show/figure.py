@@ -24,6 +24,7 @@ __all__ = ["heatmap", "save_heatmap"]
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
+_LOST = "#f4a582"  # of NaN: no blue
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
 _MOST_WORDS = 60
@@ -73,6 +74,8 @@ def heatmap(
     ['the', 'cat']
     """
     require_matplotlib()
+    import matplotlib
+
     cells = checked_weights(weights)
     if cells.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.shape}")
@@ -81,7 +84,8 @@ def heatmap(
     ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
     top = float(np.fmax.reduce(cells, axis=None, initial=1e-9))
     height, width = _cell(cells.shape)
-    image = ax.imshow(cells.astype(np.float64), cmap="Blues", vmin=0.0, vmax=top, aspect=height / width)
+    colors = matplotlib.colormaps["Blues"].with_extremes(bad=_LOST)
+    image = ax.imshow(cells.astype(np.float64), cmap=colors, vmin=0.0, vmax=top, aspect=height / width)
     points = _points(min(height, width))
     _name_places(ax.yaxis, names[0], fonts, _points(height))
     _name_places(ax.xaxis, names[1], fonts, _points(width), 72 * width)
@@ -202,6 +206,6 @@ def _write_title(ax: Axes, title: str, points: float) -> None:
 def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> None:
     """Percents, in white where the cell is dark; nothing for an exact 0."""
     for (i, j), weight in np.ndenumerate(cells):
-        if weight > 0:
+        if weight != 0:  # NaN, too
             ink = "white" if weight > 0.55 * top else "black"
             ax.text(j, i, percent(weight), ha="center", va="center", color=ink, fontsize=points - 1)

@@ -120,13 +120,17 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
 def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
     """Draw one mark in each column of each line that has a number there, and name three heights."""
     low, high = _range(rows)
+    middle = height // 2
+    places: tuple[int, ...] = (0, middle, height - 1)  # of the numbers beside the curves
+    if low == high:  # a flat line has that one beside it
+        places, low, high = (middle,), low - (height - 1 - middle), high + middle
     cells = [[" "] * len(rows[0]) for _ in range(height)]
     for place in np.flatnonzero((np.stack(rows) > high).any(axis=0)).tolist():
         cells[0][place] = "↑"
     for mark, row in zip(itertools.cycle(_MARKS), rows, strict=False):
         for place in np.flatnonzero(np.isfinite(row) & (row <= high)).tolist():
             cells[round((high - row[place]) / (high - low) * (height - 1))][place] = mark
-    named = {i: high - (high - low) * i / (height - 1) for i in (0, height // 2, height - 1)}
+    named = {i: high - (high - low) * i / (height - 1) for i in places}
     labels = [_short(named[i]) if i in named else "" for i in range(height)]
     return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
 
@@ -148,7 +152,7 @@ def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     if np.isnan(later).all():  # all of it is at the beginning
         later = everything
     low, high = float(np.nanmin(everything)), float(np.nanmax(later))
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    return low, max(low, high)
 
 
 def _axis(along: str, end: float, room: int) -> list[str]:

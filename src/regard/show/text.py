@@ -209,8 +209,8 @@ def _cell(weight: float | None, top: float, most: float, size: int, color: bool)
 
 
 def percent(weight: float) -> str:
-    if weight == 0:
-        return ""
+    if weight == 0 or math.isnan(weight):
+        return "" if weight == 0 else "nan"
     return "·" if weight < 0.005 else f"{100 * weight:.0f}"
 
 
