@@ -509,6 +509,22 @@ def test_little_time_wants_a_small_network(
     assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "width", "rate"),
+    [(8_000, 4, 256, 1e-3), (8_001, 4, 128, 2.5e-3), (8_001, 1, 64, 6.25e-3), (50_000, None, 256, 1e-3)],
+)
+def test_a_transformer_is_in_a_hurry_sooner(
+    pairs: int, minutes: float | None, width: int, rate: float
+) -> None:
+    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    asked = {} if minutes is None else {"minutes": minutes}
+    config = choose_config("transformer", pairs, 9, 9, {}, minutes)
+    assert config.width == width  # type: ignore[union-attr]
+    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+    large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
+    assert choose_recipe(large, corpus, asked).rate == 1e-3  # which a smaller one would bear
+
+
 def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
     first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(

@@ -20,8 +20,6 @@ LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have wh
 _LARGEST = 1 << 40  # network, in parameters: more than a machine trains
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
-_A_MINUTE = 16_000  # pairs; where there are more, a large network would see them too seldom
-_HURRIED = 1.6  # of the rate: a small network's
 
 
 def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
@@ -138,16 +136,19 @@ def choose_config(
     return config
 
 
-def _halvings(pairs: int, minutes: float | None) -> int:
-    """Return how often a network's sizes are halved, since each time it sees about four times as many pairs."""
-    a_minute = pairs / minutes if minutes else 0
-    return (a_minute > _A_MINUTE) + (a_minute > 4 * _A_MINUTE)
+def _halvings(kind: Any, pairs: int, minutes: float | None) -> int:
+    """Return how often a network's sizes are halved, since each time it sees about four times as many pairs.
+
+    Its kind says in `hurry` for how many pairs a minute it is too large, and how much higher a smaller one's rate is.
+    """
+    a_minute, most = pairs / minutes if minutes else 0, kind.hurry[0]
+    return int(a_minute > most) + int(a_minute > 4 * most)
 
 
 def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, Any]) -> dict[str, int]:
     """Return the sizes that nobody has chosen; they grow with the number of pairs, and with the time there is."""
     factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
-    factor *= 0.5 ** _halvings(pairs, minutes)
+    factor *= 0.5 ** _halvings(kind, pairs, minutes)
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     sizes = {name: int(defaults[name] * factor) for name in kind.grows}
     if options.get("score") == "dot":  # it compares states of the decoder with those of both directions
@@ -191,5 +192,7 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
     if pairs >= _MANY:
         chosen["rate"] *= _OF_MANY
-    chosen["rate"] *= _HURRIED ** _halvings(pairs, asked.get("minutes"))
+    hurried, first = _sized(type(config), pairs, asked.get("minutes"), {}), config.grows[0]
+    if getattr(config, first) <= hurried[first]:  # a large network that somebody has chosen would not bear it
+        chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, asked.get("minutes"))
     return Recipe(**{**chosen, **asked})

@@ -103,6 +103,7 @@ class Recurrent:
     # how sizes and the training's recipe are chosen where nobody says, see `regard.seq2seq.defaults`
     grows: ClassVar = ("embedding", "encoder", "decoder", "attention")
     recipe: ClassVar[dict[str, float]] = {"rate": 5e-3, "dropout": 0.2}
+    hurry: ClassVar = (16_000, 1.6)
 
     def __post_init__(self) -> None:
         check_sizes(self, _LEAST, _MOST)
