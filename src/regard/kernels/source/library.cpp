@@ -133,6 +133,16 @@ static const Choice CHOICES[] = {  // the best first
 static const Kernel* chosen = nullptr;
 const Triples* triples = nullptr;
 
+static bool is_made_by_amd() {
+#if defined(__x86_64__)
+    unsigned most, name[3];
+    return __get_cpuid(0, &most, &name[0], &name[2], &name[1]) && !memcmp(name, "AuthenticAMD", sizeof name);
+#else
+    return false;
+#endif
+}
+const bool made_by_amd = is_made_by_amd();
+
 // ---- threads -------------------------------------------------------------------------------------------------
 
 // Memory on a boundary of 64 bytes.

@@ -244,6 +244,7 @@ struct Triples {
                  float* out, int64_t out_row);
 };
 constexpr int64_t SPLIT_TOGETHER = 32;
+extern const bool made_by_amd;  // the processor
 extern const Triples* triples;  // of the instruction set that was chosen; null where it has no such unit
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
