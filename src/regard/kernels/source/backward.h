@@ -97,6 +97,7 @@ class Back : Strip<T, NV> {
         Sight sight;
         for (int64_t j = first; j < last; j += K) {
             Seen seen = look(p, item, i, rows, j, std::min(K, last - j), sight);
+            if (ASKS) desk.look_beyond((j - first) / K);
             if (seen != NOBODY) block(j, seen, sight);
         }
         write();

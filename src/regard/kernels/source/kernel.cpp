@@ -208,7 +208,7 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
             for (int64_t t = start; t < stop; t++) {
                 const int64_t i = t * width, rows = std::min(width, p.n - i);
                 const bool wide = rows > L<T>;
-                Desk<T> desk(p, item, wide ? width : L<T>, room);
+                Desk<T> desk(p, item, wide ? width : L<T>, room, i, i + rows);
                 if (wide) Back<T, 3>(desk, i, rows, out, finite).run(j, last);
                 else Back<T, 1>(desk, i, rows, out, finite).run(j, last);
             }

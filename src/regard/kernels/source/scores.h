@@ -218,18 +218,21 @@ ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& a
     extent.most = all(most), extent.least = all(least);
     if (extent.bear(factor)[0]) before = factor, after = 1;
 }
-// The same for queries in lanes, `width` of them [number][query], which are multiplied with what goes before.
-template <class T>
-ONCE void place_factors(const Problem& p, T factor, T* queries, int64_t width, V<T>* after) {
-    const T* end = queries + p.d * width;
-    for (int64_t v = 0; v < width; v += L<T>) {
-        Extent<T> extent;
-        for (const T* at = queries + v; at < end; at += width) extent.take(load(at));
-        const I<T> bear = extent.bear(factor);
-        const V<T> before = bear ? all(factor) : all(T(1));
-        after[v / L<T>] = bear ? all(T(1)) : all(factor);
-        for (T* at = queries + v; at < end; at += width) store(at, load(at) * before);
+// The same for NV vectors of queries [number][query], which are multiplied with what goes before.
+template <class T, int NV>
+ONCE void place_factors(const Problem& p, T factor, T* queries, V<T> (&after)[NV]) {
+    constexpr int64_t W = NV * L<T>;
+    T* const end = queries + p.d * W;
+    Extent<T> extent[NV];
+    for (T* at = queries; at < end; at += W)
+        UNROLL for (int v = 0; v < NV; v++) extent[v].take(load(at + v * L<T>));
+    V<T> before[NV];
+    UNROLL for (int v = 0; v < NV; v++) {
+        const I<T> bear = extent[v].bear(factor);
+        before[v] = bear ? all(factor) : all(T(1)), after[v] = bear ? all(T(1)) : all(factor);
     }
+    for (T* at = queries; at < end; at += W)
+        UNROLL for (int v = 0; v < NV; v++) store(at + v * L<T>, load(at + v * L<T>) * before[v]);
 }
 
 template <class T>

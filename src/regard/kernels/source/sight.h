@@ -199,4 +199,18 @@ ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, i
 
 }  // namespace ISA
 #endif
+
+namespace ISA {
+// One more than the last key that any of some queries may see, as far as guesses tell.
+ONCE inline int64_t end_of_sight(const Problem& p, int64_t item, int64_t i, int64_t rows) {
+    int64_t end = p.m;
+    for (int64_t step : {int64_t(CHUNK), int64_t(KEYS_AT_ONCE)})
+        while (end > 0) {
+            const int64_t start = (end - 1) / step * step;
+            if (guess(p, item, i, rows, start, end - start) != NOBODY) break;
+            end = start;
+        }
+    return end;
+}
+}  // namespace ISA
 }  // namespace regard

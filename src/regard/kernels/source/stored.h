@@ -219,7 +219,7 @@ COLD inline Soon rows_soon(const Matrices& x, int64_t item, int64_t j, int64_t c
     return {at + (gaps ? KEYS_AT_ONCE / 4 : KEYS_AT_ONCE) * x.row, x.row, bytes, 64, Soon::LOT, 0};
 }
 // The block after the one at row j; where rows have gaps, those so far away.
-INLINE Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t away) {
+ONCE inline Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t away) {
     const int64_t bytes = columns * size_of(type);
     const bool gaps = bytes != x.row;
     const char* at = reinterpret_cast<const char*>(x.at(item)) + (j + (gaps ? away : KEYS_AT_ONCE)) * x.row;
@@ -230,6 +230,11 @@ INLINE Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t colu
     const int64_t step = ROWS * (PAIRS ? 4 : size_of(type));  // as much as is read
 #endif
     return {at, step, 0, KEYS_AT_ONCE * bytes / step};
+}
+
+template <class T>
+INLINE Ahead lines_ahead(const T* at, int64_t count) {
+    return {reinterpret_cast<const char*>(at), 64, 0, (count * int64_t(sizeof(T)) + 63) / 64};
 }
 
 // ---- how few queries read keys and values --------------------------------------------------------------------

@@ -12,15 +12,15 @@ template <class T>
 struct Desk {
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Problem& p;
-    const int64_t item, tiles;
+    const int64_t item, i, stop, tiles;  // queries from i to stop - 1
     Room room;
     T *strip, *bias = nullptr, *keys_room, *values_room;
     Learned<T> of_pairs;
     Features<T> right;
     Ahead keys_ahead, values_ahead;  // what comes after the block
 
-    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t tiles = 1)
-        : p(p), item(item), tiles(tiles), room(given) {
+    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t i, int64_t stop)
+        : p(p), item(item), i(i), stop(stop), tiles((stop - i + width - 1) / width), room(given) {
         strip = room.take<T>(K * width);
         keys_ahead.at = values_ahead.at = reinterpret_cast<const char*>(strip);
         if (score_of(p) != PRODUCTS) memset(strip, 0, K * width * sizeof(T));  // lanes of no queries stay finite
@@ -31,10 +31,25 @@ struct Desk {
         right = features<T>(p, room, K);
     }
 
-    ONCE void look_ahead(int64_t j) {
+    // From the last block on: to the next tiles' queries, and to where the contexts of these go.
+    ONCE void look_ahead(int64_t j, bool last) {
+        if (last) {
+            keys_ahead = rows_ahead(p.queries, item, stop - K, p.d, p.queries_type, K);
+            values_ahead = lines_ahead(static_cast<T*>(p.context) + (item * p.n + i) * p.e, (stop - i) * p.e);
+            return;
+        }
         const int64_t away = tiles < WORTH_A_COPY ? K / 4 : K;
         keys_ahead = rows_ahead(p.keys, item, j, p.d, p.keys_type, away);
         values_ahead = rows_ahead(p.values, item, j, p.e, p.values_type, K);
+    }
+
+    // To what the next tile's gradients begin with: some of it beside each block of keys.
+    ONCE void look_beyond(int64_t block) {
+        const int64_t row = item * p.n + stop, rows = stop - i;
+        keys_ahead = block == 0   ? rows_ahead(p.queries, item, stop - K, p.d, p.queries_type, K)
+                     : block == 1 ? rows_ahead(p.dcontext, item, stop - K, p.e, p.compute, K)
+                     : block == 2 ? lines_ahead(static_cast<T*>(p.dqueries) + row * p.d, rows * p.d)
+                                  : lines_ahead(static_cast<T*>(p.context) + row * p.e, rows * p.e);
     }
 
     // Keys from j on.
@@ -106,7 +121,7 @@ class Strip {
         if (score_of(p) == PRODUCTS) {
             turn_rows<T>(q.at, q.stride, rows, numbers(p.d), queries, W, W);
             std::fill(queries + numbers(p.d) * W, queries + numbers(filled_columns(p.d)) * W, T(0));
-            if (!PAIRS) place_factors<T>(p, scale.factor, queries, W, after);
+            if (!PAIRS) place_factors<T, NV>(p, scale.factor, queries, after);
         } else
             prepare<T>(p, left, q, 0, rows);
         V<T> change{};

@@ -241,11 +241,12 @@ ONCE void walk(const Problem& p, Desk<T>& desk, Tile<T, NV>* first, Tile<T, NV>*
         for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
     };
     each([](auto& x) { x.begin(); });
-    for (int64_t j = 0; j < p.m; j += CHUNK) {
-        const int64_t last = std::min(j + CHUNK, p.m);
+    const int64_t keys = end_of_sight(p, desk.item, desk.i, desk.stop - desk.i);
+    for (int64_t j = 0; j < keys; j += CHUNK) {
+        const int64_t last = std::min(j + CHUNK, keys);
         each([&](auto& x) { x.begin_chunk(j, last); });
         for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
-            if (ASKS) desk.look_ahead(b);
+            if (ASKS) desk.look_ahead(b, b + KEYS_AT_ONCE >= keys);
             each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
         }
         each([](auto& x) { x.end_chunk(); });
@@ -258,7 +259,7 @@ void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Room room) 
     constexpr int64_t W = NV * L<T>;
     const int64_t count = (stop - i + W - 1) / W;
     Tile<T, NV>* const tiles = room.take<Tile<T, NV>>(count);
-    Desk<T> desk(p, item, W, room, count);
+    Desk<T> desk(p, item, W, room, i, stop);
     for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(desk, i + t * W, std::min(W, stop - i - t * W));
     Unit unit;
     walk(p, desk, tiles, tiles + count);
