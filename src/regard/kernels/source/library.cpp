@@ -184,7 +184,8 @@ struct Scratch {
 };
 
 constexpr size_t FEW_THREADS = 8;  // of many, one that has to wait is missed less than it costs to tell them all
-constexpr int64_t SOME_THREADS = 64;  // that there may be, however few processors; they stay as long as the process
+// That there may be, 64 however few processors; they stay as long as the process. Asked once: Linux reads a file to answer.
+static const int64_t MOST_THREADS = std::max<int64_t>(std::thread::hardware_concurrency(), 64);
 constexpr int64_t LIGHT = 1000;  // tasks of a second phase that are done before another thread has woken up
 
 #if defined(__linux__)
@@ -315,8 +316,7 @@ static const int forked = pthread_atfork(nullptr, nullptr, [] { pool = new Pool;
 #endif
 
 static bool phase(Job& job, int64_t threads) {
-    const int64_t most = std::max<int64_t>(std::thread::hardware_concurrency(), SOME_THREADS);
-    int64_t helpers = std::min({threads, job.tasks, most}) - 1;
+    int64_t helpers = std::min({threads, job.tasks, MOST_THREADS}) - 1;
     Pool* mine = pool;
     std::unique_lock<std::mutex> alone(mine->one_call, std::defer_lock);
     if (helpers > 0 && alone.try_lock()) mine->run(job, helpers);

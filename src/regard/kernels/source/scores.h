@@ -189,15 +189,15 @@ Scale<T> scale_of(const Problem& p) {
 template <class T>
 struct Extent {
     static constexpr T LIMIT = std::numeric_limits<T>::max();
-    V<T> most{}, least = all(LIMIT);
+    V<T> most{}, least = all(-LIMIT);  // the least, negated: one maximum is all that waits for the number before
     INLINE void take(V<T> x) {
         x = x < 0 ? -x : x;
         most = larger(most, x);
-        least = x > 0 && x < least ? x : least;
+        least = larger(least, x > 0 ? -x : all(-LIMIT));
     }
     INLINE I<T> bear(T factor) const {  // whether no digit is lost
         const T size = std::abs(factor);
-        return most * size <= LIMIT && least * size >= std::numeric_limits<T>::min();
+        return most * size <= LIMIT && least * -size >= std::numeric_limits<T>::min();
     }
 };
 
@@ -210,10 +210,10 @@ ONCE void place_factor(const Problem& p, T factor, const T* row, T& before, T& a
     Extent<T> extent;
     int64_t c = 0;
     for (; c + L<T> <= p.d; c += L<T>) extent.take(load(row + c));
-    T most = largest<T>(extent.most), least = -largest<T>(-extent.least);
+    T most = largest<T>(extent.most), least = largest<T>(extent.least);
     for (; c < p.d; c++) {
         T x = std::abs(row[c]);
-        most = std::max(most, x), least = x > 0 ? std::min(least, x) : least;
+        most = std::max(most, x), least = x > 0 ? std::max(least, -x) : least;
     }
     extent.most = all(most), extent.least = all(least);
     if (extent.bear(factor)[0]) before = factor, after = 1;
