@@ -12,12 +12,13 @@ from regard import nn, scores
 from regard.context import attend, record
 from regard.seq2seq import looks, output, posterior
 from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
-from regard.seq2seq.decoder import Steps, decode, steps
+from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
 from regard.seq2seq.network import build, describe, read_config
 from regard.seq2seq.output import guide, predict, short_list
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
+from regard.seq2seq.steps import Steps, steps
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
+from regard.seq2seq import corpora
 from regard.seq2seq import memory as module
-from regard.seq2seq import model as translator
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import Scoring
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
 
 
 def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator, "_LOOKED_UP", 7)
+    monkeypatch.setattr(corpora, "_LOOKED_UP", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
     told: list[tuple[int, int]] = []
     model = Seq2Seq(source="characters", target="characters", memory=1)

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
 from regard import _check
 from regard.seq2seq import defaults, files
-from regard.seq2seq.batch import Corpus, Links, Numbered
+from regard.seq2seq.aside import keep_aside
+from regard.seq2seq.batch import Corpus, Links
+from regard.seq2seq.checkpoint import checkpoint_place, go_on, read_checkpoint
+from regard.seq2seq.corpora import check_links, learn_texts, number_pairs, own_tokens, with_memory
 from regard.seq2seq.joint import LONGEST, Joint
-from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens, learn
+from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
-from regard.seq2seq.text import END, SPECIAL, START
+from regard.seq2seq.text import START
 from regard.seq2seq.tidy import as_normalization
-from regard.seq2seq.training import State, Step, Training
-from regard.seq2seq.translator import Translator, target_ids
+from regard.seq2seq.training import Step, Training
+from regard.seq2seq.translator import Translator
 from regard.seq2seq.ways import both_ways
 
-__all__ = ["Seq2Seq", "go_on", "hold_out", "keep_aside"]
-
-Given = TypeVar("Given")
+__all__ = ["Seq2Seq"]
 
 CHECKPOINT_EVERY = 60.0  # seconds
-_FEW = 20  # sources
-_CHOICE = 1  # the seed of what is kept aside
-_LOOKED_UP = 1024  # sources between two signs of progress
 
 
 class Seq2Seq(Translator):
@@ -253,13 +250,12 @@ class Seq2Seq(Translator):
         Step
             What the step came to.
         """
-        place = None if checkpoint is None else _place(checkpoint)
-        if place is not None and place.exists():  # what is none is told before the work
-            read_checkpoint(place)
+        place = None if checkpoint is None else checkpoint_place(checkpoint)
+        state = read_checkpoint(place) if place is not None and place.exists() else None
         before, training = self._model, self.begin(pairs, valid, links=links)
-        if place is not None and place.exists():
+        if place is not None and state is not None:
             try:
-                go_on(training, place)
+                go_on(training, state, place)
             except ValueError:
                 self._model = before  # of another training: nothing is lost
                 raise
@@ -288,9 +284,9 @@ class Seq2Seq(Translator):
         Step
             As `steps` does.
         """
-        place = None if checkpoint is None else _place(checkpoint)
+        place = None if checkpoint is None else checkpoint_place(checkpoint)
         if place is not None and place.exists():
-            go_on(training, place)
+            go_on(training, read_checkpoint(place), place)
         yield from self._walk(training, place, keep=keep)
 
     def _walk(self, training: Training, place: Path | None, *, keep: bool) -> Generator[Step, None, None]:
@@ -350,28 +346,27 @@ class Seq2Seq(Translator):
             pairs, valid, links = keep_aside(pairs, links, self.fits)
         else:  # those with an empty side are not judged by
             valid = as_pairs(valid, skipped=lambda _: None)
-        texts = self._learn(pairs)
-        links = links(*texts) if callable(links) else links
-        learned, judged = (
-            self._corpus(texts, pairs, links, "training"),
-            self._corpus(texts, valid, None, "validation"),
+        texts = learn_texts(
+            pairs,
+            (self.source, self.target),
+            least=self.least,
+            size=self.vocabulary,
+            lower=self.lower,
+            normalization=self.normalization,
         )
+        links = links(*texts) if callable(links) else links
+        learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
+        judged = number_pairs(texts, valid, longest=self.max_tokens, what="validation")
         known = len(texts[0]) + (len(texts[1]) if self.memory else 0)
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
-        joint, memory = self._joint(learned, texts), None
+        joint = memory = None
+        if self.joint:
+            joint = Joint.learn(self.joint, list(map(own_tokens, learned)), (len(texts[0]), len(texts[1])))
         if self.memory:
-            memory = Memory.learn(self.memory, map(_sides, learned))
-            total = len(learned) + len(judged)
-
-            def told(more: int) -> None:
-                if looking_up is not None:
-                    looking_up(more, total)
-
-            learned, judged = (
-                _with_memory(corpus, memory, len(texts[0]), told) for corpus in (learned, judged)
-            )
+            memory = Memory.learn(self.memory, map(own_tokens, learned))
+            learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
         self._model = files.Model(network, *texts, memory, self.both_ways, joint)
@@ -406,12 +401,6 @@ class Seq2Seq(Translator):
         ]
         return all(0 < number <= self.max_tokens for number in counts)
 
-    def _joint(self, learned: Corpus, texts: tuple[Text, Text]) -> Joint | None:
-        """Count how pairs are spelled, if that is asked for."""
-        if not self.joint:
-            return None
-        return Joint.learn(self.joint, list(map(_sides, learned)), (len(texts[0]), len(texts[1])))
-
     def _check_links(self, links: Any, count: int) -> None:
         """Check that links, if they are given, go with this model and with so many pairs."""
         attends = self.network.get("score") != "none"  # not `attention`: that of what was learned before
@@ -420,54 +409,13 @@ class Seq2Seq(Translator):
         if links is not None and not attends:
             _check.fail("links must not be given without attention, which learns them.")
         if links is not None and not callable(links):
-            _check_links(links, count)
+            check_links(links, count)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
         """Return the fields of the recipe that somebody has chosen."""
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
-
-    def _learn(self, pairs: Sequence[Pair]) -> tuple[Text, Text]:
-        """Learn how both sides are cut."""
-        made = []
-        for side, (name, kind) in enumerate((("source", self.source), ("target", self.target))):
-            lower = (kind == "words" if self.lower is None else self.lower) if side == 0 else False
-            least = defaults.choose_least(len(pairs), kind) if self.least is None else self.least
-            size = self.vocabulary or (defaults.LARGEST_VOCABULARY if kind == "words" else None)
-            made.append(
-                learn(
-                    kind,
-                    (pair[side] for pair in pairs),
-                    least=least,
-                    size=size,
-                    lower=lower,
-                    normalization=self.normalization,
-                )
-            )
-            if len(made[-1]) <= len(SPECIAL):
-                _no_vocabulary(name, len(pairs), least)
-        return made[0], made[1]
-
-    def _corpus(
-        self, texts: tuple[Text, Text], pairs: Sequence[Pair], links: Sequence[Links] | None, what: str
-    ) -> Corpus:
-        """Number the pairs that are neither empty nor too long."""
-
-        def numbered() -> Iterator[Numbered]:
-            for number, pair in enumerate(pairs):
-                source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
-                if all(0 < len(side) <= self.max_tokens for side in (source, target)):
-                    given = _fitting(links[number], source, target, number) if links else frozenset()
-                    yield _number(texts, source, target, given)
-
-        corpus = Corpus(numbered())
-        if not len(corpus):
-            given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
-            raise ValueError(
-                f"no {what} pair has between 1 and {self.max_tokens} tokens on both sides: {given} given"
-            )
-        return corpus
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.files` for its format.
@@ -537,81 +485,26 @@ def _options(name: str, given: Any) -> dict[str, Any]:
     return dict(given or {})
 
 
-def _place(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return where a checkpoint goes, if one can be written there."""
-    folder = _check.replaceable(checkpoint).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(checkpoint))
-    return Path(checkpoint)
+def _looked_up(
+    corpora: tuple[Corpus, Corpus],
+    memory: Memory,
+    known: int,
+    looking_up: Callable[[int, int], object] | None,
+) -> Iterator[Corpus]:
+    """Let other pairs' targets be read beside each source, and tell how far that is."""
+    total = sum(map(len, corpora))
 
+    def told(more: int) -> None:
+        if looking_up is not None:
+            looking_up(more, total)
 
-def go_on(training: Training, place: Path, otherwise: str = "remove it to begin anew") -> None:
-    """Go on from a checkpoint.
-
-    Parameters
-    ----------
-    training : Training
-        Before its first step.
-    place : Path
-        Of the checkpoint.
-    otherwise : str
-        What helps if it is none, or of another training.
-
-    Raises
-    ------
-    ValueError
-        Then.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
-    >>> go_on(training, Path("no-such-file"))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
-    state = read_checkpoint(place, otherwise)
-    try:
-        training.go_on_from(state)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}; {otherwise}") from None
-
-
-def read_checkpoint(place: Path, otherwise: str = "remove it to begin anew") -> State:
-    """Read a checkpoint; a ValueError says what helps if it is none."""
-    try:
-        return files.read_checkpoint(place)
-    except ValueError as error:
-        raise ValueError(f"{error}; {otherwise}") from None
+    return (with_memory(corpus, memory, known, told) for corpus in corpora)
 
 
 def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]
-
-
-def _check_links(links: Any, count: int) -> None:
-    """Check that there is a collection of pairs of numbers for each of so many pairs of sentences."""
-    hint = "{(0, 0), (2, 1)}: whole numbers, both counted from 0"
-    if isinstance(links, str) or not isinstance(links, Sequence):
-        rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
-        _check.fail(rule, hint=hint, kind=TypeError)
-    if len(links) != count:
-        _check.fail(f"links must be one set for each of {count} pairs. Got {len(links)} instead.")
-    for number, given in enumerate(links, 1):
-        if not isinstance(given, Collection) or not all(map(_is_link, given)):
-            rule = f"links must be sets of (source, target). Pair {number} has {given!r:.60} instead."
-            _check.fail(rule, hint=hint, kind=TypeError)
-
-
-def _is_link(link: Any) -> bool:
-    return (
-        isinstance(link, tuple)
-        and len(link) == 2
-        and all(isinstance(place, int | np.integer) for place in link)
-    )
 
 
 def _known(
@@ -627,127 +520,3 @@ def _known(
                 f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
             )
     return vocabulary, least
-
-
-def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
-    """Say why there is no token to learn."""
-    if least == 1:
-        _check.fail(
-            f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
-            hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
-        )
-    _check.fail(
-        f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
-        hint="least=1 learns them all",
-    )
-
-
-def _number(
-    texts: tuple[Text, Text], source: Sequence[str], target: Sequence[str], links: Links = frozenset()
-) -> Numbered:
-    return Numbered([*texts[0].encode(source), END], target_ids(texts[1], target), links)
-
-
-def _with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
-    """Let other pairs' targets be read beside each source."""
-
-    def extended() -> Iterator[Numbered]:
-        for start in range(0, len(corpus), _LOOKED_UP):
-            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
-            rows = memory.extended([_sides(pair)[0] for pair in some], known)
-            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
-            told(len(some))
-
-    return Corpus(extended())
-
-
-def _sides(pair: Numbered) -> tuple[list[int], list[int]]:
-    """Return the numbers of a pair's own tokens."""
-    return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]
-
-
-def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
-    """Return a pair's links, if they are between tokens that it has."""
-    for i, j in links:
-        if not (0 <= i < len(source) and 0 <= j < len(target)):
-            _check.fail(
-                f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
-                f"got {(i, j)} instead."
-            )
-    return frozenset((int(i), int(j)) for i, j in links)  # NumPy's numbers are told otherwise
-
-
-def keep_aside(
-    pairs: Sequence[Pair],
-    links: Sequence[Given] | None,
-    fits: Callable[[Pair], bool] | None = None,
-) -> tuple[list[Pair], list[Pair], Sequence[Given] | None]:
-    """Keep some pairs aside as `hold_out` does, where there may be links to be kept beside the others.
-
-    Parameters
-    ----------
-    pairs : sequence of (source, target)
-        All there are.
-    links : sequence, optional
-        One for each, in whatever form.
-    fits
-        As for `hold_out`.
-
-    Returns
-    -------
-    training, validation : list of (source, target)
-        As from `hold_out`.
-    links : sequence or None
-        Those of the training pairs.
-
-    Examples
-    --------
-    >>> pairs = [(str(i), "") for i in range(40)]
-    >>> training, _, links = keep_aside(pairs, [frozenset({(i, i)}) for i in range(40)])
-    >>> training[-1][0], links[-1]
-    ('39', frozenset({(39, 39)}))
-    """
-    learned, judged = hold_out(pairs, fits)
-    if links is None or len(learned) == len(pairs):
-        return learned, judged, links
-    aside = {_key(pair[0]) for pair in judged}
-    kept = [given for pair, given in zip(pairs, links, strict=True) if _key(pair[0]) not in aside]
-    return learned, judged, kept
-
-
-def _key(source: Side) -> Any:
-    return source if isinstance(source, str) else tuple(source)
-
-
-def hold_out(
-    pairs: Sequence[Pair], fits: Callable[[Pair], bool] | None = None
-) -> tuple[list[Pair], list[Pair]]:
-    """Keep some sources aside with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, 500 at most.
-
-    Of fewer than 20 sources none can be missed. The choice is the same for every seed, so that models of several seeds
-    learn the same words from the same pairs, and their losses can be compared.
-
-    Parameters
-    ----------
-    pairs : sequence of (source, target)
-        All there are.
-    fits : callable, optional
-        Says which pairs count: sources of others are neither counted nor kept aside.
-
-    Returns
-    -------
-    training, validation : list of (source, target)
-        No source is in both, unless there are too few to keep any aside: then both are all of them.
-
-    Examples
-    --------
-    >>> training, validation = hold_out([(str(i), "") for i in range(40)])
-    >>> len(training), len(validation)
-    (36, 4)
-    """
-    sources = list(dict.fromkeys(_key(pair[0]) for pair in pairs if fits is None or fits(pair)))
-    number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
-    if len(sources) < _FEW:
-        return list(pairs), list(pairs)
-    aside = {sources[i] for i in np.random.default_rng(_CHOICE).permutation(len(sources))[:number]}
-    return [p for p in pairs if _key(p[0]) not in aside], [p for p in pairs if _key(p[0]) in aside]

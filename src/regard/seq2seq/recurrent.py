@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq import decoder, encoder, looks
+from regard.seq2seq import decoder, encoder, looks, steps
 from regard.seq2seq.batch import Batch, Ids
 from regard.seq2seq.cells import GATES, parts
 from regard.seq2seq.output import guide, log_frequency, predict
@@ -275,7 +275,7 @@ class RecurrentNetwork:
 
         return loss + guided, pullback
 
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> decoder.Steps:
+    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> steps.Steps:
         """Begin a search.
 
         Parameters
@@ -293,7 +293,7 @@ class RecurrentNetwork:
             Before the first word.
         """
         encoded, _ = encoder.encode(self.parameters, self.config, source, lengths, keep=False)
-        return decoder.steps(self.parameters, self.config, encoded, width)
+        return steps.steps(self.parameters, self.config, encoded, width)
 
 
 def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check
+from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
 from regard.seq2seq.files import read_model
 from regard.seq2seq.kinds import KINDS
 from regard.seq2seq.log import read_log
-from regard.seq2seq.model import Seq2Seq, keep_aside
+from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.search import BEAM
@@ -307,7 +308,7 @@ def run(args: argparse.Namespace) -> int:
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
-        one.check_checkpoint()
+        one.read_checkpoint()
     return _train_and_show(args, _read(args, models[0]), runs)
 
 
