@@ -461,6 +461,107 @@ def test_each_row_s_largest_weight_is_seen() -> None:
     assert picture[1].count("█") == 2
 
 
+# heads beside each other
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [((1, 3, 4), (1, 1)), ((5, 3, 4), (2, 4)), ((2, 3, 4, 5), (2, 3)), ((6, 2, 1, 9), (6, 2))],
+)
+def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
+    shape: tuple[int, ...], grid: tuple[int, int]
+) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    weights = np.random.default_rng(0).random(shape)
+    rows, columns = (
+        [f"{letter}{i}" for i in range(size)] for letter, size in zip("rc", shape[-2:], strict=True)
+    )
+    figure = heatmaps(weights, rows, columns)
+    heads = [ax for ax in figure.axes if ax.images]
+    each = weights.reshape(-1, *shape[-2:])
+    assert [ax.get_subplotspec().get_gridspec().get_geometry() for ax in heads] == [grid] * len(each)
+    for number, (ax, one) in enumerate(zip(heads, each, strict=True)):
+        down, across = divmod(number, grid[1])
+        assert (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) == (down, across)
+        (image,) = ax.images
+        assert (image.get_array() == one).all()
+        assert image.get_clim() == (0.0, weights.max())
+        assert [label.get_text() for label in ax.get_yticklabels()] == (rows if across == 0 else [])
+        assert [label.get_text() for label in ax.get_xticklabels()] == (columns if down == 0 else [])
+    names = [",".join(str(i + 1) for i in place) for place in np.ndindex(shape[:-2])]
+    assert [ax.get_title() for ax in heads] == names
+
+
+def test_words_beside_many_heads_can_be_read() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    figure = heatmaps(np.full((2, 8, 60, 45), 0.1), title="word " * 56)
+    figure.draw_without_rendering()
+    assert max(figure.get_size_inches()) < 25
+    labels = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert len(labels) >= 10
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
+    boxes = [ax.get_window_extent() for ax in figure.axes[:16]]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert min(box.width for box in boxes) > 0.7 * figure.dpi
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "error"),
+    [
+        ([[1.0]], {}, "(h, n, m) or (layers, h, n, m) arrays"),
+        (np.zeros((2, 2, 2, 1, 1)), {}, "weights are (2, 2, 2, 1, 1)"),
+        (np.zeros((257, 1, 1)), {}, "up to 256 heads"),
+        (np.zeros((0, 1, 1)), {}, "at least one"),
+        ([[[0.5, 2.0]], [[0.5, 0.5]]], {}, "2.0 in row 1, column 2 of head 1"),
+        ([np.zeros((2, 1, 1)), np.zeros((2, 1, 3))], {}, "(2, 1, 1) and (2, 1, 3)"),
+        (np.zeros((2, 1, 1)), {"names": ["one"]}, "2 heads"),
+        (np.zeros((2, 1, 1)), {"rows": ["a", "b"]}, "1 rows"),
+    ],
+)
+def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmaps
+
+    with pytest.raises(ValueError) as caught:
+        save_heatmaps(tmp_path / "heads.png", weights, **options)
+    assert error in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_explain_draws_all_heads_unless_one_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = pytest.importorskip("regard.show.figure")
+    pytest.importorskip("matplotlib")
+    drawn: list[np.ndarray] = []
+    for name in ("heatmap", "heatmaps"):
+        plain = getattr(figure, name)
+        monkeypatch.setattr(
+            figure,
+            name,
+            lambda x, *rest, plain=plain, **options: (drawn.append(x), plain(x, *rest, **options))[1],
+        )
+    rng = np.random.default_rng(0)
+    path, picture = tmp_path / "x.npy", str(tmp_path / "x.png")
+    for shape, chosen, shown in (
+        ((2, 3, 4, 5), [], (2, 3, 4, 4)),
+        ((3, 4, 5), [], (3, 4, 4)),
+        ((1, 1, 4, 5), [], (4, 4)),
+        ((2, 3, 4, 5), ["--at", "2,1"], (4, 4)),
+    ):
+        np.save(path, rng.standard_normal(shape))
+        assert main(["explain", str(path), "--png", picture, *chosen]) == 0
+        assert drawn[-1].shape == shown
+        assert Path(picture).read_bytes().startswith(b"\x89PNG")
+    np.save(path, rng.standard_normal((2, 2, 2, 4, 5)))
+    assert main(["explain", str(path), "--png", picture]) == 2
+    assert "choose with --at" in capsys.readouterr().err
+
+
 # progress
 
 

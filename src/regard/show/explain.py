@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import inspect
+import math
 import operator
 import sys
 from pathlib import Path
@@ -148,7 +149,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--query-labels", metavar="WORDS", help="names of the queries alone")
     group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
     group.add_argument(
-        "--png", type=Path, metavar="FILE", help="also draw the weights as a picture (.png, .svg, .pdf)"
+        "--png",
+        type=Path,
+        metavar="FILE",
+        help="also draw the weights as a picture (.png, .svg, .pdf): of all heads, but for --at",
     )
 
 
@@ -187,8 +191,8 @@ def run(args: argparse.Namespace) -> int:
     0
     """
     arrays, opening = _words_input(args) if not args.files else _files_input(args)
-    attention = _attend(args, arrays)
-    attention, arrays, place = _slice(attention, arrays, args.at)
+    whole = _attend(args, arrays)
+    attention, arrays, place = _slice(whole, arrays, args.at)
     n, m = attention.weights.shape
     if opening == "":
         opening = _matrices(arrays, args.digits)
@@ -211,12 +215,24 @@ def run(args: argparse.Namespace) -> int:
         color=wants_color(sys.stdout),
     )
     if args.png is not None:
-        # Imported here: the story alone needs no Matplotlib.
-        from regard.show.figure import save_heatmap
-
-        save_heatmap(args.png, attention.weights, query_words, key_words)
+        _draw(args.png, (whole if args.at is None else attention).weights, query_words, key_words)
     print("\n\n".join(filter(None, [place, opening, told])))
     return 0
+
+
+def _draw(path: Path, weights: NDArray[Any], query_words: list[str], key_words: list[str]) -> None:
+    """Draw the weights of one attention, or of all heads beside each other."""
+    # Imported here: the story alone needs no Matplotlib.
+    from regard.show.figure import save_heatmap, save_heatmaps
+
+    if weights.size == math.prod(weights.shape[-2:]):
+        save_heatmap(path, weights.reshape(weights.shape[-2:]), query_words, key_words)
+    elif weights.ndim <= 4:
+        save_heatmaps(path, weights, query_words, key_words)
+    else:
+        raise ValueError(
+            f"--png draws up to two leading dimensions: weights are {weights.shape}; choose with --at"
+        )
 
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:

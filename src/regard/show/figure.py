@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-__all__ = ["heatmap", "save_heatmap"]
+__all__ = ["heatmap", "heatmaps", "save_heatmap", "save_heatmaps"]
 
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
 _LOST = "#f4a582"  # of NaN: no blue
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
-_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
-_MOST_WORDS = 60
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
+_CLOSEST = 0.11  # inches between two words that can be read
+_PANEL, _MOST_PANELS = 2.4, 256  # the longer side of one of many, in inches; how many there may be
+_ACROSS = 4  # beside each other, where nothing says how many
 _WIDE = 0.6  # of a letter's height
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
@@ -74,33 +77,108 @@ def heatmap(
     ['the', 'cat']
     """
     require_matplotlib()
-    import matplotlib
-
     cells = checked_weights(weights)
     if cells.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.shape}")
     names = [words(rows, cells.shape[0], "rows"), words(columns, cells.shape[1], "columns")]
     names, fonts = drawable(names)
     ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
-    top = float(np.fmax.reduce(cells, axis=None, initial=1e-9))
-    height, width = _cell(cells.shape)
-    colors = matplotlib.colormaps["Blues"].with_extremes(bad=_LOST)
-    image = ax.imshow(cells.astype(np.float64), cmap=colors, vmin=0.0, vmax=top, aspect=height / width)
-    points = _points(min(height, width))
-    _name_places(ax.yaxis, names[0], fonts, _points(height))
-    _name_places(ax.xaxis, names[1], fonts, _points(width), 72 * width)
-    ax.xaxis.tick_top()
-    ax.xaxis.set_label_position("top")
+    top, cell = _largest(cells), _cell(cells.shape)
+    image = _draw_cells(ax, cells, top, cell)
+    points = _points(min(cell))
+    _name_places(ax.yaxis, names[0], fonts, cell[0])
+    _name_places(ax.xaxis, names[1], fonts, cell[1], turn=True)
     ax.set_ylabel("" if rows is not None else "query")
     ax.set_xlabel("" if columns is not None else "key")
-    ax.spines[:].set_visible(False)
     if max(cells.shape) <= _MOST_NUMBERS:
         _write_numbers(ax, cells, top, points)
     else:
-        _add_scale(ax, image, cells.shape)
+        flat = 4 * cells.shape[0] < cells.shape[1]
+        _add_scale(image, [ax], {"location": "bottom", "shrink": 0.3} if flat else {"shrink": 0.5})
     if title is not None:
-        _write_title(ax, title, points + 2)
+        width = whole_figure(ax).get_size_inches()[0]
+        ax.set_title(**_written(title, width, points + 2))
     return ax
+
+
+def heatmaps(
+    weights: ArrayLike | Sequence[ArrayLike],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw the weights of several heads beside each other, or of the heads of several layers, a row for each.
+
+    One scale for all: the darkest cell is the largest weight of the whole picture.
+
+    Parameters
+    ----------
+    weights
+        (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of what
+        `regard.record` has seen; NaN is left blank.
+    rows, columns
+        n and m words; numbers from 1 by default.
+    names
+        What stands above each of them, in order; by default the numbers of head, or of layer and head, from 1.
+    title
+        Above the picture, in three lines at most.
+
+    Returns
+    -------
+    Figure
+        Matplotlib's figure.
+
+    Raises
+    ------
+    ValueError
+        If `weights` is no such array of numbers between 0 and 1, there are none or more than 256 heads, or the words
+        or names don't fit its shape.
+    ImportError
+        If Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> figure = heatmaps(np.full((2, 3, 4), 0.25), names=["near", "far"])
+    >>> [ax.get_title() for ax in figure.axes[:2]]
+    ['near', 'far']
+    """
+    require_matplotlib()
+    shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
+    if len(shapes) > 1:
+        raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
+    cells = checked_weights(weights, dimensions=(3, 4))
+    count = math.prod(cells.shape[:-2])
+    if cells.size == 0 or count > _MOST_PANELS:
+        rule = f"a picture needs at least one query and one key, and shows up to {_MOST_PANELS} heads"
+        raise ValueError(f"{rule}: weights are {cells.shape}")
+    shape = cells.shape[-2:]
+    sides, fonts = drawable([words(rows, shape[0], "rows"), words(columns, shape[1], "columns")])
+    above = (
+        words(names, count, "heads") if names is not None else list(map(_place, np.ndindex(cells.shape[:-2])))
+    )
+    across = cells.shape[1] if cells.ndim == 4 else min(count, _ACROSS)
+    down = -(-count // across)
+    cell = _cell(shape, _PANEL)
+    figure = _figure(shape, sides, cell, (down, across))
+    top, image, axes = _largest(cells), None, figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for number, (ax, one) in enumerate(zip(axes, cells.reshape(count, *shape), strict=False)):
+        image = _draw_cells(ax, one, top, cell)
+        _name_places(ax.yaxis, sides[0], fonts, cell[0], shown=number % across == 0)
+        _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=number < across, turn=True)
+        ax.set_ylabel("query" if rows is None and number % across == 0 else "")
+        ax.set_xlabel("key" if columns is None and number < across else "")
+        ax.set_title(**_written(above[number], _PANEL, _points(0.0) + 2))
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    assert image is not None
+    _add_scale(image, axes, {"shrink": min(1.0, 2 / down)})
+    if title is not None:
+        written = _written(title, figure.get_size_inches()[0], _points(1.0) + 2)
+        figure.suptitle(written.pop("label"), **written)
+    return figure
 
 
 def save_heatmap(
@@ -149,17 +227,75 @@ def save_heatmap(
     save_figure(path, draw)
 
 
-def _figure(shape: tuple[int, ...], names: list[list[str]]) -> Figure:
+def save_heatmaps(
+    path: str | os.PathLike[str],
+    weights: ArrayLike | Sequence[ArrayLike],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> None:
+    """Draw the weights of several heads into a file, which is there whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to; the ending says what it is: .png, .svg, .pdf.
+    weights, rows, columns, names, title
+        As for `heatmaps`.
+
+    Raises
+    ------
+    ValueError
+        If the ending is unknown, or for what `heatmaps` raises it.
+    ImportError
+        If Matplotlib is not installed.
+    OSError
+        If the file can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_heatmaps(f"{folder}/heads.png", [[[0.9, 0.1]], [[0.0, 1.0]]])
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['heads.png']
+    """
+    save_figure(path, lambda: heatmaps(weights, rows, columns, names=names, title=title))
+
+
+def _place(place: tuple[int, ...]) -> str:
+    """Name a head by its number, or by those of its layer and its own, from 1."""
+    return ",".join(str(number + 1) for number in place)
+
+
+def _largest(cells: NDArray[Any]) -> float:
+    """Return the weight that is drawn darkest."""
+    return float(np.fmax.reduce(cells, axis=None, initial=1e-9))
+
+
+def _figure(
+    shape: tuple[int, ...],
+    names: list[list[str]],
+    cell: tuple[float, float] | None = None,
+    panels: tuple[int, int] = (1, 1),
+) -> Figure:
     """A figure with room for the cells and the words."""
-    height, width = _cell(shape)
+    height, width = _cell(shape) if cell is None else cell
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
-    return new_figure(shape[1] * width + margins[0], shape[0] * height + margins[1])
+    between = 0.3 if panels != (1, 1) else 0.0
+    return new_figure(
+        panels[1] * (shape[1] * width + between / 2) + margins[0],
+        panels[0] * (shape[0] * height + between) + margins[1],
+    )
 
 
-def _cell(shape: tuple[int, ...]) -> tuple[float, float]:
+def _cell(shape: tuple[int, ...], longest: float = _LONGEST) -> tuple[float, float]:
     """Height and width of a cell: a square, unless the picture would be a hairline then."""
-    square = min(_CELL, _LONGEST / max(shape))
-    height, width = (max(square, min(_LEGIBLE, _LONGEST / count)) for count in shape)
+    square = min(_CELL, longest / max(shape))
+    height, width = (max(square, min(_LEGIBLE, longest / count)) for count in shape)
     return height, width
 
 
@@ -168,25 +304,42 @@ def _points(cell: float) -> float:
     return min(max(72 * cell * 0.4, 6.0), 10.0)
 
 
-def _add_scale(ax: Axes, image: AxesImage, shape: tuple[int, ...]) -> None:
+def _draw_cells(ax: Axes, cells: NDArray[Any], top: float, cell: tuple[float, float]) -> AxesImage:
+    """Draw the weights, `top` the darkest, in cells of this height and width."""
+    import matplotlib
+
+    colors = matplotlib.colormaps["Blues"].with_extremes(bad=_LOST)
+    image = ax.imshow(cells.astype(np.float64), cmap=colors, vmin=0.0, vmax=top, aspect=cell[0] / cell[1])
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.spines[:].set_visible(False)
+    return image
+
+
+def _add_scale(image: AxesImage, axes: list[Axes], place: dict[str, Any]) -> None:
     """Which shade is how many percent: beside the picture, or below one that is flat."""
     from matplotlib.ticker import PercentFormatter
 
-    flat = 4 * shape[0] < shape[1]
-    place = {"location": "bottom", "shrink": 0.3} if flat else {"shrink": 0.5}
-    ax.figure.colorbar(image, ax=ax, aspect=30, format=PercentFormatter(1.0), **place)
+    whole_figure(axes[0]).colorbar(image, ax=axes, aspect=30, format=PercentFormatter(1.0), **place)
 
 
 def _name_places(
-    axis: XAxis | YAxis, names: list[str], fonts: list[str], points: float, room: float = 0.0
+    axis: XAxis | YAxis,
+    names: list[str],
+    fonts: list[str],
+    cell: float,
+    *,
+    shown: bool = True,
+    turn: bool = False,
 ) -> None:
-    """Write the words at their rows, or at columns of `room` points, turned where they need more; not all of many."""
-    step = next(step for step in _STEPS if len(names) <= _MOST_WORDS * step)
-    places = list(range(step - 1, len(names), step))
+    """Write the words at their rows, or at their columns, turned where they need more room; not all of many."""
+    points = _points(cell)
+    step = next(step for step in _STEPS if step * cell >= _CLOSEST)
+    places = list(range(step - 1, len(names), step)) if shown else []
     labels = [names[k] for k in places]
     style: dict[str, Any] = {}
-    if room:
-        turned = 0.7 * points * max(map(display_width, labels)) > room * step
+    if turn:
+        turned = 0.7 * points * max(map(display_width, labels), default=0) > 72 * cell * step
         style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
     axis.set_ticks(places)
     axis.set_ticklabels(
@@ -195,12 +348,12 @@ def _name_places(
     axis.set_tick_params(length=0)
 
 
-def _write_title(ax: Axes, title: str, points: float) -> None:
-    """Above the picture, and hardly wider than it."""
+def _written(title: str, width: float, points: float) -> dict[str, Any]:
+    """What Matplotlib needs to write a title above a picture of so many inches, and hardly wider than it."""
     (names,), fonts = drawable([[title]])
-    letters = 72 * whole_figure(ax).get_size_inches()[0] / (_WIDE * points)
+    letters = 72 * width / (_WIDE * points)
     lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
-    ax.set_title("\n".join(lines), fontfamily=fonts, parse_math=False, fontsize=points)
+    return {"label": "\n".join(lines), "fontfamily": fonts, "parse_math": False, "fontsize": points}
 
 
 def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> None:

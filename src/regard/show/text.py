@@ -90,13 +90,17 @@ def heatmap(
     return "\n".join(pad_lines(lines))
 
 
-def checked_weights(weights: ArrayLike) -> NDArray[Any]:
+def checked_weights(
+    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,)
+) -> NDArray[Any]:
     """Return weights as an array that a heat map can show.
 
     Parameters
     ----------
     weights
-        (n, m), between 0 and 1, or NaN.
+        (n, m), or with dimensions for heads before, between 0 and 1, or NaN.
+    dimensions
+        How many there may be.
 
     Returns
     -------
@@ -114,15 +118,27 @@ def checked_weights(weights: ArrayLike) -> NDArray[Any]:
     (1, 2)
     """
     cells = np.asarray(weights)
-    if cells.ndim != 2 or cells.dtype.kind not in "biuf":
+    if cells.ndim not in dimensions or cells.dtype.kind not in "biuf":
+        shows, hint = (
+            "an (n, m) array",
+            "choose one head with weights[..., head, :, :]; figure.heatmaps draws several",
+        )
+        if dimensions != (2,):
+            shows, hint = (
+                "(h, n, m) or (layers, h, n, m) arrays",
+                "choose one of a batch with weights[sentence]",
+            )
         raise ValueError(
-            f"a heat map shows an (n, m) array of real numbers: weights are {cells.shape} of type {cells.dtype}"
-            "\n  hint: choose one head with weights[..., head, :, :]"
+            f"a heat map shows {shows} of real numbers: weights are {cells.shape} of type {cells.dtype}"
+            f"\n  hint: {hint}"
         )
     bad = (cells < 0) | (cells > 1 + 1e-6)
     if bad.any():
-        i, j = np.argwhere(bad)[0]
-        raise ValueError(f"weights must lie between 0 and 1: {cells[i, j]} in row {i + 1}, column {j + 1}")
+        *head, i, j = np.argwhere(bad)[0]
+        where = f"row {i + 1}, column {j + 1}" + (
+            f" of head {','.join(str(k + 1) for k in head)}" if head else ""
+        )
+        raise ValueError(f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}")
     return cells
 
 
