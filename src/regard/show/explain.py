@@ -228,7 +228,8 @@ def _draw(path: Path, weights: NDArray[Any], query_words: list[str], key_words: 
     if weights.size == math.prod(weights.shape[-2:]):
         save_heatmap(path, weights.reshape(weights.shape[-2:]), query_words, key_words)
     elif weights.ndim <= 4:
-        save_heatmaps(path, weights, query_words, key_words)
+        places = [",".join(str(i + 1) for i in place) for place in np.ndindex(weights.shape[:-2])]
+        save_heatmaps(path, weights, query_words, key_words, names=places)
     else:
         raise ValueError(
             f"--png draws up to two leading dimensions: weights are {weights.shape}; choose with --at"

@@ -31,6 +31,7 @@ _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows
 _CLOSEST = 0.11  # inches between two words that can be read
 _PANEL, _MOST_PANELS = 2.4, 256  # the longer side of one of many, in inches; how many there may be
 _ACROSS = 4  # beside each other, where nothing says how many
+_LOW = 1.5  # inches: a scale beside them would have no room for its numbers
 _WIDE = 0.6  # of a letter's height
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
@@ -157,12 +158,13 @@ def heatmaps(
     shape = cells.shape[-2:]
     sides, fonts = drawable([words(rows, shape[0], "rows"), words(columns, shape[1], "columns")])
     above = (
-        words(names, count, "heads") if names is not None else list(map(_place, np.ndindex(cells.shape[:-2])))
+        words(names, count, "heads") if names is not None else list(map(_head, np.ndindex(cells.shape[:-2])))
     )
     across = cells.shape[1] if cells.ndim == 4 else min(count, _ACROSS)
     down = -(-count // across)
     cell = _cell(shape, _PANEL)
     figure = _figure(shape, sides, cell, (down, across))
+    figure.set_layout_engine("compressed")
     top, image, axes = _largest(cells), None, figure.subplots(down, across, squeeze=False).ravel().tolist()
     for number, (ax, one) in enumerate(zip(axes, cells.reshape(count, *shape), strict=False)):
         image = _draw_cells(ax, one, top, cell)
@@ -174,7 +176,8 @@ def heatmaps(
     for ax in axes[count:]:
         ax.set_axis_off()
     assert image is not None
-    _add_scale(image, axes, {"shrink": min(1.0, 2 / down)})
+    flat = down * shape[0] * cell[0] < _LOW
+    _add_scale(image, axes, {"location": "bottom", "shrink": 0.3} if flat else {"shrink": min(1.0, 2 / down)})
     if title is not None:
         written = _written(title, figure.get_size_inches()[0], _points(1.0) + 2)
         figure.suptitle(written.pop("label"), **written)
@@ -266,9 +269,10 @@ def save_heatmaps(
     save_figure(path, lambda: heatmaps(weights, rows, columns, names=names, title=title))
 
 
-def _place(place: tuple[int, ...]) -> str:
-    """Name a head by its number, or by those of its layer and its own, from 1."""
-    return ",".join(str(number + 1) for number in place)
+def _head(place: tuple[int, ...]) -> str:
+    """Name a head by its number, and that of its layer, from 1."""
+    named = zip(("layer", "head")[-len(place) :], place, strict=True)
+    return ", ".join(f"{name} {number + 1}" for name, number in named)
 
 
 def _largest(cells: NDArray[Any]) -> float:
