@@ -17,7 +17,7 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate, pictures, translate
+from regard.seq2seq.commands import curve, evaluate, models, pictures
 from regard.seq2seq.files import model_file
 from regard.seq2seq.log import Log
 from regard.seq2seq.text import glue
@@ -72,7 +72,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (translate, evaluate):
+    for module in (models, evaluate):
         monkeypatch.setattr(module, "Seq2Seq", Parrot)
 
 

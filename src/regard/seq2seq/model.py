@@ -16,15 +16,17 @@ from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.batch import Corpus, Links
 from regard.seq2seq.checkpoint import checkpoint_place, go_on, read_checkpoint
 from regard.seq2seq.corpora import check_links, learn_texts, number_pairs, own_tokens, with_memory
+from regard.seq2seq.heads import Heads, look_into
 from regard.seq2seq.joint import LONGEST, Joint
 from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
-from regard.seq2seq.text import START
+from regard.seq2seq.text import SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
-from regard.seq2seq.translator import Translator
+from regard.seq2seq.transformer import TransformerNetwork
+from regard.seq2seq.translator import Translation, Translator, target_ids
 from regard.seq2seq.ways import both_ways
 
 __all__ = ["Seq2Seq"]
@@ -416,6 +418,45 @@ class Seq2Seq(Translator):
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
+
+    def heads(self, translation: Translation) -> Heads:
+        """Look where every head of every layer of a transformer looks.
+
+        Parameters
+        ----------
+        translation : Translation
+            From this model: a sentence that it has translated, or aligned.
+
+        Returns
+        -------
+        Heads
+            With the weights of its encoder, of its decoder, and of its decoder's looks at the source.
+
+        Raises
+        ------
+        ValueError
+            If the model is no transformer: what others do, `Translation.alignment` says.
+
+        Examples
+        --------
+        >>> network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
+        >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
+        >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, said, read
+        (2, 2, 1, 3)
+        """
+        network = self.model.network
+        if not isinstance(network, TransformerNetwork):
+            rule = f"heads are those of a transformer. Got a {self.family} network instead."
+            _check.fail(rule, hint="where others look, translation.alignment says")
+        (read,) = self._read([translation.source[:-1]])
+        ids = target_ids(self.model.target, translation.tokens)
+        return Heads(
+            translation.source,
+            read.beside,
+            (SPECIAL[START], *translation.tokens)[: len(translation.tokens)],
+            translation.tokens,
+            *look_into(network, read.row, ids),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model into one file; see `regard.seq2seq.files` for its format.

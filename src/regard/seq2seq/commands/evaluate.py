@@ -18,7 +18,7 @@ from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.translate import add_ensemble, links_of_words, load_all
+from regard.seq2seq.commands.models import add_ensemble, links_of_words, load_all
 from regard.seq2seq.files import model_file
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score

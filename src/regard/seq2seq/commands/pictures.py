@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from regard.seq2seq.heads import Heads
 from regard.seq2seq.text import JOIN, SPECIAL, START
 from regard.seq2seq.translator import Translation
 from regard.show import figure, text
 
-__all__ = ["draw", "missing", "save"]
+__all__ = ["draw", "missing", "save", "save_heads"]
 
 Array = NDArray[Any]
 
@@ -43,13 +45,21 @@ def missing(*names: str) -> str:
     return f'not installed: {", ".join(lacking)}; pip install "regard[cli]"' if lacking else ""
 
 
+def _shown(words: Sequence[str]) -> list[str]:
+    """Return words without the marks that glue them."""
+    return [word.replace(JOIN, "") for word in words]
+
+
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     """Return where it looked, and what stands beside rows and above columns, without the marks that glue words."""
     weights, read = translation.looks()
     own = len(translation.source)
-    columns = [word.replace(JOIN, "") for word in read[:own]]
-    columns += [_LOOKED_UP if word == SPECIAL[START] else word.replace(JOIN, "") for word in read[own:]]
-    return weights, [word.replace(JOIN, "") for word in translation.tokens], columns
+    return weights, _shown(translation.tokens), _shown(read[:own]) + _beside(read[own:])
+
+
+def _beside(words: Sequence[str]) -> list[str]:
+    """Return the words that were read beside a sentence; what begins each of them says what they are."""
+    return [_LOOKED_UP if word == SPECIAL[START] else word for word in _shown(words)]
 
 
 def draw(translation: Translation) -> str:
@@ -93,3 +103,33 @@ def save(translation: Translation, path: Path) -> None:
     b'PNG'
     """
     figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
+
+
+def save_heads(heads: Heads, folder: Path, name: str) -> None:
+    """Draw where all heads looked into three PNG files: in the encoder, in the decoder, and from there in the source.
+
+    Parameters
+    ----------
+    heads : Heads
+        Of a translation that has a token.
+    folder : Path
+        Where to.
+    name : str
+        What the files' names begin with.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> looked = np.ones((1, 2, 1, 1))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     save_heads(Heads(("</s>",), (), ("<s>",), ("le",), looked, looked, looked), Path(place), "line-1")
+    ...     sorted(path.name for path in Path(place).iterdir())
+    ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
+    """
+    read, heard, said = _shown(heads.read) + _beside(heads.beside), _shown(heads.heard), _shown(heads.said)
+    for part, weights, rows, columns in (
+        ("encoder", heads.encoder, read, read),
+        ("decoder", heads.decoder, said, heard),
+        ("source", heads.source, said, read),
+    ):
+        figure.save_heatmaps(folder / f"{name}-{part}.png", weights, rows, columns)

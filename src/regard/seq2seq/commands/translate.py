@@ -11,27 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.seq2seq.align import links, of_words, spell, word_numbers
+from regard.seq2seq.align import spell
 from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.models import add_ensemble, check_pictures, links_of_words, load_all
 from regard.seq2seq.commands.stream import read_blocks, windows
-from regard.seq2seq.ensemble import Ensemble
-from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import BEAM, LARGEST_PENALTY, Scoring
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
-from regard.show.canvas import require_matplotlib
 from regard.show.terminal import clean
 
-__all__ = [
-    "add_arguments",
-    "add_ensemble",
-    "check_pictures",
-    "links_of_words",
-    "load_all",
-    "numbers_of_words",
-    "run",
-]
+__all__ = ["add_arguments", "run"]
 
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
@@ -93,31 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
     add("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
-
-
-def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Describe the models that translate together with the first.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_ensemble(parser)
-    >>> [path.name for path in parser.parse_args(["--ensemble", "two", "--ensemble", "three"]).ensemble]
-    ['two', 'three']
-    """
-    parser.add_argument(
-        "--ensemble",
-        action="append",
+    add(
+        "--heads",
         type=Path,
-        default=[],
-        metavar="MODEL",
-        help="one more model that works together with the first, of the same pairs and kinds of tokens; may be"
-        " repeated",
+        metavar="FOLDER",
+        help="draw where every head of every layer of a transformer looked: line-1-encoder.png, line-1-decoder.png and"
+        " line-1-source.png, ...",
     )
 
 
@@ -189,7 +160,11 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"{args.model} was trained without attention: --coverage-penalty is about where it looked"
         )
+    if args.heads is not None and getattr(model, "family", "") != "transformer":
+        found = "these are several models together" if args.ensemble else f"{args.model} is none"
+        raise ValueError(f"--heads is about a transformer: {found}")
     check_pictures(args.png)
+    check_pictures(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
     for sentences in windows(read_blocks(args.file or "-", partial(_readable, model))):
@@ -211,66 +186,6 @@ def _check_options(args: argparse.Namespace) -> None:
     for name in ("beam", "n_best"):
         if getattr(args, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
-
-
-def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
-    """Load a model, and those that translate together with it.
-
-    Parameters
-    ----------
-    path : Path
-        Its file or folder.
-    ensemble : sequence of Path
-        The others, if there are any.
-
-    Returns
-    -------
-    Translator
-        One model, or all of them.
-
-    Raises
-    ------
-    ValueError, OSError
-        If one is no model, or can't translate together with the first.
-
-    Examples
-    --------
-    >>> load_all(Path("no-such-file"), [])
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
-    if len({model_file(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
-        raise ValueError("the models of an ensemble must be different files")
-    models = [Seq2Seq.load(place) for place in (path, *ensemble)]
-    for place, model in zip(ensemble, models[1:], strict=True):
-        try:
-            Ensemble([models[0], model])
-        except ValueError as error:
-            told = " ".join(map(str.strip, str(error).splitlines()))  # the hint, too, on one line
-            raise ValueError(f"{path} and {place}: {told}") from None
-    return Ensemble(models) if ensemble else models[0]
-
-
-def check_pictures(folder: Path | None) -> None:
-    """Make the folder for pictures, if they are wanted and can be drawn.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Where they shall be.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is not there.
-
-    Examples
-    --------
-    >>> check_pictures(None)
-    """
-    if folder is not None:
-        require_matplotlib()
-        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _readable(model: Translator, line: str) -> str:
@@ -326,7 +241,7 @@ class _Output:
     """What is printed and drawn for each line."""
 
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
-        self.model, self.png, self.draws = model, args.png, args.alignment == "text"
+        self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         several = args.n_best is not None or args.sample is not None
         self.form = _Form(several, several or args.scores, args.alignment == "pharaoh")
 
@@ -338,9 +253,12 @@ class _Output:
                 continue
             if self.draws:
                 print(pictures.draw(translation), end="\n\n")
+            name = f"line-{number}-{rank}" if self.form.number else f"line-{number}"
             if self.png:
-                place = f"line-{number}-{rank}.png" if self.form.number else f"line-{number}.png"
-                pictures.save(translation, self.png / place)
+                pictures.save(translation, self.png / f"{name}.png")
+            if self.heads:
+                assert isinstance(self.model, Seq2Seq)  # as `run` has checked
+                pictures.save_heads(self.model.heads(translation), self.heads, name)
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""
@@ -351,61 +269,3 @@ class _Output:
         columns.append(text)
         columns += [spell(links_of_words(self.model, translation))] if self.form.links else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text
-
-
-def links_of_words(
-    model: Translator, translation: Translation, threshold: float = 0.0
-) -> frozenset[tuple[int, int]]:
-    """Return the links between the words of a sentence and its translation, where spaces part words.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With an alignment; without one there are no links.
-    threshold : float
-        A token that looked nowhere more than that has no link.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        The links.
-
-    Examples
-    --------
-    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> looked = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
-    >>> links_of_words(model, looked)
-    frozenset({(1, 0)})
-    """
-    if translation.alignment is None:
-        return frozenset()
-    return of_words(links(translation.alignment, threshold=threshold), *numbers_of_words(model, translation))
-
-
-def numbers_of_words(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
-    """Return the words that the tokens of a sentence and of its translation are parts of.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With its tokens.
-
-    Returns
-    -------
-    source, target : list of int
-        As `regard.seq2seq.align.word_numbers` gives them.
-
-    Examples
-    --------
-    >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> numbers_of_words(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
-    ([0, 1], [0])
-    """
-    texts = model.model.source, model.model.target
-    sides = translation.source[:-1], translation.tokens
-    source, target = (word_numbers(side, text.glue) for side, text in zip(sides, texts, strict=True))
-    return source, target
