@@ -156,6 +156,8 @@ def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
     """Return what was computed as another dtype; what that cannot hold is inf or 0, without a word."""
+    if array.dtype == dtype:
+        return array.astype(dtype, copy=copy)
     with np.errstate(over="ignore", under="ignore"):
         return array.astype(dtype, copy=copy)
 
@@ -244,11 +246,8 @@ def broadcast(
     name: str, shape: tuple[int, ...], target: tuple[int, ...], letters: str, hint: str = ""
 ) -> None:
     """Check that an option's shape broadcasts to the shape it is used at, without enlarging it."""
-    try:
-        fits = np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        fits = False
-    if not fits:
+    sizes = zip(reversed(shape), reversed(target), strict=False)
+    if len(shape) > len(target) or not all(own in (1, size) for own, size in sizes):
         fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +67,8 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
     shapes = {"queries": queries, "keys": keys, "values": values}
     lead_q, lead_k, lead_v = queries.shape[:-2], keys.shape[:-2], values.shape[:-2]
     n, m = queries.shape[-2], keys.shape[-2]
+    if lead_q == lead_k == lead_v:
+        return Layout(lead_q, None, n, m)
     try:
         return Layout(np.broadcast_shapes(lead_q, lead_k, lead_v), None, n, m)
     except ValueError:
@@ -103,23 +106,33 @@ class Items:
     """
 
     def __init__(self, array: Array, inner: tuple[int, ...]) -> None:
-        self.array = array
+        self.array, self.inner = array, inner
         self.lead = array.shape[:-2]
         self.stored = math.prod(self.lead)
-        places = np.arange(self.stored).reshape(self.lead)
-        self.source: NDArray[np.intp] = np.broadcast_to(places, inner).reshape(-1)
-        self.flat = self._flat()
+        self.own = self.stored == math.prod(inner)  # whether every item reads an array of its own, in order
 
-    def _flat(self) -> Array | None:
-        """View as (stored, a, b) where the strides allow it."""
+    @cached_property
+    def source(self) -> NDArray[np.intp]:
+        """Which stored array each item reads."""
+        places = np.arange(self.stored).reshape(self.lead)
+        return np.broadcast_to(places, self.inner).reshape(-1)
+
+    @cached_property
+    def step(self) -> int | None:
+        """Bytes from each stored array to the next, or None where they don't lie so."""
         sizes = [
             (size, stride) for size, stride in zip(self.lead, self.array.strides, strict=False) if size > 1
         ]
         if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)) or not self.array.size:
             return None
-        step = sizes[-1][1] if sizes else 0
-        shape = (self.stored, *self.array.shape[-2:])
-        strides = (step, *self.array.strides[-2:])
+        return sizes[-1][1] if sizes else 0
+
+    @cached_property
+    def flat(self) -> Array | None:
+        """View as (stored, a, b) where the strides allow it."""
+        if self.step is None:
+            return None
+        shape, strides = (self.stored, *self.array.shape[-2:]), (self.step, *self.array.strides[-2:])
         return np.lib.stride_tricks.as_strided(self.array, shape, strides, writeable=False)
 
     def _picked(self, items: slice) -> slice | NDArray[np.intp]:
@@ -146,11 +159,6 @@ class Items:
             else self.array[None, rows, columns]
         )
         return part
-
-    @property
-    def own(self) -> bool:
-        """Whether every item reads an array of its own, in order."""
-        return self.stored == len(self.source)
 
     def add(self, total: Array, items: slice, part: Array) -> None:
         """Add what the items give (items, a, b) to the gradient `total` (stored, a, b), in their order."""

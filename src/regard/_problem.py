@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Ask, Mask, MaskLike, as_mask, window
+from regard.mask import Ask, Mask, MaskLike, Step, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, as_normalize, local_m, local_p
@@ -38,6 +39,11 @@ class Problem:
     normalize: NormalizeLike
     compute: np.dtype[Any]
     result: np.dtype[Any]
+
+    @cached_property
+    def steps(self) -> list[Step] | None:
+        """The mask as a program; none of a mask class of the user's."""
+        return [] if self.mask is None else self.mask.steps(self.layout)
 
 
 def prepare(

@@ -6,7 +6,7 @@ Nothing here builds an n x m array, for any option.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -255,7 +255,7 @@ def _gradients(
             f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead."
         )
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
-    p = Problem(**{**p.__dict__, "bias": fresh})
+    p = replace(p, bias=fresh)
     with np.errstate(all="ignore"):  # as forward: what is no number is in the result
         flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
         dqueries, dkeys, dvalues, named, dpositions = kernel.backward(p, context, statistic, flat, threads)

@@ -149,8 +149,8 @@ def room(size: int) -> Array:
 def address(x: Array) -> int:
     """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long."""
     flags = x.flags
-    # Of an array that was broadcast it may not even be asked whether it is writeable.
-    if (flags.c_contiguous or flags.f_contiguous) and x.size and flags.writeable:
+    # Of an array that was broadcast it may not even be asked whether it is writeable; of bfloat16 nobody gets a buffer.
+    if (flags.c_contiguous or flags.f_contiguous) and x.size and x.itemsize != 2 and flags.writeable:
         lying: Any = x if flags.c_contiguous else x.T
         return ctypes.addressof(ctypes.c_char.from_buffer(lying))
     found: int = x.__array_interface__["data"][0]
@@ -200,12 +200,10 @@ def refusal(p: Problem) -> str:
         return "a score function of the user's"
     if p.normalize != "softmax":
         return f"normalize={p.normalize!r}"
-    if p.mask is not None:
-        steps = p.mask.steps(p.layout)
-        if steps is None:
-            return "a mask class of the user's"
-        if _depth(steps) > DEPTH:
-            return f"masks nested more than {DEPTH} deep"
+    if p.steps is None:
+        return "a mask class of the user's"
+    if _depth(p.steps) > DEPTH:
+        return f"masks nested more than {DEPTH} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     if not _bears(p):
@@ -278,17 +276,15 @@ class Call:
     def pointer(self, array: Array) -> int:
         """Return the address of an array, and keep it."""
         self.alive.append(array)
-        address: int = array.__array_interface__["data"][0]
-        return address
+        return address(array)
 
     def matrices(self, x: Items) -> CMatrices:
         """Return the matrices of all items."""
-        self.alive.append(x.array)
-        start, row = x.array.__array_interface__["data"][0], x.array.strides[-2]
+        start, row = self.pointer(x.array), x.array.strides[-2]
         if x.stored == 1:
             return CMatrices(start, 0, None, row)
-        if x.own and x.flat is not None:
-            return CMatrices(start, x.flat.strides[0], None, row)
+        if x.own and x.step is not None:
+            return CMatrices(start, x.step, None, row)
         return CMatrices(start, 0, self.pointer(addresses(x)), row)
 
     def run(self, backward: bool, threads: int | None) -> None:
@@ -329,6 +325,8 @@ def call(p: Problem) -> Call:
 
 def _groups(keys: Items, values: Items) -> Addresses:
     """Return where the runs of items begin that read the same keys and values, and the number of items."""
+    if keys.own or values.own:
+        return np.arange(math.prod(keys.inner) + 1, dtype=np.int64)
     same = (np.diff(keys.source) == 0) & (np.diff(values.source) == 0)
     starts = np.flatnonzero(~same) + 1
     return np.concatenate([[0], starts, [len(keys.source)]]).astype(np.int64)
@@ -345,8 +343,7 @@ def _score(made: Call) -> None:
 
 
 def _mask(made: Call) -> None:
-    p, c = made.p, made.c
-    steps = [] if p.mask is None else p.mask.steps(p.layout) or []
+    c, steps = made.c, made.p.steps
     if not steps:
         return
     program = (CNode * len(steps))()
@@ -426,7 +423,7 @@ def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: in
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
     scale = 1 / d**0.5 if scale is None else scale
-    kind, to = _type(queries.dtype), _at(context)
+    kind, to = _type(queries.dtype), address(context)
     if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, scale)):
         return None
     return _check.rounded(context, queries.dtype) if half else context
@@ -451,7 +448,7 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     size, columns = x.itemsize, x.shape[-1]
     if x.flags.c_contiguous and (size > 2 or columns % 2 == 0):
         row = columns * size
-        return _at(x), x.shape[-2] * row, row
+        return address(x), x.shape[-2] * row, row
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
@@ -471,14 +468,6 @@ def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
 @cache
 def _type(dtype: np.dtype[Any]) -> int:
     return TYPES[dtype.name]
-
-
-def _at(array: Any) -> int:
-    """Return where an array starts; faster than array.ctypes, which reads what is read-only or bfloat16, too."""
-    if array.flags.writeable and array.itemsize > 2:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    address: int = array.ctypes.data
-    return address
 
 
 def lse(statistic: Array) -> Array:
@@ -545,6 +534,8 @@ def _whole(parts: Array, columns: int) -> Array:
 
 def _gathered(found: Array, x: Items, items: Addresses) -> Array:
     """Return the gradient of the stored arrays (stored, a, b) from what these items found."""
+    if x.own and len(items) == x.stored:
+        return found
     source = x.source[items]
     if len(source) == x.stored and (source == np.arange(x.stored)).all():
         return found
