@@ -210,13 +210,21 @@ struct Ahead {
 
 constexpr int64_t size_of(int32_t type) { return type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2; }
 
+// Whether the processor foresees rows that are read in the order in which they lie: AMD's cores with AVX-512 do.
+inline bool foresees(const Matrices& x, int64_t columns, int32_t type) {
+    return BYTES == 64 && made_by_amd && columns * size_of(type) == x.row;
+}
 // Rows that come after an item's block from row j on: of those far apart, which share few places of a cache, not too many.
 COLD inline Soon rows_soon(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type) {
     const int64_t bytes = columns * size_of(type), quarter = KEYS_AT_ONCE / 4 * x.row;
     const char* at = reinterpret_cast<const char*>(x.at(item)) + j * x.row;
     const bool gaps = bytes != x.row;
-    if (!gaps && !(BYTES == 64 && made_by_amd)) return {at + KEYS_AT_ONCE * x.row, x.row, quarter, quarter, 64, 0};
+    if (!gaps && !foresees(x, columns, type)) return {at + KEYS_AT_ONCE * x.row, x.row, quarter, quarter, 64, 0};
     return {at + (gaps ? KEYS_AT_ONCE / 4 : KEYS_AT_ONCE) * x.row, x.row, bytes, 64, Soon::LOT, 0};
+}
+INLINE Soon at_half_pace(Soon x) {
+    x.further /= 2;
+    return x;
 }
 // The block after the one at row j; where rows have gaps, those so far away.
 ONCE inline Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t away) {
