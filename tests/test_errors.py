@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import regard
-from regard import mask, position, scores, weights
+from regard import _check, mask, position, scores, weights
 
 
 def o(*shape: int) -> NDArray[np.float64]:
@@ -770,3 +772,22 @@ def test_every_first_line_states_a_rule() -> None:
         first = text.splitlines()[0]
         assert any(word in first for word in (" must ", " needs ", " takes ")), first
         assert len(first) <= 150, first
+
+
+SHAPES_OF_OPTIONS = st.lists(st.integers(0, 3), max_size=4).map(tuple)
+
+
+@given(SHAPES_OF_OPTIONS, SHAPES_OF_OPTIONS)
+def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
+    shape: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    try:
+        fits = np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        fits = False
+    if fits:
+        _check.broadcast("mask", shape, target, "(..., n, m)")
+        return
+    with pytest.raises(ValueError) as caught:
+        _check.broadcast("mask", shape, target, "(..., n, m)")
+    assert str(caught.value) == f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."

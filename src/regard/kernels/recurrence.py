@@ -1,4 +1,4 @@
-"""Gated recurrent units over whole sequences: the native library's (`source/recurrence.h`), and the same in NumPy.
+"""Gated recurrent units over whole sequences: the native library's (`source/recurrence.cpp`), and the same in NumPy.
 
 Which of the two does the work is decided in `native_does`: the library has them for float32 only. It uses the thread
 that calls it and no other. Arrays are taken as `nn` has checked them. Letters: n steps of B sequences, H the state's

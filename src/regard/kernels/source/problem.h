@@ -261,6 +261,6 @@ struct Kernel {
     Seen (*guess)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys);
     Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight&);
 };
-constexpr int PHASES = 3;
+constexpr int PHASES = 2;
 
 }  // namespace regard
