@@ -402,7 +402,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "query weight must have 2 rows, one for each number of a word: it is (3, 3)",
         ),
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
-        (["--at", "1"], "--at must choose one place in the leading dimensions (), from 1: (1,)"),
+        (["--at", "1"], "--at is for arrays with leading dimensions; these have none"),
         (["--at", "x"], "argument --at: whole numbers between commas are needed: 'x'"),
         (["--align", "end"], "--align goes with --causal or --window"),
         (["--mask", "queries.npy"], "queries.npy must hold 0 and 1 only (1: the query may see the key)"),

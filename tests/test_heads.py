@@ -29,8 +29,7 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
     (said,) = model.align(["three two one"], [target])
     heads = model.heads(said)
     n, (looks, read) = len(said.tokens), said.looks()
-    assert (heads.read, heads.beside, heads.said) == (said.source, said.beside, said.tokens)
-    assert heads.read + heads.beside == read
+    assert (heads.read, heads.said) == (read, said.tokens)
     assert heads.heard == ("<s>", *said.tokens)[:n]
     assert heads.encoder.shape == (2, 2, len(read), len(read))
     assert heads.decoder.shape == (3, 2, n, n)
@@ -66,6 +65,31 @@ def test_only_a_transformer_has_heads() -> None:
         recurrent.heads(recurrent.translate(["two"])[0])
 
 
+def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
+    other = Seq2Seq(family="transformer", network=SMALL, seed=2, epochs=5).fit(*PAIRS)
+    for stranger in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
+        with pytest.raises(ValueError, match="must be one of this model"):
+            model.heads(stranger.align(["two one"], ["deux un"])[0])
+    with pytest.raises(TypeError, match=r"translation must be one, as translate gives several\. Got list"):
+        model.heads(model.translate(["two"]))  # type: ignore[arg-type]
+
+
+def test_words_are_shown_without_the_signs_that_glue_them() -> None:
+    model = Seq2Seq(family="transformer", network=SMALL, epochs=1).fit(["one."], ["un l'un."])
+    heads = model.heads(model.align(["one."], ["l'un."])[0])
+    assert (heads.read, heads.heard, heads.said) == (
+        ("one", ".", "</s>"),
+        ("<s>", "l'", "un"),
+        ("l'", "un", "."),
+    )
+
+
+def test_a_model_that_reads_both_ways_has_heads() -> None:
+    model = Seq2Seq(family="transformer", network=SMALL, both_ways=True, epochs=30).fit(*PAIRS)
+    (translation,) = model.translate(["two one"])
+    assert model.heads(translation).said == translation.tokens
+
+
 def test_translate_draws_all_heads(
     model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,8 +111,8 @@ def test_translate_draws_all_heads(
     Seq2Seq(epochs=1).fit(*PAIRS).save(others[0])
     model.save(others[1])
     for arguments, said in (
-        ([str(others[0])], f"--heads is about a transformer: {others[0]} is none"),
-        ([str(place), "--ensemble", str(others[1])], "these are several models together"),
+        ([str(others[0])], f"--heads is about one transformer: {others[0]} is none"),
+        ([str(place), "--ensemble", str(others[1])], "these are several models"),
     ):
         assert (
             main(["translate", arguments[0], str(text), *arguments[1:], "--heads", str(tmp_path / "other")])

@@ -500,7 +500,7 @@ def test_words_beside_many_heads_can_be_read() -> None:
 
     figure = heatmaps(np.full((2, 8, 60, 45), 0.1), title="word " * 56)
     figure.draw_without_rendering()
-    assert max(figure.get_size_inches()) < 25
+    assert max(figure.get_size_inches()) < 28
     labels = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     assert len(labels) >= 10
     assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
@@ -516,6 +516,8 @@ def test_words_beside_many_heads_can_be_read() -> None:
         (np.zeros((2, 2, 2, 1, 1)), {}, "weights are (2, 2, 2, 1, 1)"),
         (np.zeros((257, 1, 1)), {}, "up to 256 heads"),
         (np.zeros((0, 1, 1)), {}, "at least one"),
+        ([[regard.attend(np.eye(2), np.eye(2), np.eye(2))]], {}, "[attention.weights for attention in seen]"),
+        (np.zeros((2, 2, 2, 2, 2)), {}, "[attention.weights[sentence] for attention in seen]"),
         ([[[0.5, 2.0]], [[0.5, 0.5]]], {}, "2.0 in row 1, column 2 of head 1"),
         ([np.zeros((2, 1, 1)), np.zeros((2, 1, 3))], {}, "(2, 1, 1) and (2, 1, 3)"),
         (np.zeros((2, 1, 1)), {"names": ["one"]}, "2 heads"),
@@ -552,14 +554,19 @@ def test_explain_draws_all_heads_unless_one_is_chosen(
         ((3, 4, 5), [], (3, 4, 4)),
         ((1, 1, 4, 5), [], (4, 4)),
         ((2, 3, 4, 5), ["--at", "2,1"], (4, 4)),
+        ((2, 3, 4, 5), ["--at", "2"], (3, 4, 4)),
+        ((2, 3, 2, 4, 5), ["--at", "2"], (3, 2, 4, 4)),
     ):
         np.save(path, rng.standard_normal(shape))
         assert main(["explain", str(path), "--png", picture, *chosen]) == 0
         assert drawn[-1].shape == shown
         assert Path(picture).read_bytes().startswith(b"\x89PNG")
-    np.save(path, rng.standard_normal((2, 2, 2, 4, 5)))
-    assert main(["explain", str(path), "--png", picture]) == 2
-    assert "choose with --at" in capsys.readouterr().err
+    for shape in ((2, 2, 2, 4, 5), (257, 1, 1)):
+        np.save(path, rng.standard_normal(shape))
+        assert main(["explain", str(path), "--png", picture]) == 2
+        assert "choose some with --at" in capsys.readouterr().err
+    assert main(["explain", str(path), "--at", "258"]) == 2
+    assert "in the leading dimensions (257,), from 1: (258,)" in capsys.readouterr().err
 
 
 # progress

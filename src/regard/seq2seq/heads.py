@@ -21,18 +21,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Where every head looked: L layers of h heads; n tokens were said, m read, with those beside the source.
+    """Where every head looked: L layers of h heads.
 
     Parameters
     ----------
     read : tuple of str
-        The source's tokens and the end's sign.
-    beside : tuple of str
-        What a model with a memory has read beside it.
+        The m tokens that were read: the source's, the end's sign, and what a model with a memory has read beside it.
+        Here and below tokens are without the signs that say where no space stands.
     heard : tuple of str
         What each token was said after: the beginning's sign, and all tokens but the last: n.
     said : tuple of str
-        The translation's tokens: n.
+        The translation's n tokens.
     encoder : array (L, h, m, m)
         Where each token that was read looked among them.
     decoder : array (L, h, n, n)
@@ -52,7 +51,6 @@ class Heads:
     """
 
     read: tuple[str, ...]
-    beside: tuple[str, ...]
     heard: tuple[str, ...]
     said: tuple[str, ...]
     encoder: Array

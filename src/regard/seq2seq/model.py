@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq import defaults, files
@@ -22,7 +23,7 @@ from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
-from regard.seq2seq.text import SPECIAL, START
+from regard.seq2seq.text import JOIN, SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
 from regard.seq2seq.transformer import TransformerNetwork
@@ -425,7 +426,7 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         translation : Translation
-            From this model: a sentence that it has translated, or aligned.
+            A sentence that this model has translated, or aligned.
 
         Returns
         -------
@@ -435,7 +436,8 @@ class Seq2Seq(Translator):
         Raises
         ------
         ValueError
-            If the model is no transformer: what others do, `Translation.alignment` says.
+            If the model is no transformer (where others look, `Translation.alignment` says), or the translation is of
+            another model.
 
         Examples
         --------
@@ -445,17 +447,26 @@ class Seq2Seq(Translator):
         (2, 2, 1, 3)
         """
         network = self.model.network
+        if not isinstance(translation, Translation):
+            got = type(translation).__name__
+            _check.fail(
+                f"translation must be one, as translate gives several. Got {got} instead.", kind=TypeError
+            )
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="where others look, translation.alignment says")
         (read,) = self._read([translation.source[:-1]])
         ids = target_ids(self.model.target, translation.tokens)
+        encoder, decoder, source = look_into(network, read.row, ids)
+        _check_own(translation, source[network.config.aligned].mean(axis=0))
+        said = [word.replace(JOIN, "") for word in translation.tokens]
         return Heads(
-            translation.source,
-            read.beside,
-            (SPECIAL[START], *translation.tokens)[: len(translation.tokens)],
-            translation.tokens,
-            *look_into(network, read.row, ids),
+            tuple(word.replace(JOIN, "") for word in (*translation.source, *read.beside)),
+            (SPECIAL[START], *said)[: len(said)],
+            tuple(said),
+            encoder,
+            decoder,
+            source,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -515,6 +526,16 @@ class Seq2Seq(Translator):
         )
         loaded._model = model
         return loaded
+
+
+def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
+    """Check that somebody who looks there has made this translation."""
+    if translation.alignment is not None:
+        found, _ = translation.looks()
+        if found.shape == looked.shape and np.allclose(found, looked, atol=0.01):
+            return
+    rule = "translation must be one of this model. Got one whose alignment is another instead."
+    _check.fail(rule, hint="model.heads(model.align([source], [target])[0])")
 
 
 def _options(name: str, given: Any) -> dict[str, Any]:

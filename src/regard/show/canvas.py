@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["drawable", "new_figure", "picture_kind", "require_matplotlib", "save_figure", "whole_figure"]
 
-_DOTS_PER_INCH = 150
+DOTS_PER_INCH = 150
 _BOXES = "no installed font has some of the letters, so boxes stand for them: Noto's fonts have nearly all there are"
 
 
@@ -118,7 +118,7 @@ def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> Non
     figure = draw()
     with _files.replacing(path) as file:
         figure.savefig(
-            file, format=kind, dpi=_DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.15, facecolor="white"
+            file, format=kind, dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.15, facecolor="white"
         )
 
 

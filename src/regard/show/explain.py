@@ -89,7 +89,8 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=_places,
         metavar="I,J",
-        help="which slice of arrays with leading dimensions, from 1 (default 1,1)",
+        help="which slice of arrays with leading dimensions, from 1; of those that are not named the first is told,"
+        " and all are drawn",
     )
 
 
@@ -152,7 +153,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--png",
         type=Path,
         metavar="FILE",
-        help="also draw the weights as a picture (.png, .svg, .pdf): of all heads, but for --at",
+        help="also draw the weights as a picture (.png, .svg, .pdf), of all heads",
     )
 
 
@@ -192,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
     """
     arrays, opening = _words_input(args) if not args.files else _files_input(args)
     whole = _attend(args, arrays)
-    attention, arrays, place = _slice(whole, arrays, args.at)
+    attention, arrays, place = _slice(whole, arrays, args.at or ())
     n, m = attention.weights.shape
     if opening == "":
         opening = _matrices(arrays, args.digits)
@@ -215,25 +216,26 @@ def run(args: argparse.Namespace) -> int:
         color=wants_color(sys.stdout),
     )
     if args.png is not None:
-        _draw(args.png, (whole if args.at is None else attention).weights, query_words, key_words)
+        _draw(args.png, whole.weights, args.at or (), (query_words, key_words))
     print("\n\n".join(filter(None, [place, opening, told])))
     return 0
 
 
-def _draw(path: Path, weights: NDArray[Any], query_words: list[str], key_words: list[str]) -> None:
-    """Draw the weights of one attention, or of all heads beside each other."""
+def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
+    """Draw the weights of one attention, or of all heads from the place `at` on beside each other."""
     # Imported here: the story alone needs no Matplotlib.
-    from regard.show.figure import save_heatmap, save_heatmaps
+    from regard.show.figure import MOST_HEADS, save_heatmap, save_heatmaps
 
-    if weights.size == math.prod(weights.shape[-2:]):
-        save_heatmap(path, weights.reshape(weights.shape[-2:]), query_words, key_words)
-    elif weights.ndim <= 4:
-        places = [",".join(str(i + 1) for i in place) for place in np.ndindex(weights.shape[:-2])]
-        save_heatmaps(path, weights, query_words, key_words, names=places)
-    else:
-        raise ValueError(
-            f"--png draws up to two leading dimensions: weights are {weights.shape}; choose with --at"
+    some = weights[tuple(i - 1 for i in at)]
+    if some.size == math.prod(some.shape[-2:]):
+        return save_heatmap(path, some.reshape(some.shape[-2:]), *words)
+    if some.ndim > 4 or math.prod(some.shape[:-2]) > MOST_HEADS:
+        rule = (
+            f"--png draws up to two leading dimensions, of {MOST_HEADS} heads in all; choose some with --at"
         )
+        raise ValueError(f"{rule}: they are {some.shape[:-2]}")
+    names = [",".join(map(str, (*at, *(i + 1 for i in place)))) for place in np.ndindex(some.shape[:-2])]
+    save_heatmaps(path, some, *words, names=names)
 
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
@@ -355,15 +357,15 @@ def _zeros_and_ones(path: Path) -> NDArray[Any]:
 
 
 def _slice(
-    attention: Attention, arrays: list[NDArray[Any]], at: tuple[int, ...] | None
+    attention: Attention, arrays: list[NDArray[Any]], at: tuple[int, ...]
 ) -> tuple[Attention, list[NDArray[Any]], str]:
-    """Choose one attention among those of the leading dimensions, and say which."""
+    """Choose one attention among those of the leading dimensions, the first where nobody chooses, and say which."""
     leading = attention.weights.shape[:-2]
-    chosen = (1,) * len(leading) if at is None else at
-    if len(chosen) != len(leading) or not all(
-        1 <= i <= size for i, size in zip(chosen, leading, strict=True)
-    ):
-        raise ValueError(f"--at must choose one place in the leading dimensions {leading}, from 1: {chosen}")
+    if at and not leading:
+        raise ValueError("--at is for arrays with leading dimensions; these have none")
+    if len(at) > len(leading) or not all(1 <= i <= size for i, size in zip(at, leading, strict=False)):
+        raise ValueError(f"--at must choose places in the leading dimensions {leading}, from 1: {at}")
+    chosen = at + (1,) * (len(leading) - len(at))
     place = tuple(i - 1 for i in chosen)
     parts = {field.name: getattr(attention, field.name)[place] for field in dataclasses.fields(attention)}
     told = ""

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
+from regard.show.canvas import (
+    DOTS_PER_INCH,
+    drawable,
+    new_figure,
+    require_matplotlib,
+    save_figure,
+    whole_figure,
+)
 from regard.show.terminal import display_width, wrap
-from regard.show.text import checked_weights, percent, words
+from regard.show.text import checked_weights, head_name, percent, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,11 +33,17 @@ _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
 _LOST = "#f4a582"  # of NaN: no blue
+_LEAST = 1e-5  # a scale that ends below would have six digits after the point
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
 _CLOSEST = 0.11  # inches between two words that can be read
-_PANEL, _MOST_PANELS = 2.4, 256  # the longer side of one of many, in inches; how many there may be
-_ACROSS = 4  # beside each other, where nothing says how many
+_PANEL, _WIDEST, _PAGE = (
+    2.4,
+    6.0,
+    24.0,
+)  # inches: of the longer side of one of many, at most, of all beside each other
+MOST_HEADS = 256
+_ACROSS, _MOST_ACROSS = 4, 8  # beside each other, where nothing says how many, and at most
 _LOW = 1.5  # inches: a scale beside them would have no room for its numbers
 _WIDE = 0.6  # of a letter's height
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
@@ -51,7 +64,7 @@ def heatmap(
     Parameters
     ----------
     weights
-        (n, m), between 0 and 1; NaN is left blank.
+        (n, m), between 0 and 1; NaN is drawn in red.
     rows, columns
         n and m words; numbers from 1 by default.
     ax
@@ -118,7 +131,7 @@ def heatmaps(
     ----------
     weights
         (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of what
-        `regard.record` has seen; NaN is left blank.
+        `regard.record` has seen, ``attention.weights[sentence]`` of a batch; NaN is drawn in red.
     rows, columns
         n and m words; numbers from 1 by default.
     names
@@ -147,22 +160,18 @@ def heatmaps(
     ['near', 'far']
     """
     require_matplotlib()
-    shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
-    if len(shapes) > 1:
-        raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
-    cells = checked_weights(weights, dimensions=(3, 4))
-    count = math.prod(cells.shape[:-2])
-    if cells.size == 0 or count > _MOST_PANELS:
-        rule = f"a picture needs at least one query and one key, and shows up to {_MOST_PANELS} heads"
-        raise ValueError(f"{rule}: weights are {cells.shape}")
-    shape = cells.shape[-2:]
+    cells = _checked_heads(weights)
+    count, shape = math.prod(cells.shape[:-2]), cells.shape[-2:]
     sides, fonts = drawable([words(rows, shape[0], "rows"), words(columns, shape[1], "columns")])
     above = (
-        words(names, count, "heads") if names is not None else list(map(_head, np.ndindex(cells.shape[:-2])))
+        list(map(head_name, np.ndindex(cells.shape[:-2]))) if names is None else words(names, count, "heads")
     )
-    across = cells.shape[1] if cells.ndim == 4 else min(count, _ACROSS)
+    across = _across(cells.shape[1]) if cells.ndim == 4 else min(count, _ACROSS)
     down = -(-count // across)
-    cell = _cell(shape, _PANEL)
+    panel = max(
+        _PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across)
+    )  # words fit, up to some size
+    cell = _cell(shape, panel)
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     top, image, axes = _largest(cells), None, figure.subplots(down, across, squeeze=False).ravel().tolist()
@@ -172,7 +181,7 @@ def heatmaps(
         _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=number < across, turn=True)
         ax.set_ylabel("query" if rows is None and number % across == 0 else "")
         ax.set_xlabel("key" if columns is None and number < across else "")
-        ax.set_title(**_written(above[number], _PANEL, _points(0.0) + 2))
+        ax.set_title(**_written(above[number], panel, _points(0.0) + 2))
     for ax in axes[count:]:
         ax.set_axis_off()
     assert image is not None
@@ -269,15 +278,29 @@ def save_heatmaps(
     save_figure(path, lambda: heatmaps(weights, rows, columns, names=names, title=title))
 
 
-def _head(place: tuple[int, ...]) -> str:
-    """Name a head by its number, and that of its layer, from 1."""
-    named = zip(("layer", "head")[-len(place) :], place, strict=True)
-    return ", ".join(f"{name} {number + 1}" for name, number in named)
+def _checked_heads(weights: ArrayLike | Sequence[ArrayLike]) -> NDArray[Any]:
+    """Return the weights of some heads, but not of too many, as an array."""
+    shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
+    if len(shapes) > 1:
+        raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
+    cells = checked_weights(weights, dimensions=(3, 4))
+    if cells.size == 0:
+        raise ValueError(f"a picture needs at least one head, query and key: weights are {cells.shape}")
+    if math.prod(cells.shape[:-2]) > MOST_HEADS:
+        raise ValueError(f"a picture shows up to {MOST_HEADS} heads: weights are {cells.shape}")
+    return cells
+
+
+def _across(heads: int) -> int:
+    """How many heads of a layer stand beside each other: all, or such a part that rows are full."""
+    parts = [part for part in range(_ACROSS, _MOST_ACROSS + 1) if heads % part == 0]
+    return heads if heads <= _MOST_ACROSS else max(parts, default=_MOST_ACROSS)
 
 
 def _largest(cells: NDArray[Any]) -> float:
-    """Return the weight that is drawn darkest."""
-    return float(np.fmax.reduce(cells, axis=None, initial=1e-9))
+    """Return the weight that is drawn darkest: the largest, but for those that a scale has no number for."""
+    largest = float(np.fmax.reduce(cells, axis=None, initial=0))
+    return largest if largest >= _LEAST else 1.0
 
 
 def _figure(
@@ -313,7 +336,16 @@ def _draw_cells(ax: Axes, cells: NDArray[Any], top: float, cell: tuple[float, fl
     import matplotlib
 
     colors = matplotlib.colormaps["Blues"].with_extremes(bad=_LOST)
-    image = ax.imshow(cells.astype(np.float64), cmap=colors, vmin=0.0, vmax=top, aspect=cell[0] / cell[1])
+    # Smoothed only where cells are more than dots, since that smooths both ways: rows would look like their neighbours.
+    smooth = None if min(cell) * DOTS_PER_INCH < 1 else "nearest"
+    image = ax.imshow(
+        cells.astype(np.float64),
+        cmap=colors,
+        vmin=0.0,
+        vmax=top,
+        aspect=cell[0] / cell[1],
+        interpolation=smooth,
+    )
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.spines[:].set_visible(False)
@@ -343,7 +375,7 @@ def _name_places(
     labels = [names[k] for k in places]
     style: dict[str, Any] = {}
     if turn:
-        turned = 0.7 * points * max(map(display_width, labels), default=0) > 72 * cell * step
+        turned = 0.7 * points * (max(map(display_width, labels), default=0) + 1) > 72 * cell * step
         style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
     axis.set_ticks(places)
     axis.set_ticklabels(

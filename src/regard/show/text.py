@@ -119,27 +119,49 @@ def checked_weights(
     """
     cells = np.asarray(weights)
     if cells.ndim not in dimensions or cells.dtype.kind not in "biuf":
-        shows, hint = (
-            "an (n, m) array",
-            "choose one head with weights[..., head, :, :]; figure.heatmaps draws several",
-        )
-        if dimensions != (2,):
-            shows, hint = (
-                "(h, n, m) or (layers, h, n, m) arrays",
-                "choose one of a batch with weights[sentence]",
-            )
+        shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
         raise ValueError(
             f"a heat map shows {shows} of real numbers: weights are {cells.shape} of type {cells.dtype}"
-            f"\n  hint: {hint}"
+            f"\n  hint: {_what_to_show(cells, dimensions)}"
         )
     bad = (cells < 0) | (cells > 1 + 1e-6)
     if bad.any():
         *head, i, j = np.argwhere(bad)[0]
-        where = f"row {i + 1}, column {j + 1}" + (
-            f" of head {','.join(str(k + 1) for k in head)}" if head else ""
-        )
+        where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
         raise ValueError(f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}")
     return cells
+
+
+def _what_to_show(cells: NDArray[Any], dimensions: tuple[int, ...]) -> str:
+    if cells.dtype == object:
+        return "of what regard.record has seen, pass the weights: [attention.weights for attention in seen]"
+    if dimensions == (2,):
+        return "choose one head with weights[..., head, :, :]; figure.heatmaps draws several"
+    if cells.ndim > max(dimensions):
+        return "choose one sentence of a batch: [attention.weights[sentence] for attention in seen]"
+    return "figure.heatmap draws an (n, m) array"
+
+
+def head_name(place: Sequence[int]) -> str:
+    """Name a head by its number, and that of its layer, from 1.
+
+    Parameters
+    ----------
+    place : sequence of int
+        (head,) or (layer, head), from 0.
+
+    Returns
+    -------
+    str
+        Words.
+
+    Examples
+    --------
+    >>> head_name((1,)), head_name((0, 3))
+    ('head 2', 'layer 1, head 4')
+    """
+    named = zip(("layer", "head")[-len(place) :], place, strict=True)
+    return ", ".join(f"{name} {number + 1}" for name, number in named)
 
 
 def words(given: Sequence[str] | None, count: int, name: str, default: str = "") -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -92,6 +93,8 @@ def check_pictures(folder: Path | None) -> None:
     ------
     ImportError
         If Matplotlib is not there.
+    OSError
+        If there can be no such folder.
 
     Examples
     --------
@@ -99,6 +102,10 @@ def check_pictures(folder: Path | None) -> None:
     """
     if folder is not None:
         require_matplotlib()
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(
+                errno.ENOTDIR, "pictures go into a folder, and this is none", str(folder)
+            )
         folder.mkdir(parents=True, exist_ok=True)
 
 

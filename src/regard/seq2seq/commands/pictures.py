@@ -46,20 +46,14 @@ def missing(*names: str) -> str:
 
 
 def _shown(words: Sequence[str]) -> list[str]:
-    """Return words without the marks that glue them."""
-    return [word.replace(JOIN, "") for word in words]
+    """Return words without the marks that glue them, and what was read beside a sentence behind what says so."""
+    return [_LOOKED_UP if word == SPECIAL[START] else word.replace(JOIN, "") for word in words]
 
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
-    """Return where it looked, and what stands beside rows and above columns, without the marks that glue words."""
+    """Return where it looked, and what stands beside rows and above columns."""
     weights, read = translation.looks()
-    own = len(translation.source)
-    return weights, _shown(translation.tokens), _shown(read[:own]) + _beside(read[own:])
-
-
-def _beside(words: Sequence[str]) -> list[str]:
-    """Return the words that were read beside a sentence; what begins each of them says what they are."""
-    return [_LOOKED_UP if word == SPECIAL[START] else word for word in _shown(words)]
+    return weights, _shown(translation.tokens), _shown(read)
 
 
 def draw(translation: Translation) -> str:
@@ -105,13 +99,15 @@ def save(translation: Translation, path: Path) -> None:
     figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
 
 
-def save_heads(heads: Heads, folder: Path, name: str) -> None:
+def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) -> None:
     """Draw where all heads looked into three PNG files: in the encoder, in the decoder, and from there in the source.
 
     Parameters
     ----------
     heads : Heads
         Of a translation that has a token.
+    translation : Translation
+        That one.
     folder : Path
         Where to.
     name : str
@@ -121,15 +117,23 @@ def save_heads(heads: Heads, folder: Path, name: str) -> None:
     --------
     >>> import numpy as np, tempfile
     >>> looked = np.ones((1, 2, 1, 1))
+    >>> translation = Translation("le", ("le",), ("</s>",), 0.0, looked[0, 0])
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     save_heads(Heads(("</s>",), (), ("<s>",), ("le",), looked, looked, looked), Path(place), "line-1")
+    ...     save_heads(Heads(("</s>",), ("<s>",), ("le",), looked, looked, looked), translation, Path(place), "line-1")
     ...     sorted(path.name for path in Path(place).iterdir())
     ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
     """
-    read, heard, said = _shown(heads.read) + _beside(heads.beside), _shown(heads.heard), _shown(heads.said)
-    for part, weights, rows, columns in (
-        ("encoder", heads.encoder, read, read),
-        ("decoder", heads.decoder, said, heard),
-        ("source", heads.source, said, read),
+    read = _shown(heads.read)
+    for part, weights, rows, columns, title in (
+        ("encoder", heads.encoder, read, read, "encoder: where each word of the source looks in it"),
+        (
+            "decoder",
+            heads.decoder,
+            heads.said,
+            heads.heard,
+            "decoder: where each word looks in those before it",
+        ),
+        ("source", heads.source, heads.said, read, "decoder: where each word looks in the source"),
     ):
-        figure.save_heatmaps(folder / f"{name}-{part}.png", weights, rows, columns)
+        place = folder / f"{name}-{part}.png"
+        figure.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")

@@ -161,8 +161,8 @@ def run(args: argparse.Namespace) -> int:
             f"{args.model} was trained without attention: --coverage-penalty is about where it looked"
         )
     if args.heads is not None and getattr(model, "family", "") != "transformer":
-        found = "these are several models together" if args.ensemble else f"{args.model} is none"
-        raise ValueError(f"--heads is about a transformer: {found}")
+        found = "these are several models" if args.ensemble else f"{args.model} is none"
+        raise ValueError(f"--heads is about one transformer: {found}")
     check_pictures(args.png)
     check_pictures(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
@@ -258,7 +258,7 @@ class _Output:
                 pictures.save(translation, self.png / f"{name}.png")
             if self.heads:
                 assert isinstance(self.model, Seq2Seq)  # as `run` has checked
-                pictures.save_heads(self.model.heads(translation), self.heads, name)
+                pictures.save_heads(self.model.heads(translation), translation, self.heads, name)
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""
