@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.heads import look_into
 from regard.seq2seq.network import build
+from regard.seq2seq.text import UNKNOWN
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
 pytestmark = pytest.mark.slow  # small trainings
@@ -48,8 +50,7 @@ def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
             np.testing.assert_allclose(looks, translation.looks()[0], atol=1e-5)
 
 
-def test_heads_that_can_look_at_one_place_only_look_there() -> None:
-    # With all numbers zero every score is the same: a step looks equally at all that it may see.
+def test_equal_scores_look_equally_at_all_that_may_be_seen() -> None:  # with all numbers zero, as at first
     network = build(Transformer(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = look_into(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
@@ -72,6 +73,19 @@ def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
             model.heads(stranger.align(["two one"], ["deux un"])[0])
     with pytest.raises(TypeError, match=r"translation must be one, as translate gives several\. Got list"):
         model.heads(model.translate(["two"]))  # type: ignore[arg-type]
+
+
+def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
+    # "B" is a word of the target's side, too: what is borrowed must not count as if it had been said.
+    sources, targets = ["a", "b", "a b", "b a", "a a", "b b"], ["A", "B", "A B", "B A", "A A", "B B"]
+    model = Seq2Seq(family="transformer", network=SMALL, lower=False, epochs=2).fit(
+        [*sources, "B"], [*targets, "B"]
+    )
+    (unknown,) = model.align(["B a"], ["zz B"])
+    assert unknown.numbers[0] == UNKNOWN
+    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been borrowed
+    aligned = model.model.network.config.aligned
+    np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)
 
 
 def test_words_are_shown_without_the_signs_that_glue_them() -> None:
@@ -107,12 +121,15 @@ def test_translate_draws_all_heads(
     ]
     assert sorted(path.name for path in (tmp_path / "heads").iterdir()) == expected
     assert expected
-    others = [tmp_path / "r.safetensors", tmp_path / "n.safetensors"]
+    others = [tmp_path / "r.safetensors", tmp_path / "n.safetensors", tmp_path / "many.safetensors"]
     Seq2Seq(epochs=1).fit(*PAIRS).save(others[0])
     model.save(others[1])
+    deep = SMALL | {"heads": 16, "decoder_layers": 17}
+    Seq2Seq(family="transformer", network=deep, epochs=1).fit(*PAIRS).save(others[2])
     for arguments, said in (
         ([str(others[0])], f"--heads is about one transformer: {others[0]} is none"),
         ([str(place), "--ensemble", str(others[1])], "these are several models"),
+        ([str(others[2])], f"--heads draws up to 256 heads: {others[2]} has 16 in each of 17 layers"),
     ):
         assert (
             main(["translate", arguments[0], str(text), *arguments[1:], "--heads", str(tmp_path / "other")])

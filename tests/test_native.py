@@ -732,6 +732,19 @@ def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: st
         assert not np.isnan(found.astype(np.float32)).any()
 
 
+@pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])
+def test_arrays_that_numpy_has_broadcast_are_read_without_a_word(options: dict[str, Any]) -> None:
+    # They are contiguous, but NumPy warns whoever asks whether they are writeable; here a warning is an error.
+    rng = np.random.default_rng(0)
+    one, wide = np.broadcast_arrays(rng.standard_normal((1, 4, 8)), rng.standard_normal((4, 8)))
+    plain = np.array(wide)
+    expected = regard.attention(plain, one.copy(), plain, kernel="native", **options)
+    assert (regard.attention(wide, one, wide, kernel="native", **options) == expected).all()
+    context, pullback = regard.attention_vjp(wide, one, wide, kernel="native", **options)
+    assert (context == expected).all()
+    assert pullback(wide).queries.shape == wide.shape
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("layout", strategies.LAYOUTS)
 def test_law_5_strides(isa: str, layout: str, dtype: str) -> None:

@@ -510,6 +510,19 @@ def test_words_beside_many_heads_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
+)
+def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...]) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    figure = heatmaps(np.full(shape, 0.1))
+    figure.draw_without_rendering()
+    titles = [ax.title.get_window_extent() for ax in figure.axes if ax.images]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(titles, 2))
+
+
+@pytest.mark.parametrize(
     ("weights", "options", "error"),
     [
         ([[1.0]], {}, "(h, n, m) or (layers, h, n, m) arrays"),

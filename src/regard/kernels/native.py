@@ -149,11 +149,17 @@ def room(size: int) -> Array:
 def address(x: Array) -> int:
     """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long."""
     flags = x.flags
-    # Of an array that was broadcast it may not even be asked whether it is writeable; of bfloat16 nobody gets a buffer.
+    # Of an array that was broadcast it may not even be asked whether it is writeable; bfloat16 gives nobody a buffer.
     if (flags.c_contiguous or flags.f_contiguous) and x.size and x.itemsize != 2 and flags.writeable:
         lying: Any = x if flags.c_contiguous else x.T
         return ctypes.addressof(ctypes.c_char.from_buffer(lying))
     found: int = x.__array_interface__["data"][0]
+    return found
+
+
+def given_address(x: Array) -> int:
+    """The same for an array of the user's, who may have broadcast it so that it still looks contiguous."""
+    found: int = address(x) if x.flags.owndata else x.__array_interface__["data"][0]
     return found
 
 
@@ -276,7 +282,7 @@ class Call:
     def pointer(self, array: Array) -> int:
         """Return the address of an array, and keep it."""
         self.alive.append(array)
-        return address(array)
+        return given_address(array)
 
     def matrices(self, x: Items) -> CMatrices:
         """Return the matrices of all items."""
@@ -448,7 +454,7 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     size, columns = x.itemsize, x.shape[-1]
     if x.flags.c_contiguous and (size > 2 or columns % 2 == 0):
         row = columns * size
-        return address(x), x.shape[-2] * row, row
+        return given_address(x), x.shape[-2] * row, row
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None

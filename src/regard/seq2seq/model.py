@@ -23,11 +23,11 @@ from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
-from regard.seq2seq.text import JOIN, SPECIAL, START
+from regard.seq2seq.text import END, JOIN, SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
 from regard.seq2seq.transformer import TransformerNetwork
-from regard.seq2seq.translator import Translation, Translator, target_ids
+from regard.seq2seq.translator import Translation, Translator
 from regard.seq2seq.ways import both_ways
 
 __all__ = ["Seq2Seq"]
@@ -262,6 +262,7 @@ class Seq2Seq(Translator):
             except ValueError:
                 self._model = before  # of another training: nothing is lost
                 raise
+        del state  # which is as large as all that is trained
         yield from self._walk(training, place, keep=False)
 
     def run(
@@ -456,8 +457,7 @@ class Seq2Seq(Translator):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="where others look, translation.alignment says")
         (read,) = self._read([translation.source[:-1]])
-        ids = target_ids(self.model.target, translation.tokens)
-        encoder, decoder, source = look_into(network, read.row, ids)
+        encoder, decoder, source = look_into(network, read.row, [START, *translation.numbers, END])
         _check_own(translation, source[network.config.aligned].mean(axis=0))
         said = [word.replace(JOIN, "") for word in translation.tokens]
         return Heads(

@@ -74,6 +74,8 @@ class Translation:
         What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
     looked_beside : array (n, b) or None
         Where it looked in them.
+    numbers : tuple of int
+        The tokens' numbers in the model's vocabulary, as they were said: that of <unk> where a token is borrowed.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Translation:
     log_probability: float = 0.0
     beside: tuple[str, ...] = ()
     looked_beside: Array | None = None
+    numbers: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Translation):
@@ -381,6 +384,7 @@ class Translator(ABC):
             best.log_probability,
             source.beside,
             best.alignment[:, count:] if aligned and self.model.memory else None,
+            best.words,
         )
 
     def _nothing(self) -> Translation:

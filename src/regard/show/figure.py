@@ -46,6 +46,7 @@ MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # beside each other, where nothing says how many, and at most
 _LOW = 1.5  # inches: a scale beside them would have no room for its numbers
 _WIDE = 0.6  # of a letter's height
+_TITLE = 8.0  # points, above one of many
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
 
@@ -171,7 +172,9 @@ def heatmaps(
     panel = max(
         _PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across)
     )  # words fit, up to some size
-    cell = _cell(shape, panel)
+    height, width = _cell(shape, panel)
+    title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
+    cell = height, max(width, min(title_width, _PANEL) / shape[1])  # names stand beside each other
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     top, image, axes = _largest(cells), None, figure.subplots(down, across, squeeze=False).ravel().tolist()
@@ -181,7 +184,7 @@ def heatmaps(
         _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=number < across, turn=True)
         ax.set_ylabel("query" if rows is None and number % across == 0 else "")
         ax.set_xlabel("key" if columns is None and number < across else "")
-        ax.set_title(**_written(above[number], panel, _points(0.0) + 2))
+        ax.set_title(**_written(above[number], panel, _TITLE))
     for ax in axes[count:]:
         ax.set_axis_off()
     assert image is not None

@@ -123,7 +123,8 @@ class Few {
             most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
         if (most == NOBODY) return;
         keys_soon = rows_soon(p.keys, first_item, j, p.d, p.keys_type);
-        // Values that are read once and from end to end ask for keys, where the processor foresees what they read.
+        // Values that are read once and from end to end ask again for the next keys, some of which seem to get lost, where the
+        // processor foresees what they read.
         const bool in_order = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
         values_soon = in_order && foresees(p.values, p.e, p.values_type)
                           ? at_half_pace(keys_soon)

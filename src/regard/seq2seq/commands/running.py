@@ -23,7 +23,7 @@ from regard.seq2seq.log import Log
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.pairs import Pair
 from regard.seq2seq.tidy import tidy
-from regard.seq2seq.training import Diverged, State, Step, Training
+from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
 
@@ -139,7 +139,6 @@ class Run:
     """
 
     training: Training
-    state: State | None = None  # of the checkpoint, until it is gone on from
 
     def __init__(self, model: Seq2Seq, place: Path, *, fresh: bool = False) -> None:
         self.model, self.place, self.fresh = model, place, fresh
@@ -185,16 +184,16 @@ class Run:
                 _files.remove_partial(path)
             yield
 
-    def read_checkpoint(self) -> None:
-        """Read the checkpoint if it is to be gone on from, or refuse what is none."""
+    def check_checkpoint(self) -> None:
+        """Refuse a checkpoint that is none, if it would be gone on from."""
         if self.checkpoint.exists() and not self.fresh:
-            self.state = read_checkpoint(self.checkpoint, _OTHERWISE)
+            read_checkpoint(self.checkpoint, _OTHERWISE)
 
     def go_on(self) -> None:
-        """Go on from the checkpoint that was read: it must be of this training."""
-        if self.state is not None:
-            go_on(self.training, self.state, self.checkpoint, _OTHERWISE)
-            self.state = None
+        """Go on from the checkpoint, if there is one by now: it must be of this training."""
+        if self.checkpoint.exists() and not self.fresh:
+            state = read_checkpoint(self.checkpoint, _OTHERWISE)
+            go_on(self.training, state, self.checkpoint, _OTHERWISE)
 
     def keep(self) -> None:
         """See to it that there is a checkpoint."""

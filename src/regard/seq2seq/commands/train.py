@@ -308,7 +308,7 @@ def run(args: argparse.Namespace) -> int:
     runs = [Run(model, place, fresh=args.fresh) for model, place in zip(models, _places(args), strict=True)]
     for one in runs:
         _check_free(one)
-        one.read_checkpoint()
+        one.check_checkpoint()
     return _train_and_show(args, _read(args, models[0]), runs)
 
 

@@ -17,8 +17,10 @@ from regard.seq2seq.commands.models import add_ensemble, check_pictures, links_o
 from regard.seq2seq.commands.stream import read_blocks, windows
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.search import BEAM, LARGEST_PENALTY, Scoring
+from regard.seq2seq.transformer import Transformer
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
+from regard.show.figure import MOST_HEADS
 from regard.show.terminal import clean
 
 __all__ = ["add_arguments", "run"]
@@ -160,9 +162,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"{args.model} was trained without attention: --coverage-penalty is about where it looked"
         )
-    if args.heads is not None and getattr(model, "family", "") != "transformer":
-        found = "these are several models" if args.ensemble else f"{args.model} is none"
-        raise ValueError(f"--heads is about one transformer: {found}")
+    if args.heads is not None:
+        _check_heads(model, args)
     check_pictures(args.png)
     check_pictures(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
@@ -173,6 +174,19 @@ def run(args: argparse.Namespace) -> int:
             output.show(number, translations)
         sys.stdout.flush()  # whoever waits for these lines gets them now
     return 0
+
+
+def _check_heads(model: Translator, args: argparse.Namespace) -> None:
+    """Refuse to draw what no transformer has, or more than a picture holds."""
+    if not isinstance(model, Seq2Seq) or model.family != "transformer":
+        found = "these are several models" if args.ensemble else f"{args.model} is none"
+        raise ValueError(f"--heads is about one transformer: {found}")
+    config = model.model.network.config
+    assert isinstance(config, Transformer)
+    layers = max(config.encoder_layers, config.decoder_layers)
+    if layers * config.heads > MOST_HEADS:
+        rule = f"--heads draws up to {MOST_HEADS} heads"
+        raise ValueError(f"{rule}: {args.model} has {config.heads} in each of {layers} layers")
 
 
 def _check_options(args: argparse.Namespace) -> None:
