@@ -733,7 +733,7 @@ def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: st
 
 
 @pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])
-def test_arrays_that_numpy_has_broadcast_are_read_without_a_word(options: dict[str, Any]) -> None:
+def test_arrays_that_numpy_has_broadcast_are_read_without_a_word(isa: str, options: dict[str, Any]) -> None:
     # They are contiguous, but NumPy warns whoever asks whether they are writeable; here a warning is an error.
     rng = np.random.default_rng(0)
     one, wide = np.broadcast_arrays(rng.standard_normal((1, 4, 8)), rng.standard_normal((4, 8)))
