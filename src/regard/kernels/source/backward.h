@@ -66,6 +66,82 @@ struct Collected {
     char* dbias;
 };
 
+// The gradients of scores of pairs that are no products: lanes are features, so tiles of all widths share this.
+template <class T>
+struct PairsBack {
+    const Problem& p;
+    const Desk<T>& desk;
+    const Features<T>& left;
+    const int64_t rows, step;  // queries, and from key to key in the strip
+    T *dstrip, *dqueries, *dlearned;
+
+    // Keys from `first` to `last` - 1 of the block whose gradients these are.
+    ONCE void pull(int64_t first, int64_t last, T* dkeys) {
+        for (int64_t c = first; c < last; c++)
+            for (int64_t r = 0; r < rows; r++) {
+                T down = dstrip[c * step + r] * T(p.scale);
+                if (p.score == DISTANCES) pull_distance(r, c, down, dkeys);
+                else if (left.wild[r] || desk.right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
+                dstrip[c * step + r] = down;
+            }
+        if (p.score == PERCEPTRON) in_steps<4>(0, rows, [&](auto size, int64_t r) {
+            constexpr int R = decltype(size)::value;
+            pull_perceptron<R>(r, first, last, dkeys);
+        });
+    }
+
+    // With s = 1 / (1 + exp(2 x)): tanh x = 1 - 2 s, and its slope is 4 (s - s^2).
+    template <int R>
+    INLINE void pull_perceptron(int64_t r, int64_t first, int64_t last, T* dkeys) {
+        for (int64_t f = 0; f < left.width; f += L<T>) {
+            V<T> exps[R], dleft[R], dvector{}, slope = load(desk.of_pairs.vector + f) * T(4);
+            UNROLL for (int u = 0; u < R; u++) {
+                exps[u] = load(left.exps + (r + u) * left.width + f);
+                dleft[u] = load(dqueries + (r + u) * filled(p.d) + f);
+            }
+            for (int64_t c = first; c < last; c++) {
+                V<T> key = load(desk.right.exps + c * desk.right.width + f), dright = load(dkeys + c * filled(p.d) + f);
+                UNROLL for (int u = 0; u < R; u++) {
+                    V<T> down = all(dstrip[c * step + r + u]);
+                    V<T> s = reciprocal(fma(exps[u], key, all(T(1))));
+                    V<T> steep = fma(-s, s, s) * slope;
+                    dleft[u] = fma(down, steep, dleft[u]);
+                    dright = fma(down, steep, dright);
+                    dvector = fma(down, fma(all(T(-2)), s, all(T(1))), dvector);
+                }
+                store(dkeys + c * filled(p.d) + f, dright);
+            }
+            UNROLL for (int u = 0; u < R; u++) store(dqueries + (r + u) * filled(p.d) + f, dleft[u]);
+            store(dlearned + f, load(dlearned + f) + dvector);
+        }
+    }
+
+    void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
+        if (down == 0) return;
+        const T *one = left.rows.at + r * left.rows.stride, *other = desk.right.rows.at + c * desk.right.rows.stride;
+        auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
+        for (int64_t f = 0; f < p.d; f += L<T>) {
+            V<T> high = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
+            V<T> steep = load(desk.of_pairs.vector + f) * (T(1) - high * high) * down;
+            add(dqueries + r * filled(p.d) + f, steep), add(dkeys + c * filled(p.d) + f, steep);
+            add(dlearned + f, high * down);
+        }
+    }
+
+    void pull_distance(int64_t r, int64_t c, T down, T* dkeys) {
+        if (down == 0) return;  // not seen: no influence, be it infinitely far
+        const T inverse = desk.of_pairs.inverse;
+        T squares = 0;
+        for (int64_t f = 0; f < p.d; f++) {
+            T apart = (left.rows.at[r * left.rows.stride + f] - desk.right.rows.at[c * desk.right.rows.stride + f]) * inverse;
+            squares += apart * apart;
+            dqueries[r * filled(p.d) + f] -= down * apart * inverse;
+            dkeys[c * filled(p.d) + f] += down * apart * inverse;
+        }
+        *dlearned += down * squares * inverse;
+    }
+};
+
 template <class T, int NV>
 class Back : Strip<T, NV> {
     using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
@@ -169,7 +245,9 @@ class Back : Strip<T, NV> {
         if (later && factor != 1)
             for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         if (p.score == PRODUCTS) pull_products(j, first, last);
-        else pull_pairs(j, first, last);
+        else
+            PairsBack<T>{p, desk, left, rows, W, dstrip, dqueries, out.dlearned}.pull(first, last,
+                                                                                      out.dkeys + j * filled(p.d));
     }
 
     // Weights into the strip, gradients of the logits, times a factor, into the other one.
@@ -232,72 +310,6 @@ class Back : Strip<T, NV> {
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.d; f++) desk.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
         return {desk.keys_room, p.d};
-    }
-
-    void pull_pairs(int64_t j, int64_t first, int64_t last) {
-        T* dkeys = out.dkeys + j * filled(p.d);
-        for (int64_t c = first; c < last; c++)
-            for (int64_t r = 0; r < rows; r++) {
-                T down = dstrip[c * W + r] * T(p.scale);
-                if (p.score == DISTANCES) pull_distance(r, c, down, dkeys);
-                else if (left.wild[r] || desk.right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
-                dstrip[c * W + r] = down;
-            }
-        if (p.score == PERCEPTRON) in_steps<4>(0, rows, [&](auto size, int64_t r) {
-            constexpr int R = decltype(size)::value;
-            pull_perceptron<R>(r, first, last, dkeys);
-        });
-    }
-
-    // With s = 1 / (1 + exp(2 x)): tanh x = 1 - 2 s, and its slope is 4 (s - s^2).
-    template <int R>
-    INLINE void pull_perceptron(int64_t r, int64_t first, int64_t last, T* dkeys) {
-        for (int64_t f = 0; f < left.width; f += L<T>) {
-            V<T> exps[R], dleft[R], dvector{}, slope = load(desk.of_pairs.vector + f) * T(4);
-            UNROLL for (int u = 0; u < R; u++) {
-                exps[u] = load(left.exps + (r + u) * left.width + f);
-                dleft[u] = load(dqueries + (r + u) * filled(p.d) + f);
-            }
-            for (int64_t c = first; c < last; c++) {
-                V<T> key = load(desk.right.exps + c * desk.right.width + f), dright = load(dkeys + c * filled(p.d) + f);
-                UNROLL for (int u = 0; u < R; u++) {
-                    V<T> down = all(dstrip[c * W + r + u]);
-                    V<T> s = reciprocal(fma(exps[u], key, all(T(1))));
-                    V<T> steep = fma(-s, s, s) * slope;
-                    dleft[u] = fma(down, steep, dleft[u]);
-                    dright = fma(down, steep, dright);
-                    dvector = fma(down, fma(all(T(-2)), s, all(T(1))), dvector);
-                }
-                store(dkeys + c * filled(p.d) + f, dright);
-            }
-            UNROLL for (int u = 0; u < R; u++) store(dqueries + (r + u) * filled(p.d) + f, dleft[u]);
-            store(out.dlearned + f, load(out.dlearned + f) + dvector);
-        }
-    }
-
-    void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
-        if (down == 0) return;
-        const T *one = left.rows.at + r * left.rows.stride, *other = desk.right.rows.at + c * desk.right.rows.stride;
-        auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
-        for (int64_t f = 0; f < p.d; f += L<T>) {
-            V<T> high = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
-            V<T> steep = load(desk.of_pairs.vector + f) * (T(1) - high * high) * down;
-            add(dqueries + r * filled(p.d) + f, steep), add(dkeys + c * filled(p.d) + f, steep);
-            add(out.dlearned + f, high * down);
-        }
-    }
-
-    void pull_distance(int64_t r, int64_t c, T down, T* dkeys) {
-        if (down == 0) return;  // not seen: no influence, be it infinitely far
-        const T inverse = desk.of_pairs.inverse;
-        T squares = 0;
-        for (int64_t f = 0; f < p.d; f++) {
-            T apart = (left.rows.at[r * left.rows.stride + f] - desk.right.rows.at[c * desk.right.rows.stride + f]) * inverse;
-            squares += apart * apart;
-            dqueries[r * filled(p.d) + f] -= down * apart * inverse;
-            dkeys[c * filled(p.d) + f] += down * apart * inverse;
-        }
-        *out.dlearned += down * squares * inverse;
     }
 
     T* found() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }
