@@ -146,20 +146,20 @@ def room(size: int) -> Array:
     return whole[start : start + size]
 
 
-def address(x: Array) -> int:
-    """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long."""
+def address(x: Array, ours: bool = True) -> int:
+    """Return where an array's first number lies; in a small step of training, NumPy's own ways to say it take long.
+
+    Of an array that was broadcast it may not even be asked whether it is writeable, and if it is a user's it may look
+    contiguous all the same. bfloat16 gives nobody a buffer.
+    """
     flags = x.flags
-    # Of an array that was broadcast it may not even be asked whether it is writeable; bfloat16 gives nobody a buffer.
-    if (flags.c_contiguous or flags.f_contiguous) and x.size and x.itemsize != 2 and flags.writeable:
-        lying: Any = x if flags.c_contiguous else x.T
-        return ctypes.addressof(ctypes.c_char.from_buffer(lying))
+    if (ours or flags.owndata) and x.size and x.itemsize != 2:
+        if flags.c_contiguous and flags.writeable:
+            lying: Any = x
+            return ctypes.addressof(ctypes.c_char.from_buffer(lying))
+        if flags.f_contiguous and flags.writeable:
+            return address(x.T)
     found: int = x.__array_interface__["data"][0]
-    return found
-
-
-def given_address(x: Array) -> int:
-    """The same for an array of the user's, who may have broadcast it so that it still looks contiguous."""
-    found: int = address(x) if x.flags.owndata else x.__array_interface__["data"][0]
     return found
 
 
@@ -282,7 +282,7 @@ class Call:
     def pointer(self, array: Array) -> int:
         """Return the address of an array, and keep it."""
         self.alive.append(array)
-        return given_address(array)
+        return address(array, False)
 
     def matrices(self, x: Items) -> CMatrices:
         """Return the matrices of all items."""
@@ -454,7 +454,7 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     size, columns = x.itemsize, x.shape[-1]
     if x.flags.c_contiguous and (size > 2 or columns % 2 == 0):
         row = columns * size
-        return given_address(x), x.shape[-2] * row, row
+        return address(x, False), x.shape[-2] * row, row
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
