@@ -173,9 +173,14 @@ def small(quick: bool) -> Section:
 
 
 def sizes(quick: bool) -> Section:
-    """Return few queries and keys."""
+    """Return few queries and keys, with an option and with gradients, too."""
     counts = (1, 8, 64) if quick else (1, 2, 4, 8, 16, 32, 64, 128)
-    return Section("Few queries and keys, 8 heads, float32", [square(n, 64) for n in counts], "us")
+    cases = [square(n, 64) for n in counts]
+    cases += [
+        square(16, 64, mask="causal", text=("causal",)),
+        square(16, 64, backward=True, text=("gradients",)),
+    ]
+    return Section("Few queries and keys, 8 heads, float32", cases, "us")
 
 
 def odd(quick: bool) -> Section:

@@ -732,6 +732,33 @@ def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: st
         assert not np.isnan(found.astype(np.float32)).any()
 
 
+BANDS = {
+    "causal": regard.mask.causal("end"),
+    "window": regard.mask.window(3, 1, "start"),
+    "nobody": regard.mask.window(0, 0, "end") & regard.mask.window(None, 0, "start"),
+    "all": regard.mask.window(None, None, "end"),
+}
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5)])
+def test_a_band_takes_the_short_way_to_the_same_bits(isa: str, band: str, dtype: str, n: int, m: int) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4, n, 8), (2, m, 8), (2, m, 3)))
+    out = np.empty((4, n, 3), dtype)  # nobody goes the short way with it
+    regard.attention(q, k, v, mask=BANDS[band], kernel="native", out=out)
+    assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out)
+
+
+def test_a_window_that_answers_otherwise_is_asked() -> None:
+    class Nobody(regard.mask.window):
+        def bind(self, layout: Any) -> Any:
+            return lambda items, rows, columns: False
+
+    assert (regard.attention(*np.ones((3, 1, 4, 4)), mask=Nobody(1, 1)) == 0).all()
+
+
 @pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])
 def test_arrays_that_numpy_has_broadcast_are_read_without_a_word(isa: str, options: dict[str, Any]) -> None:
     # They are contiguous, but NumPy warns whoever asks whether they are writeable; here a warning is an error.

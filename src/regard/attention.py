@@ -17,7 +17,7 @@ from regard import _check
 from regard._problem import Problem, prepare
 from regard.context import recording, remember
 from regard.kernels import choose, native
-from regard.mask import MaskLike
+from regard.mask import MaskLike, window
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
 from regard.weights import NormalizeLike, local_p
@@ -86,7 +86,8 @@ def attention(
     >>> regard.attention([[1.0, 0.0]], np.eye(2), [[10.0], [20.0]], scale=np.log(3))
     array([[12.5]])
     """
-    plain = mask is None and bias is None and softcap is None and out is None
+    band = mask if isinstance(mask, window) else None
+    plain = mask is band and bias is None and softcap is None and out is None
     usual = plain and _is(score, "scaled_dot") and _is(normalize, "softmax")
     if (
         usual
@@ -94,7 +95,7 @@ def attention(
         and _usable(scale, threads)
         and not recording()
     ):
-        context: Array | None = native.dense(queries, keys, values, scale, threads)
+        context: Array | None = native.dense(queries, keys, values, band, scale, threads)
         if context is not None:
             return context
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)

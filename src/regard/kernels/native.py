@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, scores
-from regard._layout import Items
+from regard._layout import Items, Layout
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
-from regard.mask import Step
+from regard.mask import Step, window
 from regard.position import ArrayBias, DistanceBias
 
 __all__: list[str] = []
@@ -46,7 +46,7 @@ DEPTH = 32  # of the stack on which the library answers who sees whom
 FILLED = 16  # rows of gradients are filled up to a multiple of this many numbers
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 
-DENSE = struct.Struct("=18qd").pack  # `struct Dense`
+DENSE = struct.Struct("=21qd").pack  # `struct Dense`
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -355,8 +355,7 @@ def _mask(made: Call) -> None:
     program = (CNode * len(steps))()
     for node, step in zip(program, steps, strict=True):
         node.kind = STEPS[step.kind]
-        node.low = -FAR if step.low is None else max(step.low, -FAR)
-        node.high = FAR if step.high is None else min(step.high, FAR)
+        node.low, node.high = _ends(step)
         if step.counts is not None:
             node.left = made.pointer(step.counts)
         elif step.left is not None:
@@ -404,8 +403,10 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     return context, statistic
 
 
-def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: int | None) -> Array | None:
-    """Attend by the scaled dot product with no further option, or return None where anything asks for a closer look.
+def dense(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> Array | None:
+    """Attend by the scaled dot product, in a band if there is one, or return None where more is asked for.
 
     The short way for what is asked for most: it says no rather than what is wrong. A small attention, or one step of
     decoding, costs less than the checks and structures of the long way.
@@ -423,16 +424,39 @@ def dense(queries: Any, keys: Any, values: Any, scale: float | None, threads: in
     if not group or q is None or k is None or v is None:
         return None
     if queries.dtype.kind == "i":
-        return dense(queries.astype(float), keys.astype(float), values.astype(float), scale, threads)
+        return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
+    seen = (0, 0, 0) if band is None else _seen(band, Layout(lead, None, n, m))
+    if seen is None:
+        return None
     half, items = queries.itemsize == 2, queries.size // (n * d)
     context = np.empty((*lead, n, e), np.float32 if half else queries.dtype)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
     scale = 1 / d**0.5 if scale is None else scale
     kind, to = _type(queries.dtype), address(context)
-    if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, scale)):
+    if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, *seen, scale)):
         return None
     return _check.rounded(context, queries.dtype) if half else context
+
+
+def _seen(band: window, layout: Layout) -> tuple[int, int, int] | None:
+    """Return 1 and the least and the largest j - i that are seen; None where a band is not all that the mask says."""
+    try:
+        band.bind(layout)
+        steps = band.steps(layout)
+    except ValueError:  # is told the long way, beside all shapes
+        return None
+    if steps is None or [step.kind for step in steps] != ["band"]:
+        return None
+    return 1, *_ends(steps[0])
+
+
+def _ends(step: Step) -> tuple[int, int]:
+    """Return the least and the largest j - i, for the library."""
+    return (
+        -FAR if step.low is None else max(step.low, -FAR),
+        FAR if step.high is None else min(step.high, FAR),
+    )
 
 
 def _simple(x: Any) -> bool:

@@ -369,21 +369,24 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward) {
     return 0;
 }
 
-// Scaled dot products and no option; `group` items in a row read the same keys and values. The same, but all numbers come
-// in a row (kernels/native.py packs them): a small attention takes less time than Python takes to fill a structure.
+// Scaled dot products with no option but a band of keys that are seen; `group` items in a row read the same keys and values.
+// The same, but all numbers come in a row (kernels/native.py packs them): a small attention takes less time than Python takes
+// to fill a structure.
 struct Dense {
     struct Rows {
         int64_t start, step, row;
     } queries, keys, values;
     int64_t items, n, m, d, e, group, type;
     void* context;
-    int64_t threads;
+    int64_t threads, nodes, low, high;  // 1 node where there is a band
     double scale;
 };
 EXPORT int32_t regard_dense(const Dense* x) {
     using namespace regard;
     const int64_t groups = x->items / x->group;
+    const Node band = {BAND, x->low, x->high, nullptr, nullptr, 0, 0};
     Problem p = {};
+    p.program = &band, p.nodes = x->nodes;
     p.items = x->items, p.n = x->n, p.m = x->m, p.d = x->d, p.e = x->e, p.groups = groups;
     p.scale = x->scale, p.context = x->context, p.threads = x->threads;
     p.queries_type = p.keys_type = p.values_type = int32_t(x->type), p.compute = x->type == FLOAT64 ? FLOAT64 : FLOAT32;
