@@ -439,6 +439,8 @@ class Seq2Seq(Translator):
         ValueError
             If the model is no transformer (where others look, `Translation.alignment` says), or the translation is of
             another model.
+        TypeError
+            If it is no translation.
 
         Examples
         --------

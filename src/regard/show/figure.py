@@ -124,7 +124,7 @@ def heatmaps(
     names: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw the weights of several heads beside each other, or of the heads of several layers, a row for each.
+    """Draw the weights of several heads beside each other, or of the heads of several layers below each other.
 
     One scale for all: the darkest cell is the largest weight of the whole picture.
 
@@ -169,9 +169,8 @@ def heatmaps(
     )
     across = _across(cells.shape[1]) if cells.ndim == 4 else min(count, _ACROSS)
     down = -(-count // across)
-    panel = max(
-        _PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across)
-    )  # words fit, up to some size
+    # As large as words need, up to some size.
+    panel = max(_PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across))
     height, width = _cell(shape, panel)
     title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
     cell = height, max(width, min(title_width, _PANEL) / shape[1])  # names stand beside each other
