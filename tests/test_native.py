@@ -635,6 +635,24 @@ def test_law_5_slices_of_every_dtype_across_chunks(isa: str, name: str, dtype: s
         assert_slices(name, m, DTYPES[dtype])
 
 
+@every_dtype
+@pytest.mark.parametrize("width", [32, 65, 256])
+def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: int, dtype: str) -> None:
+    """A task takes several chunks where there are many items, and the keys of all before their values."""
+    rng = np.random.default_rng(width)
+    lengths = np.array([5700, 5700, 1, 128, 1024, 4096, 4097, 5000])
+    q = rng.standard_normal((8, 19, width)).astype(DTYPES[dtype])
+    k, v = (rng.standard_normal((8, 5700, width)).astype(DTYPES[dtype]) for _ in range(2))
+    v[0, 3000, width - 1] = np.inf
+    v[1, [10, 5000], 0] = np.nan
+    v[4, 2000, 3] = np.nan  # nobody sees it
+    for mask in (regard.mask.lengths(lengths), None):
+        options = {"mask": mask, "kernel": "native"}
+        whole = regard.attention(q, k, v, **options)
+        for threads in (1, 2, 3):
+            assert same(regard.attention(q[:, 7:8], k, v, threads=threads, **options), whole[:, 7:8]), threads
+
+
 @pytest.mark.parametrize(("d", "e"), [(8, 8), (64, 80), (98, 33)])
 def test_law_5_slices_of_bfloat16_with_numbers_of_every_size(isa: str, d: int, e: int) -> None:
     """Few queries take another way through the machine than many, and the smallest numbers may count as 0 on both."""

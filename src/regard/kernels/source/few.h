@@ -6,6 +6,8 @@
 namespace regard {
 namespace ISA {
 
+inline int64_t cut(int64_t length, int64_t step) { return (length + step - 1) / step; }
+
 // What one chunk of the keys gives to one query: context (e), taints (e) if there are any, top, total.
 template <class T>
 struct Partial {
@@ -39,27 +41,33 @@ template <class T>
 class Few {
     static constexpr int64_t K = KEYS_AT_ONCE;
     static constexpr bool ALONG = BYTES == 32;  // whether sums of several queries lie in memory: registers hold eight only
+    static constexpr int MOST = BYTES == 64 && sizeof(T) == 4 && !PAIRS ? 16 : 8;  // vectors of a value, for one query
     static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than four queries, at a time
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
     const Scale<T> scale;
     Room room;
-    T *queries, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys;
+    T *queries, *strips, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys;
     char* spare;
     Learned<T> of_pairs;
     Features<T> left, right;
-    Partial<T>* out;
+    Partial<T> *found, *out;  // of all chunks, and of the one at hand
     bool clean = false;
     Soon keys_soon, values_soon;
+    InOrder keys_next;
+    const bool in_order;      // whether rows of keys, and of values, have no gaps and the processor foresees them
+    const int64_t at_a_time;  // blocks whose keys are read before their values
 
    public:
     Few(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
         Room given)
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
-          scale(scale_of<T>(p)), room(given) {
-        strip = room.take<T>((rows + 3) * K);  // up to three more, since sums are taken for four at a time
-        memset(strip + rows * K, 0, 3 * K * sizeof(T));
+          scale(scale_of<T>(p)), room(given),
+          in_order(foresees(p.keys, p.d, p.keys_type) && foresees(p.values, p.e, p.values_type)),
+          at_a_time(foreseen() ? (last_key - first_key + K - 1) / K : 1) {
+        strips = room.take<T>((at_a_time * rows + 3) * K);  // up to three rows more, since sums are taken of four
+        memset(strips, 0, (at_a_time * rows + 3) * K * sizeof(T));
         nobodys = room.take<T>(width_of<T>(p.e));
         memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
         bias = room.take<T>(K);
@@ -76,22 +84,27 @@ class Few {
         take_queries();
     }
 
-    // Fill `found`, one for each row.
-    void run(Partial<T>* found) {
+    // Fill `given`, one for each row of each chunk.
+    void run(Partial<T>* given) {
         Unit unit(rows, p.d % SUMMED ? p.d % SUMMED : SUMMED);
-        out = found;
-        attend();
+        found = given;
+        const int64_t parts = cut(last_key - first_key, CHUNK) * rows;
+        attend(parts);
         V<T> witness{};
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(out[r].context() + c) * T(0);
+        for (int64_t r = 0; r < parts; r++)
+            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(found[r].context() + c) * T(0);
         bool finite = true;
         for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
         if (finite) return;
         clean = true;
-        attend();
+        attend(parts);
     }
 
    private:
+    // Whether keys, then values, are read in the order in which they lie. Doubles are better asked for.
+    bool foreseen() const {
+        return BYTES >= 32 && !UNIT && sizeof(T) == 4 && rows == 1 && p.e <= MOST * L<T> && in_order;
+    }
     int64_t item(int64_t r) const { return first_item + (row + r) / p.n; }
     int64_t query(int64_t r) const { return (row + r) % p.n; }
 
@@ -109,27 +122,43 @@ class Few {
         if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
     }
 
-    ONCE void attend() {
-        for (int64_t r = 0; r < rows; r++) out[r].clear(p.e);
+    // Keys of some blocks, then their values: what is foreseen comes the faster, the more of it there is in turn.
+    ONCE void attend(int64_t parts) {
+        for (int64_t r = 0; r < parts; r++) found[r].clear(p.e);
         if (UNIT && rows > 1) std::fill_n(sums, rows * up_to(SUMMED, p.e), T(0));
-        for (int64_t j = first_key; j < last_key; j += K) block(j, std::min(K, last_key - j));
+        Seen seen[LOT * CHUNK / K][PACK];
+        for (int64_t first = first_key; first < last_key; first += at_a_time * K) {
+            const int64_t end = std::min(first + at_a_time * K, last_key);
+            auto each = [&](auto&& work) INLINE_LAMBDA {
+                strip = strips;
+                for (int64_t b = 0, j = first; j < end; b++, j += K, strip += rows * K) {
+                    out = found + (j - first_key) / CHUNK * rows;
+                    work(j, std::min(K, end - j), seen[b]);
+                }
+            };
+            each([&](int64_t j, int64_t keys, Seen* seen) INLINE_LAMBDA {
+                if (look_at(j, keys, seen)) scores(j, keys, end);
+            });
+            each([&](int64_t j, int64_t keys, const Seen* seen) INLINE_LAMBDA {
+                if (anybody(seen)) add_block(j, keys, seen);
+            });
+        }
         if (UNIT && rows > 1) take_sums();
     }
 
-    void block(int64_t j, int64_t keys) {
-        Seen seen[PACK];
-        Seen most = NOBODY;
-        for (int64_t r = 0; r < rows; r++)
-            most = std::max(most, seen[r] = guess(p, item(r), query(r), 1, j, keys));
-        if (most == NOBODY) return;
-        keys_soon = rows_soon(p.keys, first_item, j, p.d, p.keys_type);
+    ONCE bool look_at(int64_t j, int64_t keys, Seen* seen) const {
+        for (int64_t r = 0; r < rows; r++) seen[r] = guess(p, item(r), query(r), 1, j, keys);
+        return anybody(seen);
+    }
+    bool anybody(const Seen* seen) const { return std::any_of(seen, seen + rows, [](Seen s) { return s != NOBODY; }); }
+
+    ONCE void add_block(int64_t j, int64_t keys, const Seen* seen) {
         // Values that are read once and from end to end ask again for the next keys, some of which seem to get lost, where the
         // processor foresees what they read.
         const bool in_order = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
         values_soon = in_order && foresees(p.values, p.e, p.values_type)
-                          ? at_half_pace(keys_soon)
+                          ? at_half_pace(rows_soon(p.keys, first_item, j, p.d, p.keys_type))
                           : rows_soon(p.values, first_item, j, p.e, p.values_type);
-        scores(j, keys);
         T faded[PACK];
         for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
         add_totals(whole(keys), faded);
@@ -140,7 +169,10 @@ class Few {
     const char* row_of(const Matrices& x, int64_t j) const {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
-    ONCE void scores(int64_t j, int64_t keys) {
+    ONCE void scores(int64_t j, int64_t keys, int64_t end) {
+        keys_soon = rows_soon(p.keys, first_item, j, p.d, p.keys_type);
+        const int64_t ahead = std::max<int64_t>(16, BYTES / (PAIRS ? 4 : size_of(p.keys_type)));  // as many as are turned over
+        keys_next = {row_of(p.keys, j + ahead), row_of(p.keys, end) - 1};
 #if defined(__AMX_BF16__)
         if (rows > 1) return scores_of_unit(j, keys);
         LikeUnit mode;
@@ -195,6 +227,8 @@ class Few {
         for (int r = 0; r < R; r++) q[r] = queries + std::min(first + r, rows - 1) * p.d;
         V<T> sums[R][M][H] = {}, whole[R] = {};
         Soon soon = keys_soon;
+        InOrder next = keys_next;
+        const bool read_on = R * M == 1 && foreseen();
         auto add = [&](const V<T> (&wide)[M][H], int64_t f) INLINE_LAMBDA {
             UNROLL for (int r = 0; r < R; r++) {
                 V<T> one = spread(q[r] + f);
@@ -213,13 +247,15 @@ class Few {
         int64_t f = 0;
         for (; f + P::PIECE <= columns; f += P::PIECE) {
             typename P::V x[M][P::PIECE];
-            soon.template ask<16 * M * P::COUNT>(f / P::PIECE);
+            constexpr int READ = 16 * M * P::COUNT;
+            if (!read_on) soon.template ask<READ>(f / P::PIECE);
             UNROLL for (int m = 0; m < M; m++) P::next(at[m], row, x[m]);
             V<T> wide[M][H];
             UNROLL for (int i = 0; i < P::PIECE; i++) {
                 UNROLL for (int m = 0; m < M; m++) S::widen(x[m][i], wide[m]);
                 add(wide, f + i);
             }
+            if (read_on) next.template read<READ>();
             if (UNIT && f % SIDE == SIDE - P::PIECE) join();
         }
         for (; f < columns; f++) {
@@ -237,6 +273,7 @@ class Few {
             UNROLL for (int h = 0; h < (UNIT ? 1 : M * H); h++)
                 store(strip + std::min(first + r, rows - 1) * K + c + h * L<T>, UNIT ? whole[r] : sums[r][h / H][h % H]);
         keys_soon = soon;
+        if (read_on) keys_next = next;
     }
 
     // Scores of keys that are read more than once, or widened where registers are few: NV vectors of keys are turned over as
@@ -564,6 +601,7 @@ class Few {
         constexpr int LEAST = PAIRS && sizeof(typename S::Number) == 2 ? 2 : 1;
         int64_t c = 0;
         if (rows == 1) {
+            if constexpr (MOST > 8) c = add<S, 1, MOST>(values, row, first, keys, faded, c);
             c = add<S, 1, 8>(values, row, first, keys, faded, c);
             c = add<S, 1, 4>(values, row, first, keys, faded, c);
             c = add<S, 1, LEAST>(values, row, first, keys, faded, c);
@@ -643,8 +681,9 @@ class Few {
         const int64_t every = std::max<int>(1, Soon::LOT / READ) * ((rows + R - 1) / R);
         int64_t next = 0;
         Soon soon = asked;
+        const bool foreseen = R == 1 && this->foreseen();
         auto ask = [&](int64_t k) INLINE_LAMBDA {
-            if (NV == 1) return;  // a row's last vectors come with the others
+            if (NV == 1 || foreseen) return;  // a row's last vectors come with the others
             if (R == 1) soon.template ask<READ>(k);
             else if (k == next) soon.template ask<std::max<int>(READ, Soon::LOT)>(0), next += every;
         };

@@ -17,19 +17,19 @@
 namespace regard {
 namespace ISA {
 
-inline int64_t cut(int64_t length, int64_t step) { return (length + step - 1) / step; }
-
-// Where few queries lie: packs of rows of a group of items, and chunks of keys.
+// Where few queries lie: packs of rows of a group of items, and lots of some chunks of keys each.
 struct Packs {
     const Problem& p;
-    int64_t chunks;
-    explicit Packs(const Problem& p) : p(p), chunks(cut(p.m, CHUNK)) {}
+    int64_t chunks, lot, lots;
+    COLD explicit Packs(const Problem& p)
+        : p(p), chunks(cut(p.m, CHUNK)), lot(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? LOT : 1),
+          lots(cut(chunks, lot)) {}
     int64_t of(int64_t group) const { return cut((p.first(group + 1) - p.first(group)) * p.n, PACK); }
-    int64_t count() const {
-        if (p.groups == p.items) return p.items;
+    int64_t tasks() const {
+        if (p.groups == p.items) return p.items * lots;
         int64_t packs = 0;
         for (int64_t g = 0; g < p.groups; g++) packs += of(g);
-        return packs;
+        return packs * lots;
     }
     struct Place {
         int64_t first_item, row, rows, ahead;  // rows of all packs before
@@ -47,14 +47,17 @@ struct Packs {
 template <class T>
 void few(const Problem& p, int64_t task, char* shared, Room room) {
     Packs packs(p);
-    Packs::Place at = packs.place(task / packs.chunks);
-    int64_t chunk = task % packs.chunks, size = Partial<T>::size(p.e);
+    Packs::Place at = packs.place(task / packs.lots);
+    const int64_t first = task % packs.lots * packs.lot, last = std::min(first + packs.lot, packs.chunks);
+    const int64_t size = Partial<T>::size(p.e);
     Partial<T> found[PACK];
     T* own = packs.chunks == 1 ? room.take<T>(size * at.rows) : nullptr;
-    for (int64_t r = 0; r < at.rows; r++)
-        found[r] = {own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + chunk) * size,
-                    width_of<T>(p.e)};
-    Few<T>(p, at.first_item, at.row, at.rows, chunk * CHUNK, std::min(p.m, (chunk + 1) * CHUNK), room).run(found);
+    for (int64_t c = first; c < last; c++)
+        for (int64_t r = 0; r < at.rows; r++)
+            found[(c - first) * at.rows + r] = {
+                own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + c) * size,
+                width_of<T>(p.e)};
+    Few<T>(p, at.first_item, at.row, at.rows, first * CHUNK, std::min(p.m, last * CHUNK), room).run(found);
     if (own)
         for (int64_t r = 0; r < at.rows; r++) write<T>(p, found[r], (at.ahead + r) / p.n, (at.ahead + r) % p.n);
 }
@@ -122,7 +125,7 @@ int64_t forward_scratch(const Problem& p) {
     const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
     int64_t numbers, bytes = 4096;
     if (few_queries<T>(p))
-        numbers = 3 * K + e + PACK * (K + 2 * d + 1 + Partial<T>::size(p.e) + width) +
+        numbers = std::max<int64_t>(PACK * K, LOT * CHUNK) + 3 * K + e + PACK * (2 * d + 1 + Partial<T>::size(p.e) + width) +
                   K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
     else {
         const int64_t count = together<T>(p);
@@ -138,7 +141,7 @@ int64_t forward_shared(const Problem& p) {
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return few_queries<T>(p) ? Packs(p).count() * cut(p.m, CHUNK) : p.items * cut(tiles<T>(p), together<T>(p));
+    if (phase == 0) return few_queries<T>(p) ? Packs(p).tasks() : p.items * cut(tiles<T>(p), together<T>(p));
     return phase == 1 && few_queries<T>(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>

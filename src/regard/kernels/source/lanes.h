@@ -39,6 +39,7 @@ constexpr int WIDE = 4;        // vectors of queries in a tile
 constexpr int WIDE = 3;
 #endif
 constexpr int CHUNK = 1024;    // keys whose result is kept apart and then merged: threads can share one query
+constexpr int LOT = 4;         // chunks in one task, if there are tasks enough: values are read after all their keys
 constexpr int PACK = 16;       // queries in one task where they are few
 constexpr bool ASKS = BYTES >= 32;  // whether tiles ask for what comes next
 constexpr int VECTORS = BYTES < 64 ? 2 : 1;  // of keys that four queries meet at once, so that no sum waits

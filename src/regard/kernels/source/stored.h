@@ -155,8 +155,8 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
 // ---- what is needed soon -------------------------------------------------------------------------------------
 
 // Who asks for rows early doesn't wait for memory. Four lines are asked for at a time: of rows without gaps one in each
-// quarter of the next block, since the machine foresees what follows in several pages of memory at a time. AMD's cores with
-// AVX-512 get them sooner in the order in which they lie.
+// quarter of the next block, since the machine foresees what follows in several pages of memory at a time. AMD's cores
+// get them sooner in the order in which they lie.
 struct Soon {
     static constexpr int64_t LOT = 256;  // bytes that are asked for at a time
     const char* at;
@@ -210,22 +210,33 @@ struct Ahead {
 
 constexpr int64_t size_of(int32_t type) { return type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2; }
 
-// Whether the processor foresees rows that are read in the order in which they lie: AMD's cores with AVX-512 do.
+// Whether the processor foresees rows that are read in the order in which they lie: AMD's cores do.
 inline bool foresees(const Matrices& x, int64_t columns, int32_t type) {
-    return BYTES == 64 && made_by_amd && columns * size_of(type) == x.row;
+    return BYTES >= 32 && made_by_amd && columns * size_of(type) == x.row;
 }
 // Rows that come after an item's block from row j on: of those far apart, which share few places of a cache, not too many.
 COLD inline Soon rows_soon(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type) {
     const int64_t bytes = columns * size_of(type), quarter = KEYS_AT_ONCE / 4 * x.row;
     const char* at = reinterpret_cast<const char*>(x.at(item)) + j * x.row;
-    const bool gaps = bytes != x.row;
-    if (!gaps && !foresees(x, columns, type)) return {at + KEYS_AT_ONCE * x.row, x.row, quarter, quarter, 64, 0};
-    return {at + (gaps ? KEYS_AT_ONCE / 4 : KEYS_AT_ONCE) * x.row, x.row, bytes, 64, Soon::LOT, 0};
+    if (bytes != x.row) return {at + KEYS_AT_ONCE / 4 * x.row, x.row, bytes, 64, Soon::LOT, 0};
+    at += KEYS_AT_ONCE * x.row;
+    if (foresees(x, columns, type)) return {at, 0, std::numeric_limits<int64_t>::max(), 64, Soon::LOT, 0};
+    return {at, x.row, quarter, quarter, 64, 0};
 }
 INLINE Soon at_half_pace(Soon x) {
     x.further /= 2;
     return x;
 }
+// Rows that are foreseen come sooner than any that are asked for. Where several are worked on side by side, somebody has to
+// read those behind them in their order.
+struct InOrder {
+    const char *at, *last;
+    template <int READ>
+    INLINE void read() {
+        UNROLL for (int byte = 0; byte < READ; byte += 64) (void)*std::min<const volatile char*>(at + byte, last);
+        at += READ;
+    }
+};
 // The block after the one at row j; where rows have gaps, those so far away.
 ONCE inline Ahead rows_ahead(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t away) {
     const int64_t bytes = columns * size_of(type);
