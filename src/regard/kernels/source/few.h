@@ -122,48 +122,42 @@ class Few {
         if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
     }
 
-    // Keys of some blocks, then their values: what is foreseen comes the faster, the more of it there is in turn.
+    struct OfBlock {
+        Seen seen[PACK], most;
+        T faded[PACK];
+    };
+    // The keys of some blocks, then their values: what is foreseen comes the faster, the more of it there is in turn.
     ONCE void attend(int64_t parts) {
         for (int64_t r = 0; r < parts; r++) found[r].clear(p.e);
         if (UNIT && rows > 1) std::fill_n(sums, rows * up_to(SUMMED, p.e), T(0));
-        Seen seen[LOT * CHUNK / K][PACK];
+        OfBlock blocks[LOT * CHUNK / K];
         for (int64_t first = first_key; first < last_key; first += at_a_time * K) {
             const int64_t end = std::min(first + at_a_time * K, last_key);
+            for (int64_t j = first; j < end; j += K) look_at(j, std::min(K, end - j), blocks[(j - first) / K]);
             auto each = [&](auto&& work) INLINE_LAMBDA {
                 strip = strips;
-                for (int64_t b = 0, j = first; j < end; b++, j += K, strip += rows * K) {
+                for (int64_t j = first; j < end; j += K, strip += rows * K) {
+                    OfBlock& block = blocks[(j - first) / K];
                     out = found + (j - first_key) / CHUNK * rows;
-                    work(j, std::min(K, end - j), seen[b]);
+                    if (block.most != NOBODY) work(j, std::min(K, end - j), block);
                 }
             };
-            each([&](int64_t j, int64_t keys, Seen* seen) INLINE_LAMBDA {
-                if (look_at(j, keys, seen)) scores(j, keys, end);
-            });
-            each([&](int64_t j, int64_t keys, const Seen* seen) INLINE_LAMBDA {
-                if (anybody(seen)) add_block(j, keys, seen);
-            });
+            each([&](int64_t j, int64_t keys, OfBlock&) INLINE_LAMBDA { scores(j, keys, end); });
+            each([&](int64_t j, int64_t keys, OfBlock& block) INLINE_LAMBDA { make_weights(j, keys, block); });
+            each([&](int64_t j, int64_t keys, OfBlock& block) INLINE_LAMBDA { add_values(j, keys, block.faded); });
         }
         if (UNIT && rows > 1) take_sums();
     }
 
-    ONCE bool look_at(int64_t j, int64_t keys, Seen* seen) const {
-        for (int64_t r = 0; r < rows; r++) seen[r] = guess(p, item(r), query(r), 1, j, keys);
-        return anybody(seen);
+    ONCE void look_at(int64_t j, int64_t keys, OfBlock& block) const {
+        block.most = NOBODY;
+        for (int64_t r = 0; r < rows; r++)
+            block.most = std::max(block.most, block.seen[r] = guess(p, item(r), query(r), 1, j, keys));
     }
-    bool anybody(const Seen* seen) const { return std::any_of(seen, seen + rows, [](Seen s) { return s != NOBODY; }); }
-
-    ONCE void add_block(int64_t j, int64_t keys, const Seen* seen) {
-        // Values that are read once and from end to end ask again for the next keys, some of which seem to get lost, where the
-        // processor foresees what they read.
-        const bool in_order = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
-        values_soon = in_order && foresees(p.values, p.e, p.values_type)
-                          ? at_half_pace(rows_soon(p.keys, first_item, j, p.d, p.keys_type))
-                          : rows_soon(p.values, first_item, j, p.e, p.values_type);
-        T faded[PACK];
-        for (int64_t r = 0; r < rows; r++) faded[r] = weigh(r, j, keys, seen[r]);
-        add_totals(whole(keys), faded);
+    ONCE void make_weights(int64_t j, int64_t keys, OfBlock& block) {
+        for (int64_t r = 0; r < rows; r++) block.faded[r] = weigh(r, j, keys, block.seen[r]);
+        add_totals(whole(keys), block.faded);
         if (PAIRS) pair_weights();
-        add_values(j, keys, faded);
     }
 
     const char* row_of(const Matrices& x, int64_t j) const {
@@ -399,6 +393,12 @@ class Few {
 
     // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
     ONCE void add_values(int64_t j, int64_t keys, T* faded) {
+        // Values that are read once and from end to end ask again for the next keys, some of which seem to get lost, where the
+        // processor foresees what they read.
+        const bool once = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
+        values_soon = once && foresees(p.values, p.e, p.values_type)
+                          ? at_half_pace(rows_soon(p.keys, first_item, j, p.d, p.keys_type))
+                          : rows_soon(p.values, first_item, j, p.e, p.values_type);
 #if defined(__AMX_BF16__)
         if (rows > 1) return add_values_of_unit(j, keys, faded);
         LikeUnit mode;
