@@ -769,6 +769,63 @@ def test_a_band_takes_the_short_way_to_the_same_bits(isa: str, band: str, dtype:
     assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out)
 
 
+def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
+    """Gradients are the same to the bit, whatever way they take: nobody goes the short one in another byte order."""
+    short, pullback = regard.attention_vjp(q, k, v, kernel="native", **options)
+    other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
+    long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
+    assert same(short, long)
+    short[...] = 7  # is the caller's
+    for found, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
+        assert same(found, wanted)
+    assert pullback(dcontext)[3:] == (None, {}, {})
+
+
+@pytest.mark.parametrize("band", [*BANDS, None])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5), (127, 40), (128, 40)])
+def test_gradients_take_the_short_way_to_the_same_bits(
+    isa: str, band: str | None, dtype: Any, n: int, m: int
+) -> None:
+    rng = np.random.default_rng(0)
+    options: dict[str, Any] = {} if band is None else {"mask": BANDS[band]}
+    for heads, d, e in ((2, 8, 3), (1, 16, 32), (4, 33, 16)):
+        shapes = (2, 4, n, d), (2, heads, m, d), (2, heads, m, e), (2, 4, n, e)
+        q, k, v, dcontext = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+        for threads in (1, 2):
+            both_ways(q, k, v, dcontext, threads=threads, **options)
+    q, k, v = (np.repeat(x, 2, -2)[..., ::2, :] for x in (q, k, v))  # rows with gaps
+    both_ways(q, k, v, np.asfortranarray(dcontext), scale=0.3, **options)
+
+
+def test_gradients_that_take_more_than_the_short_way(isa: str) -> None:
+    """Numbers that are not finite, or gradients of other types, and what is wrong with them."""
+    rng = np.random.default_rng(1)
+    q, k, v, dcontext = rng.standard_normal((4, 3, 6, 8)).astype(np.float32)
+    for given in (dcontext.astype(np.float64), dcontext.tolist(), np.ones(dcontext.shape, int)):
+        both_ways(q, k, v, given)
+    causal = regard.mask.causal()
+    for x in (q, k, v):
+        x[0, -1, 2] = np.nan
+        both_ways(q, k, v, dcontext, mask=causal)
+        x[0, -1, 2] = np.inf
+        both_ways(q, k, v, dcontext, mask=causal)
+        x[0, -1, 2] = 1
+    _, pullback = regard.attention_vjp(q, k, v, kernel="native")
+    with pytest.raises(ValueError, match=r"dcontext must have the shape of the context .* = \(3, 6, 8\)"):
+        pullback(dcontext[:, :5])
+
+
+def test_the_long_way_back_is_recorded_once() -> None:
+    q, k, v, dcontext = np.ones((4, 3, 6, 8))
+    with regard.record() as before:
+        pullback = regard.attention_vjp(q, k, v)[1]
+    pullback = regard.attention_vjp(q, k, v)[1]
+    with regard.record() as after:
+        pullback(dcontext.tolist())
+    assert [len(before), len(after)] == [1, 0]
+
+
 def test_a_window_that_answers_otherwise_is_asked() -> None:
     class Nobody(regard.mask.window):
         def bind(self, layout: Any) -> Any:

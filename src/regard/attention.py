@@ -87,14 +87,7 @@ def attention(
     array([[12.5]])
     """
     band = mask if isinstance(mask, window) else None
-    plain = mask is band and bias is None and softcap is None and out is None
-    usual = plain and _is(score, "scaled_dot") and _is(normalize, "softmax")
-    if (
-        usual
-        and (_is(kernel, "auto") or _is(kernel, "native"))
-        and _usable(scale, threads)
-        and not recording()
-    ):
+    if mask is band and out is None and _is_usual(score, bias, scale, softcap, normalize, kernel, threads):
         context: Array | None = native.dense(queries, keys, values, band, scale, threads)
         if context is not None:
             return context
@@ -111,15 +104,27 @@ def attention(
     return out
 
 
+def _is_usual(
+    score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
+) -> bool:
+    """Whether there is a short way for these options: all right at first sight, and few other than they are by default.
+
+    What is not so gets a closer look, and its error.
+    """
+    return (
+        bias is None
+        and softcap is None
+        and _is(score, "scaled_dot")
+        and _is(normalize, "softmax")
+        and (_is(kernel, "auto") or _is(kernel, "native"))
+        and (scale is None or (type(scale) is float and abs(scale) < LARGE))
+        and (threads is None or (type(threads) is int and 0 < threads <= MANY))
+        and not recording()
+    )
+
+
 def _is(given: Any, name: str) -> bool:
     return isinstance(given, str) and given == name
-
-
-def _usable(scale: Any, threads: Any) -> bool:
-    """Whether scale and threads are right at first sight; what is not so gets a closer look, and its error."""
-    return (scale is None or (type(scale) is float and abs(scale) < LARGE)) and (
-        threads is None or (type(threads) is int and 0 < threads <= MANY)
-    )
 
 
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
@@ -223,7 +228,29 @@ def attention_vjp(
     array([[-0.5],
            [ 0.5]])
     """
-    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+
+    def long_way(remembered: bool) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
+        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+        return _differentiated(problem, bias, kernel, threads, remembered)
+
+    band = mask if isinstance(mask, window) else None
+    usual = mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
+    short = native.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
+    if short is None:
+        return long_way(remembered=False)
+    context, gradients = short
+
+    def pullback(dcontext: ArrayLike) -> Gradients:
+        found = gradients(dcontext)
+        return long_way(remembered=True)[1](dcontext) if found is None else Gradients(*found, None, {}, {})
+
+    return context, pullback
+
+
+def _differentiated(
+    problem: Problem, bias: BiasLike | None, kernel: str, threads: int | None, remembered: bool
+) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
+    """Attend, whatever the options; see `attention_vjp`."""
     chosen = _chosen(kernel, threads, problem)
     if not (is_builtin(problem.score) or isinstance(problem.score, Differentiable)):
         _check.fail(
@@ -231,7 +258,8 @@ def attention_vjp(
             hint="see regard.scores.Differentiable",
             kind=TypeError,
         )
-    remember(problem)
+    if not remembered:
+        remember(problem)
     context, statistic = chosen.forward(problem, threads)
 
     def pullback(dcontext: ArrayLike) -> Gradients:

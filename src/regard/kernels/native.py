@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,9 @@ FAR = 1 << 62  # further than any key
 DEPTH = 32  # of the stack on which the library answers who sees whom
 FILLED = 16  # rows of gradients are filled up to a multiple of this many numbers
 PARTS = 4  # into which many queries are cut, so that threads can share one head
+MANY = 128  # queries
 
-DENSE = struct.Struct("=21qd").pack  # `struct Dense`
+DENSE = struct.Struct("=26qd").pack  # `struct Dense`
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -403,18 +404,36 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     return context, statistic
 
 
-def dense(
+class Dense(NamedTuple):
+    """An attention by the scaled dot product, in the order of `struct Dense`."""
+
+    inputs: tuple[int, ...]  # until the type
+    lead: tuple[int, ...]
+    options: tuple[int, ...]  # from the threads to the band
+    scale: float
+
+    def run(self, context: Array, *back: int) -> int:
+        """Run the kernel: forward, or with the places of what gradients need or are."""
+        loaded = library()
+        assert loaded is not None
+        back = back or (0, 0, 0, 0, 0)
+        failed: int = loaded.regard_dense(
+            DENSE(*self.inputs, address(context), *self.options, *back, self.scale)
+        )
+        return failed
+
+
+def _dense(
     queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
-) -> Array | None:
-    """Attend by the scaled dot product, in a band if there is one, or return None where more is asked for.
+) -> Dense | None:
+    """Return an attention by the scaled dot product, in a band if there is one, or None where more is asked for.
 
     The short way for what is asked for most: it says no rather than what is wrong. A small attention, or one step of
     decoding, costs less than the checks and structures of the long way.
     """
     if not (_simple(queries) and _simple(keys) and _simple(values)):
         return None
-    loaded = library()
-    if not queries.dtype == keys.dtype == values.dtype or loaded is None:
+    if not queries.dtype == keys.dtype == values.dtype or library() is None:
         return None
     lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
     if keys.shape[-2:] != (m, d) or keys.shape[:-2] != values.shape[:-2]:
@@ -423,20 +442,65 @@ def dense(
     q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
     if not group or q is None or k is None or v is None:
         return None
-    if queries.dtype.kind == "i":
-        return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
     seen = (0, 0, 0) if band is None else _seen(band, Layout(lead, None, n, m))
     if seen is None:
         return None
-    half, items = queries.itemsize == 2, queries.size // (n * d)
-    context = np.empty((*lead, n, e), np.float32 if half else queries.dtype)
+    items = queries.size // (n * d)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
-    scale = 1 / d**0.5 if scale is None else scale
-    kind, to = _type(queries.dtype), address(context)
-    if loaded.regard_dense(DENSE(*q, *k, *v, items, n, m, d, e, group, kind, to, threads, *seen, scale)):
+    inputs = (*q, *k, *v, items, n, m, d, e, group, _type(queries.dtype))
+    return Dense(inputs, lead, (threads, *seen), 1 / d**0.5 if scale is None else scale)
+
+
+def dense(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> Array | None:
+    """Attend the short way, or return None."""
+    if type(queries) is np.ndarray and queries.dtype.char == "l":
+        queries, keys, values = (
+            x.astype(float) if isinstance(x, np.ndarray) else x for x in (queries, keys, values)
+        )
+    found = _dense(queries, keys, values, band, scale, threads)
+    if found is None:
+        return None
+    half = queries.itemsize == 2
+    context = np.empty(
+        (*found.lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype
+    )
+    if found.run(context):
         return None
     return _check.rounded(context, queries.dtype) if half else context
+
+
+def dense_vjp(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> tuple[Array, Callable[[Any], tuple[Array, Array, Array] | None]] | None:
+    """Attend the short way; returns the context, and what makes the gradients of queries, keys and values of its
+    gradient. Both say no where that takes more.
+    """
+    found = _dense(queries, keys, values, band, scale, threads)
+    if found is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
+        return None
+    (n, d), e, dtype = queries.shape[-2:], values.shape[-1], queries.dtype
+    context = np.empty((*found.lead, n, e), dtype)
+    statistic = np.empty((queries.size // (n * d), 2, n), dtype)
+    if found.run(context, address(statistic), 0, 0, 0, 0):
+        return None
+    given, inputs = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
+
+    def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
+        queries, keys, _ = inputs
+        if not (_simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
+            return None
+        dcontext = np.ascontiguousarray(dcontext)
+        dqueries = np.zeros(queries.shape, dtype)
+        dkeys, dvalues = (np.zeros((*keys.shape[:-1], _filled(size)), dtype) for size in (d, e))
+        places = (address(x, False) for x in (statistic, dcontext, dqueries, dkeys, dvalues))
+        if found.run(context, *places):
+            return None
+        return dqueries, _cropped(dkeys, d), _cropped(dvalues, e)
+
+    return given, gradients
 
 
 def _seen(band: window, layout: Layout) -> tuple[int, int, int] | None:
@@ -465,7 +529,7 @@ def _simple(x: Any) -> bool:
         type(x) is np.ndarray
         and x.ndim >= 2
         and x.size > 0
-        and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
+        and (x.dtype.char in "fd" or _check.is_half(x.dtype))
         and x.dtype.isnative
         and x.flags.aligned
     )
@@ -530,7 +594,7 @@ def _run_backward(
     p, c, pairs = made.p, made.c, made.pairs
     c.context, c.statistic = made.pointer(context), made.pointer(statistic)
     c.dcontext = made.matrices(Items(np.ascontiguousarray(dcontext), (p.layout.items,)))
-    c.parts = PARTS if p.layout.n >= 128 else 1  # of n alone: the sums' order must not depend on the batch
+    c.parts = PARTS if p.layout.n >= MANY else 1  # of n alone: the sums' order must not depend on the batch
     collect_bias = _bias_gradient(made)
     c.together = int(not c.serial and c.groups >= PARTS)
     cut = (c.groups, 1 if c.together else c.parts)
@@ -554,6 +618,11 @@ def _run_backward(
 def _filled(count: int) -> int:
     """Return the length of a row of gradients in the library's form."""
     return -(-count // FILLED) * FILLED
+
+
+def _cropped(x: Array, columns: int) -> Array:
+    """Return rows without what they were filled up with."""
+    return x if x.shape[-1] == columns else x[..., :columns].copy()
 
 
 def _whole(parts: Array, columns: int) -> Array:

@@ -370,17 +370,34 @@ EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward) {
 }
 
 // Scaled dot products with no option but a band of keys that are seen; `group` items in a row read the same keys and values.
-// The same, but all numbers come in a row (kernels/native.py packs them): a small attention takes less time than Python takes
-// to fill a structure.
+// All numbers come in a row (kernels/native.py packs them): a small attention takes less time than Python takes to fill a
+// structure.
 struct Dense {
     struct Rows {
         int64_t start, step, row;
     } queries, keys, values;
     int64_t items, n, m, d, e, group, type;
     void* context;
-    int64_t threads, nodes, low, high;  // 1 node where there is a band
+    int64_t threads, nodes, low, high;            // 1 node where there is a band
+    void* statistic;                              // or null
+    int64_t dcontext;                             // backward; queries are one part then
+    void *dqueries, *dkeys, *dvalues;             // backward; null: forward
     double scale;
 };
+
+// Whether all numbers of so many matrices are finite.
+template <class T>
+static bool finite(const Dense::Rows& x, int64_t matrices, int64_t rows, int64_t columns) {
+    T witness = 0;
+    for (int64_t i = 0; i < matrices; i++)
+        for (int64_t r = 0; r < rows; r++) {
+            const T* at = reinterpret_cast<const T*>(x.start + i * x.step + r * x.row);
+            for (int64_t c = 0; c < columns; c++) witness += at[c] * 0;
+        }
+    return witness == 0;
+}
+
+// Returns 0, 1 where memory ran out, or 2 where gradients would need other queries and keys: none that are not finite.
 EXPORT int32_t regard_dense(const Dense* x) {
     using namespace regard;
     const int64_t groups = x->items / x->group;
@@ -405,7 +422,16 @@ EXPORT int32_t regard_dense(const Dense* x) {
         }
         p.group = firsts, p.keys.starts = keys, p.values.starts = values;
     }
-    return regard_run(&p, 0);
+    p.statistic = x->statistic;
+    if (!x->dqueries) return regard_run(&p, 0);
+    const bool can = x->type == FLOAT64
+                         ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)
+                         : finite<float>(x->queries, x->items, x->n, x->d) && finite<float>(x->keys, groups, x->m, x->d);
+    if (!can) return 2;
+    const int64_t row = x->e * (x->type == FLOAT64 ? 8 : 4);
+    p.parts = 1, p.dcontext = {x->dcontext, x->n * row, nullptr, row};
+    p.dqueries = p.dlearned = x->dqueries, p.dkeys = x->dkeys, p.dvalues = x->dvalues;  // products learn nothing
+    return regard_run(&p, 1);
 }
 
 // Whether the instruction set has the functions below.
