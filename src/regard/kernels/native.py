@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,8 @@ FILLED = 16  # rows of gradients are filled up to a multiple of this many number
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 MANY = 128  # queries
 
-DENSE = struct.Struct("=26qd").pack  # `struct Dense`
+DENSE = struct.Struct("=21q40xd").pack  # `struct Dense`, and with what gradients need or are
+DENSE_BACK = struct.Struct("=26qd").pack
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -404,23 +405,9 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     return context, statistic
 
 
-class Dense(NamedTuple):
-    """An attention by the scaled dot product, in the order of `struct Dense`."""
-
-    inputs: tuple[int, ...]  # until the type
-    lead: tuple[int, ...]
-    options: tuple[int, ...]  # from the threads to the band
-    scale: float
-
-    def run(self, context: Array, *back: int) -> int:
-        """Run the kernel: forward, or with the places of what gradients need or are."""
-        loaded = library()
-        assert loaded is not None
-        back = back or (0, 0, 0, 0, 0)
-        failed: int = loaded.regard_dense(
-            DENSE(*self.inputs, address(context), *self.options, *back, self.scale)
-        )
-        return failed
+# An attention by the scaled dot product, in the order of `struct Dense`: until the type, from the threads to the band,
+# and the scale; and what the items' dimensions were.
+Dense = tuple[tuple[int, ...], tuple[int, int, int, int], float, tuple[int, ...]]
 
 
 def _dense(
@@ -449,7 +436,7 @@ def _dense(
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
     inputs = (*q, *k, *v, items, n, m, d, e, group, _type(queries.dtype))
-    return Dense(inputs, lead, (threads, *seen), 1 / d**0.5 if scale is None else scale)
+    return inputs, (threads, *seen), 1 / d**0.5 if scale is None else scale, lead
 
 
 def dense(
@@ -463,11 +450,10 @@ def dense(
     found = _dense(queries, keys, values, band, scale, threads)
     if found is None:
         return None
-    half = queries.itemsize == 2
-    context = np.empty(
-        (*found.lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype
-    )
-    if found.run(context):
+    inputs, options, scale, lead = found
+    half, loaded = queries.itemsize == 2, library()
+    context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
+    if loaded is None or loaded.regard_dense(DENSE(*inputs, address(context), *options, scale)):
         return None
     return _check.rounded(context, queries.dtype) if half else context
 
@@ -482,21 +468,29 @@ def dense_vjp(
     if found is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
         return None
     (n, d), e, dtype = queries.shape[-2:], values.shape[-1], queries.dtype
-    context = np.empty((*found.lead, n, e), dtype)
+    inputs, options, scale, lead = found
+    context = np.empty((*lead, n, e), dtype)
     statistic = np.empty((queries.size // (n * d), 2, n), dtype)
-    if found.run(context, address(statistic), 0, 0, 0, 0):
+
+    def run(*gradients: int) -> int:
+        loaded = library()
+        assert loaded is not None
+        places = *inputs, address(context), *options, address(statistic), *gradients
+        failed: int = loaded.regard_dense(DENSE_BACK(*places, scale))
+        return failed
+
+    if run(0, 0, 0, 0):
         return None
-    given, inputs = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
+    given, arrays = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
 
     def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
-        queries, keys, _ = inputs
+        queries, keys, _ = arrays
         if not (_simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
             return None
         dcontext = np.ascontiguousarray(dcontext)
         dqueries = np.zeros(queries.shape, dtype)
         dkeys, dvalues = (np.zeros((*keys.shape[:-1], _filled(size)), dtype) for size in (d, e))
-        places = (address(x, False) for x in (statistic, dcontext, dqueries, dkeys, dvalues))
-        if found.run(context, *places):
+        if run(address(dcontext, False), address(dqueries), address(dkeys), address(dvalues)):
             return None
         return dqueries, _cropped(dkeys, d), _cropped(dvalues, e)
 
