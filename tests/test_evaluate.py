@@ -346,7 +346,10 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         (["--hypotheses", "-", "--references", "-"], "only one file can be standard input"),
         (["model", "test", "--compare", "model"], "the models to compare must be different files"),
         (["model", "test", "--compare", "./model"], "the models to compare must be different files"),
-        (["model", "test", "--names", "a", "b"], "--names must name 1 models. Got 2 instead."),
+        (
+            ["model", "test", "--names", "a", "b"],
+            "--names must be as many as what is measured: 1. Got 2 instead.",
+        ),
         (
             ["model", "test", "--compare", "blind", "--names", "a", "a"],
             "--names must give each model a name of its own",

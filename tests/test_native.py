@@ -816,6 +816,29 @@ def test_gradients_that_take_more_than_the_short_way(isa: str) -> None:
         pullback(dcontext[:, :5])
 
 
+def test_gradients_keep_the_shapes_that_there_were(isa: str) -> None:
+    """Whoever gives an array another shape meanwhile must not make the library write beyond its gradients."""
+    q, k, v, dcontext = np.random.default_rng(2).standard_normal((4, 3, 6, 32))
+    wanted = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
+    pullback = regard.attention_vjp(q, k, v, kernel="native")[1]
+    q.shape, k.shape, v.shape = (-1,), (3, 3, 64), (-1,)
+    for found, right in zip(pullback(dcontext)[:3], wanted[:3], strict=True):
+        assert same(found, right)
+
+
+@pytest.mark.parametrize("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_integers_beside_what_is_no_number(other: str, place: int) -> None:
+    """The short way makes floats of integers, but of nothing that is none."""
+    arrays = [np.ones((4, 4), int) for _ in range(3)]
+    arrays[place] = np.ones((4, 4)).astype(int).astype(other)
+    with pytest.raises(TypeError, match="Got dtype"):
+        regard.attention(*arrays)
+    arrays[place] = np.ones((4, 4), ml_dtypes.bfloat16)
+    assert regard.attention(*arrays).dtype == regard.attend(*arrays).context.dtype == np.float32
+    assert regard.attention(*np.ones((3, 4, 4), int)).dtype == np.float64
+
+
 def test_the_long_way_back_is_recorded_once() -> None:
     q, k, v, dcontext = np.ones((4, 3, 6, 8))
     with regard.record() as before:

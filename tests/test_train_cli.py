@@ -539,7 +539,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
     assert told == f"regard train: error: {said}; --fresh begins anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
-    assert str(caught.value) == f"{said}; remove it to begin anew"
+    assert str(caught.value) == f"{said}; give another name, or remove it if it is of no use"
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
     assert not place.exists()
 
@@ -714,6 +714,12 @@ def test_what_is_no_model_is_not_overwritten(
         assert said == f"--out: {log} exists and is no log of a training; nothing is overwritten"
         assert log.read_text() == text
         assert other.read_text() == "years of work"
+    for name in ("curve.png", "alignment-1.png"):
+        drawn = tmp_path / f"of {name}" / name
+        drawn.parent.mkdir()
+        drawn.write_text("years of work")
+        said = refused(["train", str(pairs), "--out", str(drawn.parent)], capsys)
+        assert said == f"--out: {drawn} exists, and no model beside it; nothing is overwritten"
     said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
     assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
     out = tmp_path / "pipes"
@@ -760,7 +766,7 @@ def test_pairs_that_are_too_long_are_told(
     said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
     assert said == f"{long}: no pair has at most 50 tokens on both sides"
     said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
-    assert said == "no training pair has between 1 and 50 tokens on both sides: 1 pair given"
+    assert said == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
     assert not (tmp_path / "m").exists()
 
 

@@ -310,10 +310,47 @@ def test_n_best_lists_and_samples(
 
 
 @pytest.mark.slow
+def test_pairs_are_told_once_where_sources_are_wanted(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a b\na b\tB A\nb\tB\n")
+    assert main(["translate", str(trained)]) == 0
+    said, told = capsys.readouterr()
+    assert said.count("\n") == 3
+    assert told == "line 2 has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)\n"
+
+
+EMPTY = [
+    ["translate", ""],
+    ["translate", "model", ""],
+    ["translate", "model", "--heads", ""],
+    ["translate", "model", "--png", " "],
+    ["translate", "model", "--ensemble", ""],
+    ["train", ""],
+    ["train", "pairs", "--out", ""],
+    ["train", "pairs", "--valid", ""],
+    ["train", "pairs", "--links", ""],
+    ["align", "model", "pairs", "--reverse", ""],
+    ["evaluate", "", "pairs"],
+    ["evaluate", "model", "pairs", "--names", ""],
+    ["evaluate", "model", "pairs", "--json", ""],
+    ["curve", ""],
+    ["explain", "--png", ""],
+]
+
+
+@pytest.mark.parametrize("arguments", EMPTY, ids=" ".join)
+def test_an_empty_name_is_not_the_current_folder(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(arguments, capsys)[1].endswith(": must not be empty")
+
+
+@pytest.mark.slow
 def test_a_folder_stands_for_the_model_in_it(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} is no model file: it is a folder"
+    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} holds no model.safetensors"
     (tmp_path / "model.safetensors").write_bytes(trained.read_bytes())
     assert Seq2Seq.load(tmp_path).translate(["b"])[0].text == Seq2Seq.load(trained).translate(["b"])[0].text
     typed(monkeypatch, b"b")

@@ -167,6 +167,19 @@ def run(sizes: tuple[int, int, int, int], dtype: Any, name: str, chosen: dict[st
         regard.attention_vjp(q, k, v, kernel="native", **chosen)[1](g)
 
 
+def run_lots(m: int, d: int, e: int, dtype: Any) -> None:
+    """One query for each of many items: a task takes several chunks of keys; some processors read ahead in order."""
+    rng = np.random.default_rng(0)
+    q, k, v = (
+        guarded(rng.standard_normal(shape).astype(dtype)) for shape in ((8, 1, d), (8, m, d), (8, m, e))
+    )
+    for _ in range(2):
+        found = regard.attention(q, k, v, kernel="native", threads=1)
+        wanted = regard.attention(*(np.array(x) for x in (q, k, v)), kernel="native", threads=3)
+        np.testing.assert_array_equal(np.asarray(found, np.float64), np.asarray(wanted, np.float64))
+        v[3, m // 2, 0] = np.nan
+
+
 def run_recurrences(T: int, B: int, H: int, A: int, C: int) -> None:
     """Sequences of GRUs with and without looks, a softmax over H words, and Adam."""
     rng = np.random.default_rng(0)
@@ -251,6 +264,12 @@ def main(isa: str, side: str) -> None:
             print(isa, side, np.dtype(dtype).name, sizes, name, flush=True)
             run(sizes, dtype, name, options(*sizes[:3], dtype)[name])
             release()
+    for dtype, of_lots in itertools.product(
+        dtypes, ((1300, 64, 64), (1025, 96, 130), (2050, 5, 3), (5000, 32, 256))
+    ):
+        print(isa, side, np.dtype(dtype).name, "lots", of_lots, flush=True)
+        run_lots(*of_lots, dtype)
+        release()
     for of_recurrences in ((1, 1, 1, 1, 1), (3, 9, 17, 5, 33), (2, 8, 48, 16, 64), (7, 3, 31, 50, 15)):
         print(isa, side, "recurrences", of_recurrences, flush=True)
         run_recurrences(*of_recurrences)

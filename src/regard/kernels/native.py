@@ -47,8 +47,8 @@ FILLED = 16  # rows of gradients are filled up to a multiple of this many number
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 MANY = 128  # queries
 
-DENSE = struct.Struct("=21q40xd").pack  # `struct Dense`, and with what gradients need or are
-DENSE_BACK = struct.Struct("=26qd").pack
+DENSE = struct.Struct("=21q40xd")  # `struct Dense`, and with what gradients need or are
+DENSE_BACK = struct.Struct("=26qd")
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -111,7 +111,7 @@ def library() -> ctypes.CDLL | None:
     if not os.path.exists(path):
         return None
     loaded = ctypes.CDLL(path)
-    if not hasattr(loaded, "regard_dense"):  # left by an older version
+    if not hasattr(loaded, "regard_dense_size"):  # left by an older version
         return None
     loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
     loaded.regard_choose.argtypes = [ctypes.c_char_p]
@@ -119,6 +119,7 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_dense.argtypes = [ctypes.c_char_p]
     loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
     loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
+    loaded.regard_dense_size.restype = Int
     loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
     loaded.regard_product_size.restype = loaded.regard_rows_size.restype = Int
     loaded.regard_narrow.restype = loaded.regard_words.restype = Int
@@ -133,7 +134,8 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_search.argtypes = loaded.regard_search_room.argtypes = [Pointer]
     loaded.regard_search_size.restype = loaded.regard_search_room.restype = Int
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
-    assert loaded.regard_problem_size() == ctypes.sizeof(CProblem), "the library belongs to another version"
+    sizes = loaded.regard_problem_size(), loaded.regard_dense_size()
+    assert sizes == (ctypes.sizeof(CProblem), DENSE.size), "the library belongs to another version"
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])
     if not loaded.regard_choose(asked.encode()):
@@ -435,7 +437,8 @@ def _dense(
     items = queries.size // (n * d)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else _processors()
-    inputs = (*q, *k, *v, items, n, m, d, e, group, _type(queries.dtype))
+    kind = -1 if queries.dtype.char == "l" else _type(queries.dtype)  # no type that the library reads
+    inputs = (*q, *k, *v, items, n, m, d, e, group, kind)
     return inputs, (threads, *seen), 1 / d**0.5 if scale is None else scale, lead
 
 
@@ -443,17 +446,15 @@ def dense(
     queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
 ) -> Array | None:
     """Attend the short way, or return None."""
-    if type(queries) is np.ndarray and queries.dtype.char == "l":
-        queries, keys, values = (
-            x.astype(float) if isinstance(x, np.ndarray) else x for x in (queries, keys, values)
-        )
     found = _dense(queries, keys, values, band, scale, threads)
     if found is None:
         return None
+    if queries.dtype.char == "l":
+        return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
     inputs, options, scale, lead = found
     half, loaded = queries.itemsize == 2, library()
     context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
-    if loaded is None or loaded.regard_dense(DENSE(*inputs, address(context), *options, scale)):
+    if loaded is None or loaded.regard_dense(DENSE.pack(*inputs, address(context), *options, scale)):
         return None
     return _check.rounded(context, queries.dtype) if half else context
 
@@ -476,20 +477,23 @@ def dense_vjp(
         loaded = library()
         assert loaded is not None
         places = *inputs, address(context), *options, address(statistic), *gradients
-        failed: int = loaded.regard_dense(DENSE_BACK(*places, scale))
+        failed: int = loaded.regard_dense(DENSE_BACK.pack(*places, scale))
         return failed
 
     if run(0, 0, 0, 0):
         return None
-    given, arrays = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
+    given, alive = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
+    shapes = (
+        queries.shape,
+        (*keys.shape[:-1], _filled(d)),
+        (*keys.shape[:-1], _filled(e)),
+    )  # whatever becomes of theirs
 
     def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
-        queries, keys, _ = arrays
-        if not (_simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
+        if not (alive and _simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
             return None
         dcontext = np.ascontiguousarray(dcontext)
-        dqueries = np.zeros(queries.shape, dtype)
-        dkeys, dvalues = (np.zeros((*keys.shape[:-1], _filled(size)), dtype) for size in (d, e))
+        dqueries, dkeys, dvalues = (np.zeros(shape, dtype) for shape in shapes)
         if run(address(dcontext, False), address(dqueries), address(dkeys), address(dvalues)):
             return None
         return dqueries, _cropped(dkeys, d), _cropped(dvalues, e)
@@ -523,7 +527,7 @@ def _simple(x: Any) -> bool:
         type(x) is np.ndarray
         and x.ndim >= 2
         and x.size > 0
-        and (x.dtype.char in "fd" or _check.is_half(x.dtype))
+        and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
         and x.dtype.isnative
         and x.flags.aligned
     )

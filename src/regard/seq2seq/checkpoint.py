@@ -46,7 +46,9 @@ def checkpoint_place(given: str | os.PathLike[str]) -> Path:
     return Path(given)
 
 
-def read_checkpoint(place: Path, otherwise: str = _ANEW) -> State:
+def read_checkpoint(
+    place: Path, otherwise: str = "give another name, or remove it if it is of no use"
+) -> State:
     """Read a checkpoint.
 
     Parameters

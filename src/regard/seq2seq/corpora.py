@@ -142,7 +142,8 @@ def number_pairs(
     corpus = Corpus(numbered())
     if not len(corpus):
         given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
-        raise ValueError(f"no {what} pair has between 1 and {longest} tokens on both sides: {given} given")
+        longest_said = f"{longest} (max_tokens) tokens on both sides"
+        raise ValueError(f"no {what} pair has between 1 and {longest_said}: {given} given")
     return corpus
 
 

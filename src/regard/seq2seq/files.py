@@ -136,7 +136,12 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     Returns
     -------
     Path
-        What is to be read: model.safetensors in a folder that has it, otherwise the same.
+        What is to be read: model.safetensors in a folder, otherwise the same.
+
+    Raises
+    ------
+    ValueError
+        If a folder has none.
 
     Examples
     --------
@@ -144,7 +149,11 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     'no-such-folder'
     """
     file = Path(path) / "model.safetensors"
-    return file if file.is_file() else Path(path)
+    if file.is_file():
+        return file
+    if Path(path).is_dir():
+        raise ValueError(f"{path} holds no model.safetensors")
+    return Path(path)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model[Network]:

@@ -438,8 +438,9 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
+        seems = ", but UTF-16, it seems" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
         raise ValueError(
-            f"{place}: not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x})"
+            f"{place}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
         ) from None
     if "\0" in text:
         raise ValueError(f"{place}: not text (byte {line.index(0) + 1} is zero)")

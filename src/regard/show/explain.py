@@ -67,7 +67,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "files",
         nargs="*",
-        type=Path,
+        type=numbers.place,
         metavar="FILE",
         help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
         "two: the second is keys and values; one: all three",
@@ -106,7 +106,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--score-arrays",
-        type=Path,
+        type=numbers.place,
         metavar="NPZ",
         help="the learned arrays of the score function, by their names",
     )
@@ -130,7 +130,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         help="which ends of queries and keys meet, for --causal and --window where n != m",
     )
     group.add_argument(
-        "--mask", type=Path, metavar="FILE", help="(n, m) .npy or CSV, 1: the query may see the key"
+        "--mask", type=numbers.place, metavar="FILE", help="(n, m) .npy or CSV, 1: the query may see the key"
     )
 
 
@@ -151,7 +151,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
     group.add_argument(
         "--png",
-        type=Path,
+        type=numbers.place,
         metavar="FILE",
         help="also draw the weights as a picture (.png, .svg, .pdf), of all heads",
     )

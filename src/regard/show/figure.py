@@ -374,16 +374,17 @@ def _name_places(
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
     places = list(range(step - 1, len(names), step)) if shown else []
-    labels = [names[k] for k in places]
+    labels = [names[k] if step == 1 else f"{k + 1} {names[k]}" for k in places]  # of many, which one
     style: dict[str, Any] = {}
     if turn:
-        turned = 0.7 * points * (max(map(display_width, labels), default=0) + 1) > 72 * cell * step
+        longest = max(map(display_width, labels), default=0)
+        turned = 0.7 * points * (longest + (longest > 1)) > 72 * cell * step
         style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
     axis.set_ticks(places)
     axis.set_ticklabels(
         labels, parse_math=False, fontfamily=fonts, fontsize=points, rotation_mode="anchor", **style
     )
-    axis.set_tick_params(length=0)
+    axis.set_tick_params(length=0 if step == 1 else 3)
 
 
 def _written(title: str, width: float, points: float) -> dict[str, Any]:

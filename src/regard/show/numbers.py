@@ -1,4 +1,4 @@
-"""Numbers as people write them after an option: plain digits within what makes sense, or one line that says why not."""
+"""Numbers and places as people write them after an option: what makes sense, or one line that says why not."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-__all__ = ["BEAMS", "finite", "number", "positive", "value", "whole"]
+__all__ = ["BEAMS", "finite", "name", "number", "place", "positive", "value", "whole"]
 
 BEAMS = 100  # hypotheses that are followed at a time, at most
 
@@ -131,6 +132,63 @@ def finite(text: str) -> float:
     -0.5
     """
     return number("that is finite", math.isfinite)(text)
+
+
+def name(text: str) -> str:
+    """Read a name, for argparse: an empty one is a variable of somebody's shell that was never set.
+
+    Parameters
+    ----------
+    text : str
+        As somebody has written it.
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is empty, or spaces alone.
+
+    Examples
+    --------
+    >>> name("pairs.tsv")
+    'pairs.tsv'
+    >>> name("")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: must not be empty
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def place(text: str) -> Path:
+    """Read the name of a file or folder, for argparse: an empty one would be the current folder.
+
+    Parameters
+    ----------
+    text : str
+        As somebody has written it.
+
+    Returns
+    -------
+    Path
+        What it names.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is empty, or spaces alone.
+
+    Examples
+    --------
+    >>> place("runs/mine").name
+    'mine'
+    """
+    return Path(name(text))
 
 
 def value(text: str) -> Any:

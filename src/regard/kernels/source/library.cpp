@@ -397,6 +397,8 @@ static bool finite(const Dense::Rows& x, int64_t matrices, int64_t rows, int64_t
     return witness == 0;
 }
 
+EXPORT int64_t regard_dense_size() { return sizeof(Dense); }
+
 // Returns 0, 1 where memory ran out, or 2 where gradients would need other queries and keys: none that are not finite.
 EXPORT int32_t regard_dense(const Dense* x) {
     using namespace regard;

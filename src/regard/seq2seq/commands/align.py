@@ -65,11 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
     add(
         "files",
         nargs="*",
-        type=Path,
+        type=numbers.place,
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
     )
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is linked and counted (default words)",
     )
     add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
-    add("--png", type=Path, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+    add("--png", type=numbers.place, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
 
 
 def _add_merging(add: Callable[..., Any]) -> None:
@@ -90,7 +90,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
     add(
         "--reverse",
         action="append",
-        type=Path,
+        type=numbers.place,
         default=[],
         metavar="MODEL",
         help="a model of the other direction: links of both are merged; may be repeated: those align together",

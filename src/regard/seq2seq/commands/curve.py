@@ -11,7 +11,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from regard.seq2seq.log import column, read_log
-from regard.show import sketch
+from regard.show import numbers, sketch
 from regard.show.chart import Panel, save_curves
 from regard.show.terminal import clean
 
@@ -50,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "logs",
         nargs="+",
-        type=Path,
+        type=numbers.place,
         metavar="LOG",
         help="a log from regard train, or the folder it is in (log.jsonl); several are compared",
     )
     add("--along", choices=("steps", "minutes"), default="steps", help="what is drawn along (default steps)")
-    add("--png", type=Path, metavar="FILE", help="draw a picture, too (.png, .svg, .pdf)")
+    add("--png", type=numbers.place, metavar="FILE", help="draw a picture, too (.png, .svg, .pdf)")
 
 
 def run(args: argparse.Namespace) -> int:

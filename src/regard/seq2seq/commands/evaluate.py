@@ -109,6 +109,10 @@ class _Result(NamedTuple):
     links: LinkScore | None
 
 
+# Files after an option; where it is given twice, all of them count.
+_FILES: dict[str, Any] = {"nargs": "+", "type": numbers.place, "action": "extend"}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of `regard evaluate`.
 
@@ -127,17 +131,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", nargs="?", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "model",
+        nargs="?",
+        type=numbers.place,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
     add(
         "test",
         nargs="?",
-        type=Path,
+        type=numbers.place,
         metavar="TEST",
         help="source TAB target, one pair a line, gzip or not, - for standard input",
     )
     add_ensemble(parser)
-    files: dict[str, Any] = {"nargs": "+", "type": Path, "action": "extend"}  # given twice, all of them count
-    add("--compare", **files, default=[], metavar="MODEL", help="more models, on the same pairs")
+    add("--compare", **_FILES, default=[], metavar="MODEL", help="more models, on the same pairs")
     add(
         "--beam",
         type=numbers.whole(most=numbers.BEAMS),
@@ -149,7 +158,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="lines of TEST with the same source are one item with several right answers: the best counts",
     )
-    add("--gold", type=Path, metavar="FILE", help="links between the words of each line of TEST, for AER")
+    _add_right(parser)
+    _add_output(parser)
+
+
+def _add_right(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--gold",
+        type=numbers.place,
+        metavar="FILE",
+        help="links between the words of each line of TEST, for AER",
+    )
     add(
         "--gold-from",
         type=int,
@@ -157,10 +177,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the number of the first word in --gold (default 0)",
     )
     add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
-    add("--hypotheses", **files, metavar="FILE", help="measure lines of text instead of models")
-    add("--references", **files, metavar="FILE", help="what is right; several files: all are")
-    add("--sources", type=Path, metavar="FILE", help="what the hypotheses were made from, for its lengths")
-    _add_output(parser)
+    add("--hypotheses", **_FILES, metavar="FILE", help="measure lines of text instead of models")
+    add("--references", **_FILES, metavar="FILE", help="what is right; several files: all are")
+    add(
+        "--sources",
+        type=numbers.place,
+        metavar="FILE",
+        help="what the hypotheses were made from, for its lengths",
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -168,6 +192,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     add(
         "--names",
         nargs="+",
+        type=numbers.name,
         action="extend",
         metavar="NAME",
         help="what the models are called in tables and pictures",
@@ -183,10 +208,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         default="13a",
         help="how sacrebleu finds words for BLEU (default 13a)",
     )
-    add("--png", type=Path, metavar="FILE", help="draw the measure by length (.png, .svg, .pdf)")
+    add("--png", type=numbers.place, metavar="FILE", help="draw the measure by length (.png, .svg, .pdf)")
     add(
         "--json",
-        type=Path,
+        type=numbers.place,
         metavar="FILE",
         help="write all numbers there; error rates and shares from 0 to 1; null for BLEU where it says nothing",
     )
@@ -338,7 +363,9 @@ def _names(args: argparse.Namespace) -> list[str]:
     paths[0] += tuple(args.ensemble)
     if args.names:
         if len(args.names) != len(paths):
-            raise ValueError(f"--names must name {len(paths)} models. Got {len(args.names)} instead.")
+            raise ValueError(
+                f"--names must be as many as what is measured: {len(paths)}. Got {len(args.names)} instead."
+            )
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
         return [clean(name) for name in args.names]

@@ -12,6 +12,7 @@ from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.files import model_file
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation, Translator
+from regard.show import numbers
 from regard.show.canvas import require_matplotlib
 
 __all__ = ["add_ensemble", "check_pictures", "links_of_words", "load_all", "numbers_of_words"]
@@ -35,7 +36,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ensemble",
         action="append",
-        type=Path,
+        type=numbers.place,
         default=[],
         metavar="MODEL",
         help="one more model that works together with the first, of the same pairs and kinds of tokens; may be"

@@ -71,17 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "pairs",
         nargs="+",
+        type=numbers.name,
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or two files,"
         " one with the sources and one with the targets",
     )
     valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
-    add("--valid", nargs="+", action="extend", metavar="FILE", help=valid)
+    add("--valid", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=valid)
     test = "pairs to measure the result on (default: those of --valid)"
-    add("--test", nargs="+", action="extend", metavar="FILE", help=test)
+    add("--test", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=test)
     add(
         "--out",
-        type=Path,
+        type=numbers.place,
         default=Path("model"),
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
@@ -203,7 +204,7 @@ def _add_recipe(group: Any) -> None:
     )
     add(
         "--links",
-        type=Path,
+        type=numbers.place,
         metavar="FILE",
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
@@ -454,8 +455,13 @@ def _check_free(one: Run) -> None:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
     elif not one.checkpoint.exists() and not _is_log(one.log):
         raise ValueError(f"--out: {one.log} exists and is no log of a training; nothing is overwritten")
-    for path in (one.checkpoint, one.log, beside(place, "curve.png")):
+    drawings = [beside(place, name) for name in ("curve.png", *(f"alignment-{k}.png" for k in (1, 2, 3)))]
+    for path in (one.checkpoint, one.log, *drawings):
         _check.replaceable(path)
+    if not any(path.exists() for path in (place, one.checkpoint, one.log)):
+        for path in drawings:
+            if path.exists():
+                raise ValueError(f"--out: {path} exists, and no model beside it; nothing is overwritten")
     if one.is_done() and not one.fresh:
         raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 

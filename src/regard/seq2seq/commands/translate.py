@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -66,11 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="a model file from regard train, or its folder")
+    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
     add(
         "file",
         nargs="?",
-        type=Path,
+        type=numbers.place,
         metavar="FILE",
         help="one sentence a line, UTF-8; by default standard input",
     )
@@ -84,10 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
-    add("--png", type=Path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+    add("--png", type=numbers.place, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
     add(
         "--heads",
-        type=Path,
+        type=numbers.place,
         metavar="FOLDER",
         help="draw where every head of every layer of a transformer looked: line-1-encoder.png, line-1-decoder.png and"
         " line-1-source.png, ...",
@@ -168,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
     check_pictures(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
-    for sentences in windows(read_blocks(args.file or "-", partial(_readable, model))):
+    for sentences in windows(read_blocks(args.file or "-", _Reader(model))):
         for translations in translate(sentences):
             number += 1
             output.show(number, translations)
@@ -202,10 +200,21 @@ def _check_options(args: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
 
 
-def _readable(model: Translator, line: str) -> str:
-    """Return a line that is not too long for the model."""
-    check_length(len(model.model.source.cut(line)))
-    return line
+class _Reader:
+    """What makes a source of a line: not too long for the model, and, as a TAB would say, no pair."""
+
+    def __init__(self, model: Translator) -> None:
+        self.cut, self.number, self.warned = model.model.source.cut, 0, False
+
+    def __call__(self, line: str) -> str:
+        """Return a line that can be translated."""
+        self.number += 1
+        check_length(len(self.cut(line)))
+        if "\t" in line and not self.warned:
+            self.warned = True
+            told = f"line {self.number} has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)"
+            print(told, file=sys.stderr)
+        return line
 
 
 def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
