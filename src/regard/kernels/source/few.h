@@ -748,13 +748,13 @@ template <class T>
 void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
-    for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, load(x.context() + c) / divisor);
+    for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, one_nan<T>(load(x.context() + c) / divisor));
     if (x.tainted() != 0)
         for (int64_t c = 0; c < p.e; c++) x.context()[c] = tainted(x.context()[c], uint8_t(x.taints()[c]));
     memcpy(out, x.context(), p.e * sizeof(T));
     if (!statistic) return;
-    statistic[item * 2 * p.n + i] = x.top() == -INF<T> ? T(0) : x.top();
-    statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(x.total())));
+    statistic[item * 2 * p.n + i] = x.top() == -INF<T> ? T(0) : one_nan<T>(all(x.top()))[0];
+    statistic[item * 2 * p.n + p.n + i] = T(std::log2(double(one_nan<T>(all(x.total()))[0])));
 }
 
 }  // namespace ISA

@@ -41,6 +41,11 @@ ONCE void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
 // Values +inf, -inf and NaN that each query sees: so that no others reach its context.
 enum Taint : uint8_t { PLUS = 1, MINUS = 2, LOST = 4 };
 
+// The same NaN for all: whose sign it has of two operands' is the compiler's choice, and another one for each width of a tile.
+template <class T>
+INLINE V<T> one_nan(V<T> x) {
+    return x == x ? x : all(std::numeric_limits<T>::quiet_NaN());
+}
 template <class T>
 INLINE uint8_t taint_of(T x) {
     return std::isfinite(x) ? 0 : std::isnan(x) ? LOST : x > 0 ? PLUS : MINUS;
@@ -111,9 +116,9 @@ class Tile : Strip<T, NV> {
         const Running<T, NV>& x = whole;
         T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
         UNROLL for (int v = 0; v < NV; v++) {
-            store(total + v * L<T>, x.total[v]), store(top + v * L<T>, countable<T>(x.top[v]));
+            store(total + v * L<T>, one_nan<T>(x.total[v])), store(top + v * L<T>, one_nan<T>(countable<T>(x.top[v])));
             V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
-            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, load(x.context + c) / divisor);
+            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, one_nan<T>(load(x.context + c) / divisor));
         }
         turn_back<T>(x.context, W, rows, p.e, out, p.e);
         if (clean)
