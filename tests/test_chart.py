@@ -107,6 +107,12 @@ class TestPictures:
         assert len(mean.get_xdata()) == 80
         assert all_of_them.get_alpha() < 0.5
 
+    def test_names_of_lines_that_end_elsewhere_stay_at_their_ends(self) -> None:
+        lines = {"early": ([0, 1, 2], [3.0, 2.0, 1.0]), "late": ([0, 50, 99], [3.0, 2.0, 1.0])}
+        (axes,) = chart.curves([Panel("loss", lines)]).axes
+        names = [text for text in axes.texts if text.get_gid() == "name"]
+        assert [name.get_position() for name in names] == [(7, 0), (7, 0)]
+
     @pytest.mark.parametrize("count", [2, 3, 6])
     def test_names_of_lines_that_end_at_one_place_don_t_overlap(self, count: int) -> None:
         same = {f"model {i}": ([1, 2], [2.0, 1.0]) for i in range(count)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -184,8 +185,22 @@ def _part_labels(ax: Axes) -> None:
     dots = [float(ax.transData.transform(label.xy)[1]) for label in labels]  # type: ignore[attr-defined]
     point = ax.figure.dpi / 72
     heights = [_LINE * point * (1 + label.get_text().count("\n")) for label in labels]
-    for label, here, there in zip(labels, dots, _parted(dots, heights), strict=True):
-        label.set_position((7, (there - here) / point))
+    for beside in _columns([tuple(label.get_window_extent().intervalx) for label in labels]):
+        places = _parted([dots[k] for k in beside], [heights[k] for k in beside])
+        for k, place in zip(beside, places, strict=True):
+            labels[k].set_position((7, (place - dots[k]) / point))
+
+
+def _columns(spans: Sequence[tuple[float, float]]) -> list[list[int]]:
+    """Return which of these stand above each other, each with those that it meets, and those that these meet."""
+    found: list[list[int]] = []
+    right = -math.inf
+    for k in sorted(range(len(spans)), key=lambda k: spans[k]):
+        if spans[k][0] > right:
+            found.append([])
+        found[-1].append(k)
+        right = max(right, spans[k][1])
+    return found
 
 
 def _parted(places: Sequence[float], heights: Sequence[float]) -> list[float]:
