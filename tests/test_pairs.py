@@ -62,7 +62,7 @@ BAD_PAIRS = {
     b"a\tb\nc\td\xc3": ", line 2: not UTF-8 (byte 4 is 0xc3)",
     b"a\tb\nc\t\0\n": ", line 2: not text (byte 3 is zero)",
     "a\tb\n".encode("utf-16-le"): ", line 1: not text (byte 2 is zero)",
-    "a\tb\n".encode("utf-16"): ", line 1: not UTF-8 (byte 1 is 0xff)",
+    "a\tb\n".encode("utf-16"): ", line 1: not UTF-8, but UTF-16, it seems (byte 1 is 0xff)",
     b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
     b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
     b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
