@@ -745,7 +745,7 @@ void absorb(const Partial<T>& x, const Partial<T>& y) {
 }
 
 template <class T>
-void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
+ONCE void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
     for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, one_nan<T>(load(x.context() + c) / divisor));
