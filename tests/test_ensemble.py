@@ -395,7 +395,10 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
         (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),
-        (["evaluate", "one", "test", "--ensemble", "two", "--names", "a", "b"], "--names must be as many as what is measured"),
+        (
+            ["evaluate", "one", "test", "--ensemble", "two", "--names", "a", "b"],
+            "--names must be as many as what is measured",
+        ),
     ],
 )
 def test_commands_refuse(asked: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
