@@ -483,11 +483,8 @@ def dense_vjp(
     if run(0, 0, 0, 0):
         return None
     given, alive = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
-    shapes = (
-        queries.shape,
-        (*keys.shape[:-1], _filled(d)),
-        (*keys.shape[:-1], _filled(e)),
-    )  # whatever becomes of theirs
+    of_keys = keys.shape[:-1]  # now: the user may give arrays another shape
+    shapes = queries.shape, (*of_keys, _filled(d)), (*of_keys, _filled(e))
 
     def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
         if not (alive and _simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):

@@ -65,7 +65,7 @@ class Few {
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
           scale(scale_of<T>(p)), room(given),
           in_order(foresees(p.keys, p.d, p.keys_type) && foresees(p.values, p.e, p.values_type)),
-          at_a_time(foreseen() ? (last_key - first_key + K - 1) / K : 1) {
+          at_a_time(foreseen() ? cut(last_key - first_key, K) : 1) {
         strips = room.take<T>((at_a_time * rows + 3) * K);  // up to three rows more, since sums are taken of four
         memset(strips, 0, (at_a_time * rows + 3) * K * sizeof(T));
         nobodys = room.take<T>(width_of<T>(p.e));

@@ -378,10 +378,10 @@ struct Dense {
     } queries, keys, values;
     int64_t items, n, m, d, e, group, type;
     void* context;
-    int64_t threads, nodes, low, high;            // 1 node where there is a band
-    void* statistic;                              // or null
-    int64_t dcontext;                             // backward; queries are one part then
-    void *dqueries, *dkeys, *dvalues;             // backward; null: forward
+    int64_t threads, nodes, low, high;  // 1 node where there is a band
+    void* statistic;                    // or null
+    int64_t dcontext;                   // backward; queries are one part then
+    void *dqueries, *dkeys, *dvalues;   // backward; null: forward
     double scale;
 };
 
