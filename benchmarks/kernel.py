@@ -42,6 +42,7 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-
 # Left from the environment, these would slow NumPy down.
 TUNING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 AT_HOME = "told that the processor is Intel's, or it would use half of its vectors (--as-installed)"
+AS_INSTALLED = "do not tell PyTorch's matrix library that it is at home: it halves its vectors on AMD"
 
 
 @dataclass(frozen=True)
@@ -557,8 +558,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="TABLE", help=", ".join(names)
     )
-    told = "do not tell PyTorch's matrix library that it is at home: it halves its vectors on AMD"
-    parser.add_argument("--as-installed", action="store_true", help=told)
+    parser.add_argument("--as-installed", action="store_true", help=AS_INSTALLED)
     both = sorted({1, os.cpu_count() or 1})
     parser.add_argument(
         "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"

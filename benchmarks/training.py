@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 from peers import installed
 from probe import Probe
-from turns import Tools, Worker, begin, compete, take_turns
+from turns import Tools, Worker, arguments, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -237,33 +236,25 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
     print(f"  loss of the first step: {losses['regard']:.4f}")
 
 
-def arguments() -> argparse.Namespace:
+def options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    both = sorted({1, min(os.cpu_count() or 1, 2)})
-    parser.add_argument(
-        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
-    )
-    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
+    parser = arguments(__doc__, CONTESTANTS)
     parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")
     parser.add_argument("--as-trained", action="store_true", help="with dropout; regard with its short list")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     """Print everything."""
-    args = arguments()
+    args = options()
     if args.worker:
         work(args.worker, Task(args.words, args.threads[0], args.as_trained))
         return
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
     if args.no_compile:
         names = names[:2]
-    with begin(names) as tools:
+    with begin(names, args.as_installed) as tools:
         for threads in args.threads:
             measure(names, Task(args.words, threads, args.as_trained), args.rounds, tools)
 

@@ -13,7 +13,6 @@ rounds with minimum and maximum; ratios are medians of what they were within a r
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 from peers import installed
 from probe import Probe
-from turns import Tools, Worker, begin, compete, take_turns
+from turns import Tools, Worker, arguments, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
@@ -236,31 +235,23 @@ def measure(task: Task, names: list[str], rounds: int, tools: Tools) -> None:
     compete("words", workers, rounds, limit, task.products())
 
 
-def arguments() -> argparse.Namespace:
+def options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    both = sorted({1, min(os.cpu_count() or 1, 2)})
-    parser.add_argument(
-        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
-    )
+    parser = arguments(__doc__, ("regard", "PyTorch"))
     parser.add_argument("--tokens", type=int, default=1600, help="of a side of a batch, padding with it")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--batches", type=int, default=6, help="that are trained on in turn (default 6)")
-    parser.add_argument("--worker", choices=("regard", "PyTorch"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     """Compare, with one thread and with two."""
-    args = arguments()
+    args = options()
     tasks = [Task(args.tokens, args.batches, threads) for threads in args.threads]
     if args.worker:
         work(args.worker, tasks[0])
         return
     names = ["regard", "PyTorch"] if installed("torch") else ["regard"]
-    with begin(names) as tools:
+    with begin(names, args.as_installed) as tools:
         some = tasks[0].some()
         padded = sum(batch.source.size + batch.target[1:].size for batch in some)
         real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)

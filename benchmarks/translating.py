@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -31,7 +30,7 @@ from peers import installed
 from probe import Probe
 from training import EMBEDDING, HIDDEN, STATE, multiplied, torch_model
 from trial import sides
-from turns import Tools, Worker, begin, compete, take_turns
+from turns import Tools, Worker, arguments, begin, compete, take_turns
 
 from regard._threads import two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
@@ -297,32 +296,24 @@ def compare(name: str, found: list[Words], wanted: list[Words]) -> None:
         print(f"  {name}: {different} of {len(pairs)} translations differ{verdict}")
 
 
-def arguments() -> argparse.Namespace:
+def options() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    both = sorted({1, min(os.cpu_count() or 1, 2)})
-    parser.add_argument(
-        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
-    )
+    parser = arguments(__doc__, CONTESTANTS)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], metavar="K", help="default: 1 and 5")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
     parser.add_argument("--batches", type=int, default=6, help="that are translated in turn (default 6)")
     parser.add_argument("--epochs", type=int, default=2, help="of training (default 2)")
     parser.add_argument("--model", metavar="FILE", help="a model of this kind, so that none is trained")
-    parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     """Print everything."""
-    args = arguments()
+    args = options()
     if args.worker:
         work(args.worker, Task(args.model, args.batches, args.beams[0], args.threads[0]))
         return
     names = [name for name in CONTESTANTS if name == "regard" or installed("torch")]
-    with tempfile.TemporaryDirectory() as folder, begin(names) as tools:
+    with tempfile.TemporaryDirectory() as folder, begin(names, args.as_installed) as tools:
         path = Path(args.model or Path(folder, "model.safetensors"))
         if not args.model:
             trained(path, args.epochs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -10,20 +11,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from kernel import GB, aligned, cell, environment, processor, quotient
+from kernel import AS_INSTALLED, AT_HOME, GB, aligned, cell, environment, processor, quotient
 from peers import installed
 from probe import Probe, compile_into
 
-__all__ = ["TURN", "Tools", "Worker", "begin", "compete", "take_turns"]
+__all__ = ["TURN", "Tools", "Worker", "arguments", "begin", "compete", "take_turns"]
 
 TURN = 1.0  # seconds that a turn takes at least
+
+
+def arguments(about: str | None, contestants: Iterable[str]) -> argparse.ArgumentParser:
+    """Return what reads the command line of such a benchmark."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    both = sorted({1, min(os.cpu_count() or 1, 2)})
+    parser.add_argument(
+        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
+    parser.add_argument("--as-installed", action="store_true", help=AS_INSTALLED)
+    parser.add_argument("--worker", choices=tuple(contestants), help=argparse.SUPPRESS)
+    return parser
 
 
 def peak() -> float:
@@ -89,7 +103,7 @@ class Tools:
 
 
 @contextmanager
-def begin(names: Sequence[str]) -> Iterator[Tools]:
+def begin(names: Sequence[str], as_installed: bool) -> Iterator[Tools]:
     """Print the machine and the versions, and compile the tools for these contestants."""
     print(f"{processor()}, {os.cpu_count()} processors, Python {platform.python_version()}")
     versions = f"NumPy {np.__version__}, PyTorch {installed('torch')}"
@@ -98,11 +112,10 @@ def begin(names: Sequence[str]) -> Iterator[Tools]:
         probe = compile_into(Path(folder))
         if probe is None:
             print("no C++ compiler: the machine's limit is not measured")
-        preload = probe if len(names) > 1 and "Intel" not in processor() else None
-        if preload:
-            print(
-                "PyTorch's matrix library is told that the processor is Intel's, or it would use half of its vectors"
-            )
+        beside = len(names) > 1 and "Intel" not in processor()
+        preload = probe if beside and not as_installed else None
+        if beside:
+            print(f"PyTorch's matrix library: {AT_HOME if preload else 'as installed'}")
         yield Tools(probe, preload)
 
 
