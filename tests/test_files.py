@@ -431,7 +431,7 @@ def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:
 
 def a_state() -> State:
     arrays = {"parameters": np.arange(3, dtype=np.float32), "best": np.ones(3, np.float32)}
-    return State(7, 0.1 + 0.2, float("inf"), 2, "abc", arrays)
+    return State(7, 0.1 + 0.2, float("inf"), 2, {"version": "0.1.0", "recipe rate": "0.1"}, arrays)
 
 
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -453,6 +453,10 @@ def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
     for state in ("{", "[]", '{"step": 1}'):
         (tmp_path / "it").write_bytes(metadata(data, state=state))
         with pytest.raises(ValueError, match=r"it is no checkpoint: its .* is incomplete or damaged$"):
+            read_checkpoint(tmp_path / "it")
+    for part in ("a line\nmore", 1):  # it may be shown
+        write_checkpoint(tmp_path / "it", a_state()._replace(fingerprint={"version": part}))  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match=r"it is no checkpoint: its fingerprint is damaged$"):
             read_checkpoint(tmp_path / "it")
 
 

@@ -25,7 +25,7 @@ from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.kinds import Characters, Subwords, Tokens, Words
 from regard.seq2seq.log import read_log
 from regard.seq2seq.text import SPECIAL, Vocabulary
-from regard.seq2seq.training import State, Step
+from regard.seq2seq.training import Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -523,15 +523,16 @@ def test_a_checkpoint_of_other_pairs_is_told(
     out = tmp_path / "m"
     out.mkdir()
     place = out / "checkpoint.safetensors"
-    state = State(3, 1.0, 2.0, 0, "of something else", {"parameters": np.zeros(3, np.float32)})
-    write_checkpoint(place, state)
-    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told == (
-        f"regard train: error: {place}: the checkpoint is of another training: pairs, options or version of the "
-        "program have changed; --fresh begins anew"
-    )
-    assert place.exists()
+    write_checkpoint(place, Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")]).state())
+    for options, changed in {
+        ("--epochs", "1"): "the pairs, or which of their tokens are known, have changed",
+        ("--epochs", "2", "--source", "characters"): "source was words, and is characters",
+    }.items():
+        assert main(["train", str(pairs), "--out", str(out), *options]) == 2
+        told = capsys.readouterr().err.splitlines()[-1]
+        said = f"{place}: the checkpoint is of another training: {changed}"
+        assert told == f"regard train: error: {said}; --fresh begins anew"
+        assert place.exists()
     place.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]

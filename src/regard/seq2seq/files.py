@@ -324,7 +324,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> state = State(3, 1.5, float("inf"), 0, "abc", {"parameters": np.zeros(2, np.float32)})
+    >>> state = State(3, 1.5, float("inf"), 0, {}, {"parameters": np.zeros(2, np.float32)})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_checkpoint(f"{folder}/it", state)
     ...     read_checkpoint(f"{folder}/it").step
@@ -364,7 +364,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
     with opened(path, "checkpoint") as file:
         _check_format(file, CHECKPOINT, ("1",))
         numbers = file.json("state")
-        kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": str}
+        kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
         if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != kinds:
             raise Wrong("its state is incomplete or damaged")
+        if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
+            raise Wrong("its fingerprint is damaged")  # parts of it may be shown
         return State(**numbers, arrays={name: file.array(name) for name in file.tensors})

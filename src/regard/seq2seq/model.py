@@ -379,7 +379,8 @@ class Seq2Seq(Translator):
         network.draw(np.random.default_rng(self.seed), counts)
         if self.both_ways:
             learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
-        return Training(network, learned, judged, recipe, f"joint={self.joint}" if self.joint else "")
+        besides = ("source", "target", "memory", "both_ways", "joint")
+        return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import pkgutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ Array = NDArray[Any]
 
 _WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
+_PAIRS, _TOLD = "pairs", 3  # a part of what a training is known by; how many parts that differ are told
 _ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers of its own
 
 
@@ -190,8 +191,8 @@ class State(NamedTuple):
         The lowest validation loss, infinite before the first.
     waited : int
         Validations since then.
-    fingerprint : str
-        Of the pairs, the recipe and the network: a checkpoint of something else can't be gone on from.
+    fingerprint : dict of str to str
+        Of the pairs, the recipe and the network, part by part: a checkpoint of something else can't be gone on from.
     arrays : dict of str to array (P,)
         The parameters, Adam's two means, the running mean if there is one, and the best parameters.
     """
@@ -200,7 +201,7 @@ class State(NamedTuple):
     seconds: float
     best_loss: float
     waited: int
-    fingerprint: str
+    fingerprint: dict[str, str]
     arrays: dict[str, Array]
 
 
@@ -220,7 +221,7 @@ class Training:
         To judge by.
     recipe : Recipe
         How.
-    besides : str
+    besides : mapping, optional
         What else the model is made of, which a checkpoint must be of, too.
 
     Examples
@@ -236,10 +237,15 @@ class Training:
     """
 
     def __init__(
-        self, network: Network, pairs: Corpus, valid: Corpus, recipe: Recipe, besides: str = ""
+        self,
+        network: Network,
+        pairs: Corpus,
+        valid: Corpus,
+        recipe: Recipe,
+        besides: Mapping[str, object] | None = None,
     ) -> None:
         self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
-        self.besides = besides
+        self.besides = dict(besides or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=recipe.clip)
         self.mean = self.flat.copy() if recipe.average else None
@@ -278,10 +284,8 @@ class Training:
         ValueError
             If it is of another one.
         """
-        if state.fingerprint != self.fingerprint():
-            raise ValueError(
-                "the checkpoint is of another training: pairs, options or version of the program have changed"
-            )
+        if changed := _changed(state.fingerprint, self.fingerprint()):
+            raise ValueError(f"the checkpoint is of another training: {changed}")
         own = self.state().arrays
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
@@ -295,17 +299,16 @@ class Training:
         self.judged_step = self.step - (place % _EVEN_IN_LONG_EPOCHS if place else 0)
         self.adam.steps = state.step
 
-    def fingerprint(self) -> str:
-        """Return a hash of what is trained, on what, and how; time limits may change on the way."""
-        recipe = {name: value for name, value in asdict(self.recipe).items() if name != "minutes"}
+    def fingerprint(self) -> dict[str, str]:
+        """Return what is trained, on what, and how, part by part; time limits may change on the way."""
         version = pkgutil.resolve_name("regard:__version__")  # no word of the floor above
-        told = hashlib.sha256(repr((version, self.network.config, sorted(recipe.items()))).encode())
-        told.update(self.besides.encode())
-        for corpus in (self.pairs, self.valid):
-            for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
-                told.update(np.ascontiguousarray(array).data)
-            told.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
-        return told.hexdigest()
+        config, recipe = asdict(self.network.config), asdict(self.recipe)
+        del recipe["minutes"]
+        parts = {"version": version, "network": type(self.network.config).__name__, **self.besides}
+        parts |= {_PAIRS: _hash(self.pairs, self.valid)}
+        parts |= {f"network {name}": value for name, value in config.items()}
+        parts |= {f"recipe {name}": value for name, value in recipe.items()}
+        return {name: str(value) for name, value in parts.items()}
 
     def __iter__(self) -> Iterator[Step]:
         """Train until the end.
@@ -472,6 +475,31 @@ class _Halves:
                 agreement=recipe.agreement,
             )
             return loss * share, pullback(share)
+
+
+def _hash(*corpora: Corpus) -> str:
+    told = hashlib.sha256()
+    for corpus in corpora:
+        for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
+            told.update(np.ascontiguousarray(array).data)
+        told.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
+    return told.hexdigest()
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say in what a training differs from the one before; nothing if in nothing.
+
+    Options that decide about the pairs come before them in a fingerprint, and what follows from both comes last.
+    """
+    names = [name for name in now if before.get(name) != now[name]]
+    if _PAIRS in names:
+        names = names[: max(1, names.index(_PAIRS))]
+    told = [f"{name} was {before.get(name, 'not known')}, and is {now[name]}" for name in names[:_TOLD]]
+    return (
+        "the pairs, or which of their tokens are known, have changed"
+        if names == [_PAIRS]
+        else "; ".join(told)
+    )
 
 
 def mean_loss(network: Network, corpus: Corpus) -> float:
