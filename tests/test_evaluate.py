@@ -470,6 +470,11 @@ def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[s
     write_log(Path("two/log.jsonl"), 4.0)
     assert cli.main(["curve", "one", "two"]) == 0
     assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
+    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they look alike
+        Path(name).mkdir()
+        write_log(Path(name, "log.jsonl"), loss)
+    assert cli.main(["curve", "a\x01", "a\x02"]) == 0
+    assert "· 'a\\x01/log.jsonl' 1.50   o 'a\\x02/log.jsonl' 2.50\n" in capsys.readouterr().out
 
 
 def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,6 +125,16 @@ def test_all_kinds_of_files_tell_the_same_story(
     np.testing.assert_allclose(step(told, "Step 3"), attention.context, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["npz", "npy", "csv"])
+def test_endings_may_be_capitals(
+    arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    Path(f"long.{kind}" if kind == "npz" else f"queries.{kind}").rename(f"X.{kind.upper()}")
+    rest = [] if kind == "npz" else [f"{name}.{kind}" for name in list(arrays)[1:]]
+    told = explain(capsys, f"X.{kind.upper()}", *rest, "--digits", "9")
+    np.testing.assert_allclose(step(told, "Step 3"), regard.attend(*arrays.values()).context, atol=1e-8)
+
+
 def test_one_file_is_self_attention_and_two_are_queries_and_memory(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:

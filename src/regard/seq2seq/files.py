@@ -46,8 +46,17 @@ from regard.seq2seq.recurrent import Recurrent
 from regard.seq2seq.text import Vocabulary
 from regard.seq2seq.training import State
 
-__all__ = ["Model", "model_file", "read_checkpoint", "read_model", "write_checkpoint", "write_model"]
+__all__ = [
+    "MODEL_FILE",
+    "Model",
+    "model_file",
+    "read_checkpoint",
+    "read_model",
+    "write_checkpoint",
+    "write_model",
+]
 
+MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
 FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
 CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
@@ -148,11 +157,11 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     >>> model_file("no-such-folder").name
     'no-such-folder'
     """
-    file = Path(path) / "model.safetensors"
+    file = Path(path) / MODEL_FILE
     if file.is_file():
         return file
     if Path(path).is_dir():
-        raise ValueError(f"{path} holds no model.safetensors")
+        raise ValueError(f"{path} holds no {MODEL_FILE}")
     return Path(path)
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 
-__all__ = ["Log", "column", "read_log"]
+__all__ = ["LOG_FILE", "Log", "column", "read_log"]
+
+LOG_FILE = "log.jsonl"  # what a log is called in a folder of its own
 
 Entry = dict[str, Any]
 _LARGEST = 1e100  # sums and squares of what is drawn are numbers, too

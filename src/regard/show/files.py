@@ -47,7 +47,7 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     """
     if not 1 <= len(paths) <= 3:
         raise ValueError(f"explain takes one, two or three files (queries, keys, values): {len(paths)} given")
-    if len(paths) == 1 and paths[0].suffix == ".npz":
+    if len(paths) == 1 and paths[0].suffix.lower() == ".npz":
         return _triple(paths[0])
     arrays = [read_array(path) for path in paths]
     return arrays[0], arrays[min(1, len(arrays) - 1)], arrays[-1]
@@ -92,9 +92,10 @@ def read_array(path: Path) -> NDArray[Any]:
     array([[1. , 2. ],
            [3. , 4.5]])
     """
-    if path.suffix == ".npz":
+    kind = path.suffix.lower()
+    if kind == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
-    if path.suffix != ".npy":
+    if kind != ".npy":
         return _finite(_matrix(_text(path).splitlines(), str(path)), str(path))
     with path.open("rb") as file:
         return _finite(_npy(file, path.stat().st_size, str(path)), str(path))
@@ -208,7 +209,7 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     array([[1, 0],
            [0, 1]])
     """
-    if Path(text).suffix in (".npy", ".csv", ".tsv", ".txt"):
+    if Path(text).suffix.lower() in (".npy", ".csv", ".tsv", ".txt"):
         return read_array(Path(text))
     return _finite(_matrix(text.split(";"), name, "row"), name)
 

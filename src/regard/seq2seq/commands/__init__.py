@@ -1,3 +1,3 @@
-"""The verbs `train` and `translate` of the command line."""
+"""The verbs of the command line that train and use encoder-decoders."""
 
 __all__: list[str] = []

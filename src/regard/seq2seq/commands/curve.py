@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.log import column, read_log
+from regard.seq2seq.commands.names import names_of
+from regard.seq2seq.log import LOG_FILE, column, read_log
 from regard.show import numbers, sketch
 from regard.show.chart import Panel, save_curves
-from regard.show.terminal import clean
 
-__all__ = ["add_arguments", "panels", "run", "save"]
+__all__ = ["add_arguments", "panels", "run"]
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -96,13 +95,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(paths: Sequence[Path]) -> dict[str, Entries]:
-    """Read logs, and give each a name: of its folder or file, or its whole path where those are alike."""
-    files = [path / "log.jsonl" if path.is_dir() else path for path in paths]
+    """Read logs, and give each a name."""
+    files = [path / LOG_FILE if path.is_dir() else path for path in paths]
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError("the logs to compare must be different files")
-    short = [path.resolve().parent.name if path.name == "log.jsonl" else path.stem for path in files]
-    names = short if len(set(short)) == len(short) else list(map(str, files))
-    return {clean(name): read_log(file) for name, file in zip(names, files, strict=True)}
+    return {name: read_log(file) for name, file in zip(names_of(files), files, strict=True)}
 
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
@@ -160,42 +157,3 @@ def _points(entries: Entries, name: str, along: str) -> tuple[NDArray[Any], NDAr
 
 def _percent(points: tuple[NDArray[Any], NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     return points[0], 100 * points[1]
-
-
-def save(
-    path: str | os.PathLike[str],
-    log: str | os.PathLike[str],
-    *,
-    along: str = "steps",
-    title: str | None = None,
-) -> None:
-    """Draw the learning curve of a log into a file.
-
-    Parameters
-    ----------
-    path : str or path
-        Where to: .png, .svg, .pdf.
-    log : str or path
-        The log.
-    along : str
-        "steps" or "minutes".
-    title : str, optional
-        A line above the picture.
-
-    Raises
-    ------
-    ValueError
-        If the log can't be read or has nothing to draw, or the ending is unknown.
-    ImportError
-        If Matplotlib is not installed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "log.jsonl").write_text('{"step": 1, "loss": 3.0}\\n{"step": 2, "loss": 2.0}\\n')
-    ...     save(f"{folder}/curve.png", f"{folder}/log.jsonl")
-    ...     Path(folder, "curve.png").read_bytes()[1:4]
-    b'PNG'
-    """
-    save_curves(path, panels({"": read_log(log)}, along=along), along=along, title=title)

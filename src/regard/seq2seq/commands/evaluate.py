@@ -19,6 +19,7 @@ from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Line, check_range
 from regard.seq2seq.commands.models import add_ensemble, links_of_words, load_all
+from regard.seq2seq.commands.names import names_of
 from regard.seq2seq.files import model_file
 from regard.seq2seq.kinds import Text
 from regard.seq2seq.measure import LinkScore, Reference, Row, Score
@@ -358,7 +359,7 @@ def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> No
 
 
 def _names(args: argparse.Namespace) -> list[str]:
-    """Return a short name for each model: those given, file names, or whole paths where file names are alike."""
+    """Return a short name for each model: those given, or those of their files."""
     paths = [(path,) for path in args.hypotheses or [args.model, *args.compare]]
     paths[0] += tuple(args.ensemble)
     if args.names:
@@ -371,19 +372,9 @@ def _names(args: argparse.Namespace) -> list[str]:
         return [clean(name) for name in args.names]
     if len({tuple(model_file(path).resolve() for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
-    different = {path for several in paths for path in several}
-    called = {path: _name(path) for path in different}
-    if len(set(called.values())) < len(different):
-        called = {path: str(path) for path in different}
-    return [clean(" + ".join(map(called.__getitem__, several))) for several in paths]
-
-
-def _name(path: Path) -> str:
-    """Call a model like its folder or, of another name, like its file."""
-    whole = path.resolve()
-    if whole.name == "model.safetensors":
-        return whole.parent.name
-    return whole.name if whole.is_dir() else whole.stem
+    different = list({path for several in paths for path in several})
+    called = dict(zip(different, names_of(different), strict=True))
+    return [" + ".join(map(called.__getitem__, several)) for several in paths]
 
 
 def _shown_name(name: str) -> str:

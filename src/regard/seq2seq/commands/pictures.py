@@ -19,7 +19,12 @@ __all__ = ["draw", "missing", "save", "save_heads"]
 Array = NDArray[Any]
 
 _LOOKED_UP = "looked up:"  # where what is beside the sentence begins
-_EXTRAS = {"sacrebleu": "BLEU and chrF", "matplotlib": "pictures", "tqdm": "the progress bar"}
+_EXTRAS = {
+    "sacrebleu": "BLEU and chrF",
+    "matplotlib": "pictures",
+    "tqdm": "the progress bar",
+    "threadpoolctl": "training with two threads",
+}
 
 
 def missing(*names: str) -> str:

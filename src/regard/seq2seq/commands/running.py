@@ -19,11 +19,12 @@ from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
 from regard.seq2seq.files import write_checkpoint
-from regard.seq2seq.log import Log
+from regard.seq2seq.log import LOG_FILE, Log, read_log
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.pairs import Pair
 from regard.seq2seq.tidy import tidy
 from regard.seq2seq.training import Diverged, Step, Training
+from regard.show.chart import save_curves
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
 
@@ -143,7 +144,7 @@ class Run:
     def __init__(self, model: Seq2Seq, place: Path, *, fresh: bool = False) -> None:
         self.model, self.place, self.fresh = model, place, fresh
         self.name = "training" if model.attention else "training without attention"
-        self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, "log.jsonl")
+        self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, LOG_FILE)
         self.sample: Sequence[Pair] = []  # what is translated on the way
         self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
         self.stop = Stop()
@@ -293,7 +294,7 @@ class Run:
 
     def _draw(self) -> None:
         if find_spec("matplotlib") is not None:
-            curve.save(beside(self.place, "curve.png"), self.log)
+            save_curves(beside(self.place, "curve.png"), curve.panels({"": read_log(self.log)}))
 
 
 class _Told:

@@ -16,7 +16,7 @@ from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, beside, counted
-from regard.seq2seq.files import read_model
+from regard.seq2seq.files import MODEL_FILE, read_model
 from regard.seq2seq.kinds import KINDS
 from regard.seq2seq.log import read_log
 from regard.seq2seq.model import Seq2Seq
@@ -435,7 +435,7 @@ def _short(
 
 def _places(args: argparse.Namespace) -> list[Path]:
     """Return where the models go."""
-    place = args.out if args.out.suffix == ".safetensors" else args.out / "model.safetensors"
+    place = args.out if args.out.suffix == ".safetensors" else args.out / MODEL_FILE
     places = [place]
     if args.compare:
         places.append(place.with_name(f"{place.stem}-without-attention{place.suffix}"))
