@@ -19,7 +19,7 @@ from regard.seq2seq.batch import Batch
 from regard.seq2seq.network import Searching
 from regard.seq2seq.parameters import Parameters
 from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, _Beam, _Limits, beam, force, longest, sample
+from regard.seq2seq.search import Hypothesis, Scoring, _Beam, beam, force, longest, sample
 from regard.seq2seq.text import END, PAD, START
 from regard.seq2seq.transformer import Transformer, TransformerNetwork
 
@@ -193,17 +193,16 @@ def test_a_wide_beam_finds_the_best_of_all(seed: int, numbers: tuple[float, floa
 
 
 def plain_beam(
-    network: Chance, source: Any, width: int, most: int, numbers: tuple[float, float, float], least: int
+    network: Chance, source: Any, width: int, most: int, numbers: tuple[float, float, float]
 ) -> list[tuple[float, Words]]:
     """All that ends in a beam that goes on to the limit and leaves nothing out, the best first."""
     beginnings: list[tuple[float, Words]] = [(0.0, ())]
     done = []
-    for step in range(most):
+    for _ in range(most):
         follow = []
         for total, words in beginnings:
             logs, _ = network.after(source, words)
-            legal = (*WORDS, END) if step >= least else WORDS
-            follow += [(total + logs[word], (*words, word)) for word in legal]
+            follow += [(total + logs[word], (*words, word)) for word in (*WORDS, END)]
         follow.sort(key=lambda pair: -pair[0])
         done += [words[:-1] for _, words in follow[:width] if words[-1] == END]
         beginnings = [pair for pair in follow if pair[1][-1] != END][:width]
@@ -218,23 +217,19 @@ def plain_beam(
     width=st.integers(2, 6),
     numbers=st.sampled_from(SCORING),
     end=st.floats(-1, 2),
-    least=st.integers(0, 2),
     data=st.data(),
 )
 def test_nothing_better_is_missed(
-    seed: int, width: int, numbers: tuple[float, float, float], end: float, least: int, data: Any
+    seed: int, width: int, numbers: tuple[float, float, float], end: float, data: Any
 ) -> None:
     n_best = data.draw(st.integers(1, width))
     network, (source, lengths) = Chance(seed, end=end), THREE
     most = np.array([6, 3, 5])
-    found = beam(
-        network, source, lengths, width=width, n_best=n_best, scoring=scoring(numbers), most=most, least=least
-    )
+    found = beam(network, source, lengths, width=width, n_best=n_best, scoring=scoring(numbers), most=most)
     for i, hypotheses in enumerate(found):
-        wanted = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers, least)[:n_best]
+        wanted = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
         if wanted:
             assert [h.words for h in hypotheses] == [words for _, words in wanted]
-            assert all(len(h.words) >= least for h in hypotheses)
         else:
             assert len(hypotheses[0].words) == most[i]
 
@@ -259,15 +254,14 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
     seed=st.integers(0, 1000),
     numbers=st.sampled_from([numbers for numbers in SCORING if not numbers[1]]),
     end=st.floats(-1, 2),
-    least=st.integers(0, 2),
     most=st.integers(1, 6),
 )
 def test_greedy_is_a_beam_of_one_to_the_bit(
-    seed: int, numbers: tuple[float, float, float], end: float, least: int, most: int
+    seed: int, numbers: tuple[float, float, float], end: float, most: int
 ) -> None:
     network, (source, lengths) = Chance(seed, end=end), THREE
-    chosen, limits = scoring(numbers), _Limits(np.array([most, 3, 5]), least)
-    found = beam(network, source, lengths, width=1, scoring=chosen, most=limits.most, least=least)
+    chosen, limits = scoring(numbers), np.array([most, 3, 5])
+    found = beam(network, source, lengths, width=1, scoring=chosen, most=limits)
     by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.steps(source, lengths))
     for (one,), (two,) in zip(found, by_beam, strict=True):
         assert (one.words, one.score) == (two.words, two.score)
@@ -299,12 +293,11 @@ def test_the_library_finds_what_python_does_step_by_step(
     n_best = data.draw(st.integers(1, width))
     chosen = scoring(data.draw(st.sampled_from([numbers for numbers in SCORING if not numbers[1]])))
     most = np.array(data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3)))
-    limits = _Limits(most, data.draw(st.integers(0, 3)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both ways
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
-        wanted = _Beam(lengths, limits, width, n_best, chosen).run(network.steps(source, lengths))
-        options: Any = {"width": width, "n_best": n_best, "most": most, "least": limits.least}
+        wanted = _Beam(lengths, most, width, n_best, chosen).run(network.steps(source, lengths))
+        options: Any = {"width": width, "n_best": n_best, "most": most}
         found = beam(network, source, lengths, scoring=chosen, **options)
     for ours, theirs in zip(found, wanted, strict=True):
         assert [x.words for x in ours] == [x.words for x in theirs]
@@ -331,8 +324,7 @@ def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, widt
 def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
-    limits = _Limits(options["most"], 0)
-    wanted = _Beam(lengths, limits, width, 5, Scoring()).run(network.steps(source, lengths))
+    wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.steps(source, lengths))
     found = beam(network, source, lengths, width=width, **options)
     assert [[x.words for x in of_it] for of_it in found] == [[x.words for x in of_it] for of_it in wanted]
 
@@ -340,12 +332,6 @@ def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
 def test_no_memory_for_a_beam_is_told() -> None:
     with pytest.raises(MemoryError):
         beam(plain_network("bahdanau", 1), *THREE, width=1 << 31)
-
-
-def test_none_may_end_before_more_words_than_a_machine_counts() -> None:
-    network, most = plain_network("bahdanau", 1, end=9.0), np.array([4, 5, 6])
-    found = beam(network, *THREE, width=3, least=1 << 64, most=most)
-    assert [len(x.words) for (x,) in found] == most.tolist()
 
 
 def test_there_must_be_a_word_to_begin_with() -> None:
@@ -593,12 +579,10 @@ def test_without_freedom_a_sample_is_greedy(options: Any) -> None:
         assert [hypothesis.words for hypothesis in drawn] == [best.words] * 2
 
 
-def test_samples_are_broken_off_and_not_too_short() -> None:
+def test_samples_are_broken_off() -> None:
     network, (source, lengths) = Chance(end=-1e9), THREE
     for i, drawn in enumerate(sample(network, source, lengths, count=2, rng=np.random.default_rng(1))):
         assert [len(h.words) for h in drawn] == [2 * lengths[i] + 5] * 2
-    for drawn in sample(Chance(end=9.0), source, lengths, count=3, rng=np.random.default_rng(1), least=2):
-        assert all(len(h.words) >= 2 for h in drawn)
 
 
 def test_samples_that_have_ended_are_not_computed_any_more() -> None:
@@ -727,7 +711,6 @@ RNG = np.random.default_rng(0)
             lambda: beam(Chance(), SOURCE, LENGTHS, most=np.array([3])),
             "most must have shape (3,). Got (1,) instead.",
         ),
-        (lambda: beam(Chance(), SOURCE, LENGTHS, least=-1), "least must be at least 0. Got -1 instead."),
         (
             lambda: sample(Chance(), SOURCE, LENGTHS, rng=RNG, count=0),
             "count must be at least 1. Got 0 instead.",

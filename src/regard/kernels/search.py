@@ -43,7 +43,7 @@ class CSearch(ctypes.Structure):
         *((name, native.Int) for name in ("words", "size", "begin", "end")),
         *((name, native.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
         *((name, native.Pointer) for name in ("output_weight", "output_bias", "output_split")),
-        *((name, native.Int) for name in ("width", "n_best", "least")),
+        *((name, native.Int) for name in ("width", "n_best")),
         *((name, native.Pointer) for name in ("most", "room")),
         *((name, native.Int) for name in ("step", "rows", "capacity", "steps_taken")),
         *((name, native.Pointer) for name in ("taken", "said", "parents", "logs", "looks")),
@@ -75,8 +75,8 @@ class Decoder:
 class Aims:
     """What is searched for: the `n_best` of `width` hypotheses, from the word `begin` to the word `end`.
 
-    `most` (S,): words after which a sentence is broken off; `least`: words before which none may end; `penalty` and
-    `offset`: for ranking, the log-probability of n words is divided by ``((offset + n) / (offset + 1)) ** penalty``.
+    `most` (S,): words after which a sentence is broken off; `penalty` and `offset`: for ranking, the log-probability of
+    n words is divided by ``((offset + n) / (offset + 1)) ** penalty``.
     """
 
     begin: int
@@ -84,7 +84,6 @@ class Aims:
     width: int
     n_best: int
     most: Counts
-    least: int
     penalty: float
     offset: float
 
@@ -140,7 +139,7 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
         setattr(c.decoder if name == "start" else c, name, native.address(x))
     c.words, c.size = decoder.embedding.shape
     c.output_split = decoder.words.split
-    for name in ("begin", "end", "width", "n_best", "least", "penalty", "offset"):
+    for name in ("begin", "end", "width", "n_best", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
     room = native.room(_library().regard_search_room(ctypes.byref(c)))
     c.room = native.address(room)

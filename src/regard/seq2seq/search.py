@@ -26,6 +26,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 BEAM = 5  # hypotheses that are followed, where nobody says otherwise
+_FIRST = END  # of the words that may follow: neither PAD nor START
 
 
 def longest(lengths: Ids) -> Ids:
@@ -58,7 +59,6 @@ def beam(
     n_best: int = 1,
     scoring: Scoring = Scoring(),
     most: Ids | None = None,
-    least: int = 0,
 ) -> list[list[Hypothesis]]:
     """Keep the `width` most probable beginnings at every step, and return the best sentences that ended.
 
@@ -81,8 +81,6 @@ def beam(
         What they are ranked by.
     most : integer array (B,), optional
         After how many words each sentence is broken off; by default `longest`.
-    least : int
-        Before how many words none may end.
 
     Returns
     -------
@@ -117,12 +115,12 @@ def beam(
     width = _check.whole("width", width, least=1)
     if _check.whole("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
-    limits = _limits(lengths, most, least)
+    most = _longest(lengths, most)
     steps = network.steps(source, lengths)
     if isinstance(steps, Searching) and not scoring.coverage_penalty:
-        return _at_once(steps, lengths, limits, width, n_best, scoring)
+        return _at_once(steps, lengths, most, width, n_best, scoring)
     kind = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
-    return kind(lengths, limits, width, n_best, scoring).run(steps)
+    return kind(lengths, most, width, n_best, scoring).run(steps)
 
 
 def sample(
@@ -137,7 +135,6 @@ def sample(
     top_p: float | None = None,
     scoring: Scoring = Scoring(),
     most: Ids | None = None,
-    least: int = 0,
 ) -> list[list[Hypothesis]]:
     """Draw each word by chance, with the probability that the network gives it.
 
@@ -164,8 +161,6 @@ def sample(
         What their scores are.
     most : integer array (B,), optional
         After how many words each sentence is broken off; by default `longest`.
-    least : int
-        Before how many words none may end.
 
     Returns
     -------
@@ -205,7 +200,7 @@ def sample(
         _check.fail(
             f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
         )
-    draws = _Draws(lengths, _limits(lengths, most, least), count, scoring, choice, rngs)
+    draws = _Draws(lengths, _longest(lengths, most), count, scoring, choice, rngs)
     return draws.run(network.steps(source, lengths, count))
 
 
@@ -323,18 +318,12 @@ def _check_sentences(source: Ids, lengths: Ids) -> None:
         )
 
 
-class _Limits(NamedTuple):
-    """How long the target of each sentence may be (B,), and how long each must be."""
-
-    most: Ids
-    least: int
-
-
-def _limits(lengths: Ids, most: Ids | None, least: int) -> _Limits:
+def _longest(lengths: Ids, most: Ids | None) -> Ids:
+    """Return how long the target of each sentence may be (B,)."""
     most = longest(lengths) if most is None else _check.whole_array("most", most, least=1)
     if most.shape != lengths.shape:
         _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
-    return _Limits(most, _check.whole("least", least))
+    return most
 
 
 def _keep(steps: Steps, going: Mask) -> None:
@@ -384,23 +373,17 @@ def _badness(ending: Ending) -> float:
     return -ending.score if ending.score is not None else np.inf
 
 
-def _forbid(logits: Array, *, end: bool) -> None:
-    """Let PAD and START never follow, nor END where it is too early."""
-    logits[..., [PAD, START, END] if end else [PAD, START]] = -np.inf
-
-
 # ----------------------------------------------------------------------------------------------------------- beam
 
 
 def _at_once(
-    steps: Searching, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring
+    steps: Searching, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring
 ) -> list[list[Hypothesis]]:
     """Let the network search by itself: what `_Beam` does, without a penalty for what was not looked at."""
     penalty, offset = scoring.length_penalty, scoring.offset
-    least = min(limits.least, int(limits.most.max(initial=0)))  # C's numbers end somewhere
     wrong: NotFinite | None = None
     try:
-        found = steps.beam(Aims(START, END, width, n_best, limits.most, least, penalty, offset))
+        found = steps.beam(Aims(START, END, width, n_best, most, penalty, offset))
     except NotFinite as refused:
         wrong = refused
     if wrong:
@@ -415,8 +398,8 @@ def _at_once(
 class _Beam:
     """The beginnings of B' sentences that go on, at most `width` of each, the best first."""
 
-    def __init__(self, lengths: Ids, limits: _Limits, width: int, n_best: int, scoring: Scoring) -> None:
-        self.trail, self.limits, self.scoring = Trail(lengths, scoring), limits, scoring
+    def __init__(self, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring) -> None:
+        self.trail, self.most, self.scoring = Trail(lengths, scoring), most, scoring
         self.width, self.n_best = width, n_best
         self.asked = (
             width + 1
@@ -437,8 +420,7 @@ class _Beam:
         """Search to the end."""
         rank, words = _ranker(steps), np.full((len(self.sentences), 1), START)
         while words.size:
-            early = len(self.trail.steps) < self.limits.least
-            found, weights = rank(words, self.asked, (END if early else START) + 1)
+            found, weights = rank(words, self.asked, _FIRST)
             words, parents, going = self.step(found, weights)
             if going.any():
                 _keep(steps, going)
@@ -464,7 +446,7 @@ class _Beam:
         self._finish(step, totals, logs, parents, ends[:, : self.width])
         live = self._live(totals, ends)
         grown: Mask = np.asarray(live.any(axis=1))
-        going = grown & (step + 1 < self.limits.most[self.sentences])
+        going = grown & (step + 1 < self.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs = words[rows, order], parents[rows, order], logs[rows, order]
         totals = np.where(live, totals, -np.inf)[rows, order]
@@ -498,7 +480,7 @@ class _Beam:
     def _live(self, totals: Array, ends: Mask) -> Mask:
         """Say which beginnings are kept: the most probable ones, if they can still become one of the best."""
         # What is left out can't push better ones away: all that is less probable is left out, too.
-        limits = self.scoring.divisor(self.limits.most[self.sentences])
+        limits = self.scoring.divisor(self.most[self.sentences])
         live: Mask = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
         if self.width == 1:
             live[ends[:, 0]] = False
@@ -541,7 +523,7 @@ class _Greedy(_Beam):
         for row in np.flatnonzero(ends).tolist():
             score = self.scoring(float(totals[row, 0]), step + 1, None)
             self.done[int(self.sentences[row])].append(Ending(score, step, row, END, float(logs[row, 0])))
-        going: Mask = possible & ~ends & (step + 1 < self.limits.most[self.sentences])
+        going: Mask = possible & ~ends & (step + 1 < self.most[self.sentences])
         parents = np.zeros_like(words)
         self.trail.steps.append(Said(*self.said, _in_rows(weights)))
         if not going.all():
@@ -624,13 +606,13 @@ class _Draws:
     def __init__(
         self,
         lengths: Ids,
-        limits: _Limits,
+        most: Ids,
         count: int,
         scoring: Scoring,
         choice: _Choice,
         rngs: Sequence[np.random.Generator],
     ) -> None:
-        self.trail, self.limits = Trail(lengths, scoring), limits
+        self.trail, self.most = Trail(lengths, scoring), most
         self.choice, self.rngs = choice, rngs
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
         self.said = _beginning(len(lengths), count)
@@ -657,11 +639,11 @@ class _Draws:
         """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
         step, slots = len(self.trail.steps), self.which.shape[1]
         normaliser = _normaliser(logits)
-        _forbid(logits, end=step < self.limits.least)
+        logits[..., :_FIRST] = -np.inf
         words = self.choice(logits, self._chance())
         logs = np.take_along_axis(logits, words[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
         here, ended = self.which >= 0, words == END
-        over = step + 1 >= self.limits.most[self.sentences]
+        over = step + 1 >= self.most[self.sentences]
         for row, slot in np.argwhere(here & (ended | over[:, None])).tolist():
             last = Ending(None, step, row * slots + slot, int(words[row, slot]), float(logs[row, slot]))
             self.done[int(self.sentences[row])][int(self.which[row, slot])] = last

@@ -149,7 +149,7 @@ struct Search {
     const float *readout_weight;                       // (H, E)
     const float *output_weight, *output_bias;          // as in Tops, and so is this:
     const char* output_split;
-    int64_t width, n_best, least;                      // hypotheses of a sentence; endings kept; words before the first end
+    int64_t width, n_best;                             // hypotheses of a sentence; endings kept
     const int64_t* most;                               // (S,) words after which it is broken off
     char* room;                                        // regard_search_room bytes, at a multiple of 64; kept from call to call
     int64_t step, rows;                                // so far, and that go on: 0 at first

@@ -108,8 +108,7 @@ class Find {
         }
         multiply_by_vectors({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
                              true, TANH}, scratch);
-        const int64_t first = (p.step < p.least ? p.end : p.begin) + 1;
-        tops({p.rows, p.words, p.size, count, first, nullptr, readout, p.output_weight, p.output_bias, p.output_split, best, found,
+        tops({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, p.output_split, best, found,
               places},
              scratch);
     }
