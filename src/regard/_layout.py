@@ -98,6 +98,14 @@ def slices(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
+def apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """Return the bytes from each place of an array's first dimensions to the next; None where they vary."""
+    sizes = [(size, stride) for size, stride in zip(shape, strides, strict=False) if size > 1]
+    if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
+        return None
+    return sizes[-1][1] if sizes else 0
+
+
 class Items:
     """An array of shape (lead..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 
@@ -120,12 +128,7 @@ class Items:
     @cached_property
     def step(self) -> int | None:
         """Bytes from each stored array to the next, or None where they don't lie so."""
-        sizes = [
-            (size, stride) for size, stride in zip(self.lead, self.array.strides, strict=False) if size > 1
-        ]
-        if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)) or not self.array.size:
-            return None
-        return sizes[-1][1] if sizes else 0
+        return apart(self.lead, self.array.strides) if self.array.size else None
 
     @cached_property
     def flat(self) -> Array | None:
@@ -160,7 +163,7 @@ class Items:
         )
         return part
 
-    def add(self, total: Array, items: slice, part: Array) -> None:
+    def add(self, total: Array, items: slice | NDArray[np.int64], part: Array) -> None:
         """Add what the items give (items, a, b) to the gradient `total` (stored, a, b), in their order."""
         for stored, piece in zip(self.source[items], part, strict=True):
             total[stored] += piece

@@ -17,6 +17,7 @@ from regard import _check
 from regard._problem import Problem, prepare
 from regard.context import recording, remember
 from regard.kernels import choose, native
+from regard.kernels.pairs import sum_to
 from regard.mask import MaskLike, window
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
@@ -308,11 +309,8 @@ def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]
     if dpositions is None:
         return {}
     assert isinstance(p.normalize, local_p)
-    shape = p.normalize.positions.shape
     full = dpositions.reshape(*p.layout.lead, p.layout.n)
-    full = full.sum(axis=tuple(range(full.ndim - len(shape))))
-    stretched = tuple(i for i, size in enumerate(shape) if size == 1)
-    return {"positions": np.asarray(full.sum(axis=stretched, keepdims=True)).reshape(shape)}
+    return {"positions": sum_to(full, p.normalize.positions.shape)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,8 +69,7 @@ class ArrayBias:
         columns, dlogits = (
             (slice(0, 1), dlogits.sum(2, keepdims=True)) if self.once[1] else (columns, dlogits)
         )
-        for stored, piece in zip(self.items.source[items], dlogits, strict=True):
-            total[stored, rows, columns] += piece
+        self.items.add(total[:, rows, columns], items, dlogits)
 
     def gradient(self) -> Array:
         """Return the gradient in the shape of the array."""
@@ -104,9 +103,7 @@ class DistanceBias:
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
         """Take in the gradient (items, queries, keys) of a block."""
-        part = self.collect(self._apart(rows, columns), dlogits)  # (..., items)
-        for index, head in enumerate(self.heads[items]):
-            self.total[..., head] += part[..., index]
+        self._add(self.heads[items], self.collect(self._apart(rows, columns), dlogits))
 
     def _distances(self, n: int, m: int) -> Array:
         """Return the argument of `fill` for every i - j + m - 1: (1, n + m - 1)."""
@@ -118,8 +115,11 @@ class DistanceBias:
 
     def add_gradient_by_distance(self, n: int, m: int, gradient: Array) -> None:
         """Take in a gradient (items, n + m - 1)."""
-        part = self.collect(self._distances(n, m), gradient[:, None])
-        for index, head in enumerate(self.heads):
+        self._add(self.heads, self.collect(self._distances(n, m), gradient[:, None]))
+
+    def _add(self, heads: NDArray[np.intp], part: Array) -> None:
+        """Add what the items of these heads give (..., items)."""
+        for index, head in enumerate(heads):
             self.total[..., head] += part[..., index]
 
     def gradient(self) -> Array:

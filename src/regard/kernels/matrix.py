@@ -1,13 +1,12 @@
 """Products of matrices with what often follows them: the native library's (`source/matrix.cpp`), and the same in NumPy.
 
-Which of the two does the work is decided in `native_does`: the library has them for float32 only, and uses the thread
+Which of the two does the work is decided in `_steps`: the library has them for float32 only, and uses the thread
 that calls it and no other. A row of a product never depends on the others there.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,17 +33,7 @@ class CProduct(ctypes.Structure):
     ]
 
 
-@cache
-def _library() -> ctypes.CDLL | None:
-    loaded = native.library()
-    if loaded is not None:
-        assert loaded.regard_product_size() == ctypes.sizeof(CProduct), "the library is of another version"
-    return loaded
-
-
-def native_does(a: Array, b: Array, bias: Array | None = None, out: Array | None = None) -> bool:
-    """Say whether the library multiplies these: it is there and can, all are float32, and no copy is needed."""
-    return _steps(a, b, bias, out) is not None
+_library = native.checked("regard_product_size", CProduct)
 
 
 def multiply(

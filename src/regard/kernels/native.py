@@ -15,14 +15,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, scores
-from regard._layout import Items, Layout
+from regard._layout import Items, Layout, apart
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
@@ -37,6 +36,7 @@ Addresses = NDArray[np.int64]
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
 WORTH = 1 << 23  # multiplications from which a second thread pays
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
+_OTHER = "the library belongs to another version"
 LINE = 64  # bytes; where the rooms that it works in begin
 KINDS = {"products": 0, "perceptron": 1, "distances": 2}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
@@ -135,12 +135,28 @@ def library() -> ctypes.CDLL | None:
     loaded.regard_search_size.restype = loaded.regard_search_room.restype = Int
     loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
     sizes = loaded.regard_problem_size(), loaded.regard_dense_size()
-    assert sizes == (ctypes.sizeof(CProblem), DENSE.size), "the library belongs to another version"
+    assert sizes == (ctypes.sizeof(CProblem), DENSE.size), _OTHER
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])
     if not loaded.regard_choose(asked.encode()):
         _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
     return loaded
+
+
+def checked(
+    size: str, *structures: type[ctypes.Structure], **numbers: int
+) -> Callable[[], ctypes.CDLL | None]:
+    """Return what gives the library, whose functions must say what structures take together, and these numbers."""
+
+    @cache
+    def give() -> ctypes.CDLL | None:
+        loaded = library()
+        if loaded is not None:
+            wanted = {size: sum(map(ctypes.sizeof, structures)), **numbers}
+            assert all(getattr(loaded, name)() == number for name, number in wanted.items()), _OTHER
+        return loaded
+
+    return give
 
 
 def room(size: int) -> Array:
@@ -541,10 +557,8 @@ def _matrices(x: Array) -> tuple[int, int, int] | None:
     row, column = x.strides[-2:]
     if column != size or row % max(size, 4):  # pairs of half precision are read as one
         return None
-    sizes = [(length, step) for length, step in zip(x.shape[:-2], x.strides, strict=False) if length > 1]
-    if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
-        return None
-    return x.ctypes.data, sizes[-1][1] if sizes else 0, row
+    between = apart(x.shape[:-2], x.strides)
+    return None if between is None else (x.ctypes.data, between, row)
 
 
 def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
@@ -634,8 +648,7 @@ def _gathered(found: Array, x: Items, items: Addresses) -> Array:
     if len(source) == x.stored and (source == np.arange(x.stored)).all():
         return found
     total = np.zeros((x.stored, *found.shape[1:]), found.dtype)
-    for stored, piece in zip(source, found, strict=True):
-        total[stored] += piece
+    x.add(total, items, found)
     return total
 
 
@@ -654,7 +667,7 @@ def _bias_gradient(made: Call) -> Callable[[], None]:
     if bias.once[0]:  # all queries add to one row: a row for each part, added up afterwards
         rows = np.zeros((items, c.parts, total.shape[-1]), p.compute)
         _address_bias(made, rows)
-        return lambda: _add_rows(bias, rows.sum(1))
+        return lambda: bias.items.add(total[:, 0], slice(None), rows.sum(1))
     source = bias.items.source
     groups = np.searchsorted(_starts(c), np.arange(items), "right")
     if len(np.unique(source)) < len(np.unique(np.stack([source, groups]), axis=1).T):
@@ -674,9 +687,3 @@ def _address_bias(made: Call, rows: Array) -> None:
     count = rows.shape[0] * rows.shape[1]
     starts = made.pointer(rows) + np.arange(count, dtype=np.int64) * rows.strides[1]
     made.c.dbias = made.pointer(starts)
-
-
-def _add_rows(bias: ArrayBias, rows: Array) -> None:
-    total = bias.total_gradient()
-    for stored, row in zip(bias.items.source, rows, strict=True):
-        total[stored, 0] += row

@@ -313,7 +313,7 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
         return (
             _pull_unit(dleft, left, left_length),
             _pull_unit(dright, right, right_length),
-            {"sharpness": _sum_to(dsharp, sharpness.shape)},
+            {"sharpness": sum_to(dsharp, sharpness.shape)},
         )
 
     return _products(p, left * sharpness[..., None], right, finish)
@@ -326,7 +326,7 @@ def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
     return dx
 
 
-def _sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
+def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     """Sum a gradient over the dimensions along which its array was broadcast."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     stretched = tuple(i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1)

@@ -1,8 +1,9 @@
 """Gated recurrent units over whole sequences: the native library's (`source/recurrence.cpp`), and the same in NumPy.
 
-Which of the two does the work is decided in `native_does`: the library has them for float32 only. It uses the thread
-that calls it and no other. Arrays are taken as `nn` has checked them. Letters: n steps of B sequences, H the state's
-size; where every step looks at other states, T positions, A the size of the attention's perceptron, C of the values.
+Which of the two does the work is decided in `native_does`, and by how states lie: the library has them for float32
+only. It uses the thread that calls it and no other. Arrays are taken as `nn` has checked them. Letters: n steps of B
+sequences, H the state's size; where every step looks at other states, T positions, A the size of the attention's
+perceptron, C of the values.
 
 What lies behind the end of a sequence has no influence, NaN included.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,6 @@ Pull = Callable[..., Any]
 def native_does(*arrays: Array | None) -> bool:
     """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
     return native.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
-
-
-@cache
-def _library() -> ctypes.CDLL | None:
-    loaded = native.library()
-    if loaded is not None:
-        assert loaded.regard_recurrence_size() == ctypes.sizeof(CRecurrence), (
-            "the library is of another version"
-        )
-    return loaded
 
 
 # ---- a sequence of steps -------------------------------------------------------------------------------------
@@ -346,6 +336,9 @@ class CRecurrence(ctypes.Structure):
     ]
 
 
+_library = native.checked("regard_recurrence_size", CRecurrence)
+
+
 @dataclass(frozen=True)
 class _Call:
     """A recurrence in the library's form, and what keeps its memory alive."""
@@ -522,8 +515,7 @@ class Search:
     def _make_room(self, call: _Call) -> None:
         loaded = _library()
         assert loaded is not None
-        needed = loaded.regard_recurrence_room(ctypes.byref(call.c)) + native.LINE
+        needed = loaded.regard_recurrence_room(ctypes.byref(call.c))
         if needed > len(self.kept):
-            self.kept, call.c.warm = np.empty(needed, np.uint8), 0
-            start = self.kept.__array_interface__["data"][0]
-            call.c.kept = -(-start // native.LINE) * native.LINE
+            self.kept, call.c.warm = native.room(needed), 0
+            call.c.kept = native.address(self.kept)

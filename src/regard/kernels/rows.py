@@ -6,7 +6,6 @@ It does float32 only, and says no to the rest. `nn` has all of it in NumPy. Lett
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,13 +46,7 @@ class CRectified(ctypes.Structure):
     _fields_ = [("count", native.Int), *((name, native.Pointer) for name in ("y", "d"))]
 
 
-@cache
-def _library() -> ctypes.CDLL | None:
-    loaded = native.library()
-    if loaded is not None:
-        expected = sum(map(ctypes.sizeof, (CNorm, CDrop, CRectified)))
-        assert loaded.regard_rows_size() == expected, "the library is of another version"
-    return loaded
+_library = native.checked("regard_rows_size", CNorm, CDrop, CRectified)
 
 
 def _at(x: Array | None) -> int | None:

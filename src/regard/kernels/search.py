@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -103,11 +102,12 @@ class Found(NamedTuple):
     endings: list[list[Ended]]
 
 
-@cache
+_loaded = native.checked("regard_search_size", CSearch)
+
+
 def _library() -> ctypes.CDLL:
-    loaded = native.library()
+    loaded = _loaded()
     assert loaded is not None
-    assert loaded.regard_search_size() == ctypes.sizeof(CSearch), "the library is of another version"
     return loaded
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,14 +76,16 @@ class CAdam(ctypes.Structure):
     ]
 
 
-@cache
-def _library() -> ctypes.CDLL | None:
-    loaded = native.library()
-    if loaded is not None:
-        expected = sum(map(ctypes.sizeof, (CSoftmax, CPrediction, CRows, CAdam, CTops)))
-        known = loaded.regard_training_size(), loaded.regard_narrow(), loaded.regard_words()
-        assert known == (expected, _NARROW, _WORDS), "the library is of another version"
-    return loaded
+_library = native.checked(
+    "regard_training_size",
+    CSoftmax,
+    CPrediction,
+    CRows,
+    CAdam,
+    CTops,
+    regard_narrow=_NARROW,
+    regard_words=_WORDS,
+)
 
 
 def cross_entropy(

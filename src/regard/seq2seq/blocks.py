@@ -21,13 +21,36 @@ from regard.attention import attention_vjp
 from regard.nn import layer_norm, linear, perceptron
 from regard.seq2seq.places import Places, beside_identity, split_heads
 
-__all__ = ["Attending", "SourceLook", "hidden_block", "look_block", "self_look"]
+__all__ = ["Attending", "SourceLook", "hidden_block", "look_block", "self_look", "undropped"]
 
 Array = NDArray[Any]
 Named = dict[str, Array]
 Back = Callable[[Array, Named], Array]
 Drop = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
 Look = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
+
+
+def undropped(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Drop nothing out.
+
+    Parameters
+    ----------
+    rows : array
+        Any.
+
+    Returns
+    -------
+    rows : array
+        The same.
+    pullback : function
+        What gives gradients back as they are.
+
+    Examples
+    --------
+    >>> undropped(np.eye(1))[0].tolist()
+    [[1.0]]
+    """
+    return rows, lambda drows: (drows,)
 
 
 class Attending:

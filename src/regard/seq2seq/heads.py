@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.context import Attention, record
+from regard.seq2seq.blocks import undropped
 from regard.seq2seq.places import Places
 from regard.seq2seq.stacks import decode, encode
 from regard.seq2seq.transformer import TransformerNetwork
@@ -87,15 +88,11 @@ def look_into(
     p, heads, said = network.parameters, network.config.heads, len(target) - 2
     over, at = Places(np.array([len(source)])), Places(np.array([len(target) - 1]))
     with record() as encoder:
-        memory, _ = encode(p, np.array(source), over, _undropped, heads=heads)
+        memory, _ = encode(p, np.array(source), over, undropped, heads=heads)
     with record() as decoder:  # one step more than there are tokens: the end
-        decode(p, np.array(target[:-1]), at, memory, over, _undropped, heads=heads, watched=None)
+        decode(p, np.array(target[:-1]), at, memory, over, undropped, heads=heads, watched=None)
     own, looks = (_stacked(decoder[kind::2])[:, :, :said] for kind in (0, 1))
     return _stacked(encoder), own[..., :said], looks
-
-
-def _undropped(rows: Array) -> tuple[Array, Any]:
-    return rows, None
 
 
 def _stacked(layers: Sequence[Attention]) -> Array:

@@ -24,7 +24,7 @@ from regard.context import attend
 from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.batch import Ids
-from regard.seq2seq.blocks import Look, hidden_block, look_block
+from regard.seq2seq.blocks import Look, hidden_block, look_block, undropped
 from regard.seq2seq.places import Places, split_heads
 from regard.seq2seq.ranking import Output, Tops
 from regard.seq2seq.stacks import layers
@@ -79,6 +79,10 @@ class TransformerSteps:
         self.seen = np.zeros((len(over.lengths), width, 0), bool)
         self.output, self.place = Output(p), 0
         self.room = _STEPS * width
+        table = p["target_embedding"]
+        self.positions = sinusoidal(_STEPS, table.shape[1]).astype(
+            table.dtype
+        )  # of as many words as were said, or more
         self.caches = [self._cache() for _ in self.layers]
         self.weights = np.zeros((0, 0, 0))
 
@@ -96,11 +100,13 @@ class TransformerSteps:
         self._remember(batch, k)
         table = self.p["target_embedding"]
         x = table[words.reshape(-1)] * table.dtype.type(table.shape[1] ** 0.5)  # (B k, W)
-        x += sinusoidal(self.place + 1, table.shape[1])[-1].astype(table.dtype)
+        if self.place == len(self.positions):
+            self.positions = sinusoidal(2 * self.place, table.shape[1]).astype(table.dtype)
+        x += self.positions[self.place]
         for i, layer in enumerate(self.layers):
-            x, _ = look_block(self.p, layer + "self_", x, self._own_look(i, k), _nothing)
-            x, _ = look_block(self.p, layer + "source_", x, self._source_look(i, k), _nothing)
-            x, _ = hidden_block(self.p, layer + "hidden_", x, _nothing)
+            x, _ = look_block(self.p, layer + "self_", x, self._own_look(i, k), undropped)
+            x, _ = look_block(self.p, layer + "source_", x, self._source_look(i, k), undropped)
+            x, _ = hidden_block(self.p, layer + "hidden_", x, undropped)
         readout, _ = layer_norm(x, self.p["decoder_gain"], self.p["decoder_shift"])
         self.place += 1
         return readout
@@ -172,11 +178,6 @@ def _in_rows(context: Array) -> Array:
     """Return what heads found (B, heads, k, d) as rows (B k, W)."""
     batch, heads, k, size = context.shape
     return context.swapaxes(1, 2).reshape(batch * k, heads * size)
-
-
-def _nothing(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Drop nothing out."""
-    return rows, lambda drows: (drows,)
 
 
 def _no_way_back(_: Array) -> Array:

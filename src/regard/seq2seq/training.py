@@ -6,6 +6,7 @@ import hashlib
 import pkgutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -399,7 +400,7 @@ class Training:
 
     def _validated(self, told: Step) -> Step:
         self.judged_step = self.step
-        with self.judged():
+        with _lent(self.flat, self.flat if self.mean is None else self.mean):
             validation = mean_loss(self.network, self.valid)
         better = validation < self.best_loss  # NaN is not
         self.waited = 0 if better else self.waited + 1
@@ -411,27 +412,20 @@ class Training:
         self._count()
         return told._replace(validation=validation, best=kept, seconds=self.seconds)
 
-    def judged(self) -> _Lent:
-        """Give the network the parameters that are judged, for as long as a ``with`` block lasts."""
-        return _Lent(self.flat, self.flat if self.mean is None else self.mean)
-
-    def at_best(self) -> _Lent:
+    def at_best(self) -> AbstractContextManager[None]:
         """Give the network the best parameters so far, for as long as a ``with`` block lasts."""
-        return _Lent(self.flat, self.best)
+        return _lent(self.flat, self.best)
 
 
-class _Lent:
-    """Other numbers in an array for a while."""
-
-    def __init__(self, array: Array, numbers: Array) -> None:
-        self.array, self.numbers = array, numbers
-
-    def __enter__(self) -> None:
-        self.own = self.array.copy()
-        self.array[...] = self.numbers
-
-    def __exit__(self, *_: object) -> None:
-        self.array[...] = self.own
+@contextmanager
+def _lent(array: Array, numbers: Array) -> Iterator[None]:
+    """Have other numbers in an array for a while."""
+    own = array.copy()
+    array[...] = numbers
+    try:
+        yield
+    finally:
+        array[...] = own
 
 
 class _Halves:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regard.nn import dropout as drop_out
 from regard.seq2seq.batch import Batch, Ids
+from regard.seq2seq.blocks import undropped
 from regard.seq2seq.hypotheses import TransformerSteps
 from regard.seq2seq.output import guide, log_frequency, predict
 from regard.seq2seq.parameters import Parameters, check_sizes
@@ -251,9 +252,7 @@ class TransformerNetwork:
             Before the first word.
         """
         p, over = self.parameters, Places(lengths, len(source))
-        memory, _ = encode(
-            p, over.pick(source), over, lambda rows: (rows, lambda d: (d,)), heads=self.config.heads
-        )
+        memory, _ = encode(p, over.pick(source), over, undropped, heads=self.config.heads)
         return TransformerSteps(p, self.config.heads, self.config.aligned, memory, over, width)
 
 
