@@ -272,6 +272,11 @@ def test_minutes_end_the_training() -> None:
             {"least": 2, "source": "subwords", "target": "subwords"},
             "least must not be given with subwords, which are frequent by themselves. Got 2 instead.",
         ),
+        ({"subwords": "bpe"}, "subwords must not be given where neither side has any. Got 'bpe' instead."),
+        (
+            {"subwords": "bp", "target": "subwords"},
+            "subwords must be one of 'unigram', 'bpe'. Got 'bp' instead.\n  hint: did you mean 'bpe'?",
+        ),
         ({"minutes": True}, "minutes must be a number. Got True instead."),
         ({"epochs": True}, "epochs must be a whole number. Got True instead."),
     ],
@@ -455,6 +460,16 @@ def test_the_type_of_a_number_makes_no_other_training() -> None:
 
     assert mark(dropout=0.25, guidance=0) == mark(dropout=np.float64(0.25), guidance=0.0)
     assert mark(dropout=0.25) != mark(dropout=0.5)
+
+
+def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    options: dict[str, Any] = {"target": "subwords", "vocabulary": 30, "epochs": 1}
+    for subwords, method in ((None, "unigram"), ("unigram", "unigram"), ("bpe", "bpe")):
+        model = Seq2Seq(subwords=subwords, **options).fit(["low", "lower", "new"], ["low", "lower", "newer"])
+        assert model.model.target.describe()["method"] == method
+        model.save(tmp_path / "m")
+        assert Seq2Seq.load(tmp_path / "m").subwords == method
 
 
 @pytest.mark.parametrize("name", RECIPES)

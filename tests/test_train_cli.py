@@ -564,6 +564,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
         ["--network", "style=luong", "score=general", "cell=lstm", "layers=2", "window=local-p"],
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
+        ["--subwords", "bpe", "--target", "subwords", "--vocabulary", "30"],
         ["--recipe", "average=0.9", "patience=2", "dropout=0.1"],
         ["--no-lower", "--normalization", "NFKC"],
     ],

@@ -13,6 +13,7 @@ from regard.seq2seq.batch import Corpus, Links, Numbered
 from regard.seq2seq.kinds import Text, learn
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.pairs import Pair
+from regard.seq2seq.subwords import Method
 from regard.seq2seq.text import END, SPECIAL
 from regard.seq2seq.tidy import Normalization
 from regard.seq2seq.translator import target_ids
@@ -30,6 +31,7 @@ def learn_texts(
     size: int | None,
     lower: bool | None,
     normalization: Normalization,
+    method: Method = "unigram",
 ) -> tuple[Text, Text]:
     """Learn how both sides are cut into tokens.
 
@@ -39,9 +41,9 @@ def learn_texts(
         What is learned from.
     kinds : (str, str)
         What a token is on either side.
-    least, size, lower, normalization
+    least, size, lower, normalization, method
         As for `regard.seq2seq.Seq2Seq`: how often a token must come, the most there are, whether capitals matter in the
-        source, Unicode.
+        source, Unicode, how subwords are found.
 
     Returns
     -------
@@ -70,6 +72,7 @@ def learn_texts(
             size=size or (defaults.LARGEST_VOCABULARY if kind == "words" else None),
             lower=side == 0 and (kind == "words" if lower is None else lower),
             normalization=normalization,
+            method=method,
         )
         if len(text) <= len(SPECIAL):
             _no_vocabulary(name, len(pairs), often)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
+from regard.seq2seq.subwords import METHODS, Method
 from regard.seq2seq.text import END, JOIN, SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
 from regard.seq2seq.training import Step, Training
@@ -58,6 +59,9 @@ class Seq2Seq(Translator):
         Whether capitals are the same as small letters in the source; by default they are in words.
     normalization : {"NFC", "NFKC", "none"}
         Of Unicode text.
+    subwords : {"unigram", "bpe"}, optional
+        How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
+        the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
     memory : int
         How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
         `regard.seq2seq.memory`. 0 for none.
@@ -113,6 +117,7 @@ class Seq2Seq(Translator):
         least: int | None = None,
         lower: bool | None = None,
         normalization: str = "NFC",
+        subwords: str | None = None,
         memory: int = 0,
         both_ways: bool = False,
         joint: int = 0,
@@ -140,6 +145,7 @@ class Seq2Seq(Translator):
         self.both_ways = _check.flag("both_ways", both_ways)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
+        self.subwords = _method(subwords, (source, target))
         self.memory = _check.whole("memory", memory)
         if self.memory and self.network.get("score") == "none":
             _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
@@ -357,6 +363,7 @@ class Seq2Seq(Translator):
             size=self.vocabulary,
             lower=self.lower,
             normalization=self.normalization,
+            method=self.subwords or "unigram",
         )
         links = links(*texts) if callable(links) else links
         learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
@@ -512,7 +519,8 @@ class Seq2Seq(Translator):
             If it can't be read.
         """
         model = files.read_model(files.model_file(path))
-        described, cut = describe(model.network.config), model.source.describe()
+        described = describe(model.network.config)
+        cut = model.target.describe() | model.source.describe()  # what both say is the source's
         named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
         loaded = cls(
             family=named["family"],
@@ -523,6 +531,7 @@ class Seq2Seq(Translator):
             target=model.target.kind,
             lower=cut["lower"],
             normalization=cut["normalization"],
+            subwords=cut.get("method"),
             memory=model.memory.count if model.memory else 0,
             both_ways=model.both_ways,
             joint=model.joint.order if model.joint else 0,
@@ -585,3 +594,13 @@ def _known(
                 f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
             )
     return vocabulary, least
+
+
+def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
+    """Check how subwords are found."""
+    if subwords is None:
+        return None
+    _check.choice("subwords", subwords, METHODS)
+    if "subwords" not in kinds:
+        _check.fail(f"subwords must not be given where neither side has any. Got {subwords!r} instead.")
+    return cast(Method, subwords)

@@ -23,6 +23,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.search import BEAM
+from regard.seq2seq.subwords import METHODS
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
@@ -146,6 +147,7 @@ def _add_cutting(add: Any) -> None:
         help="whether the source's capitals are the same as small letters (default: in words)",
     )
     add("--normalization", choices=NORMALIZATIONS, default="NFC", help="of Unicode text (default NFC)")
+    add("--subwords", choices=METHODS, help="how subwords are found (default unigram)")
     add(
         "--vocabulary",
         type=numbers.whole(5),
@@ -334,6 +336,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         least=args.least,
         lower=args.lower,
         normalization=args.normalization,
+        subwords=args.subwords,
         memory=memory,
         both_ways=args.both_ways,
         joint=args.joint,
