@@ -491,6 +491,7 @@ def leads(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
     queries, keys, values = one(), one(), one()
     if rank and draw(st.booleans()):  # several query heads read one key head
         heads, key_heads = draw(st.sampled_from([(4, 2), (6, 2), (6, 3), (3, 1)]))
+        keys = (1,) * (rank - len(keys)) + keys  # heads are only looked for where all dimensions are there
         queries, keys = (*whole[:-1], heads), (*keys[:-1], key_heads)
         values = (*values[:-1], draw(st.sampled_from([1, key_heads])))
     return queries, keys, values

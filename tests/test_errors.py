@@ -101,6 +101,15 @@ ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
         + with_shapes(Q, o(4, 7, 4), o(4, 7, 3))
         + HEADS_HINT,
     ),
+    "a batch that could be taken for heads": (
+        o(4, 8, 5, 4),
+        o(4, 7, 4),
+        o(4, 7, 3),
+        ValueError,
+        "leading dimensions must broadcast: (4, 8), (4,) and (4,)"
+        + with_shapes(o(4, 8, 5, 4), o(4, 7, 4), o(4, 7, 3))
+        + "\n  hint: keys and values without a dimension for heads get one by [..., None, :, :]",
+    ),
     "leading dimensions": (
         o(6, 5, 4),
         K,
@@ -417,14 +426,14 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "softcap below float32": (
         lambda: regard.attend(*(x.astype(np.float32) for x in (Q, K, V)), softcap=1e-46),
         ValueError,
-        "softcap must be a number that float32 can hold. Got 1e-46 instead.",
+        "softcap must be at least 1.18e-38, the smallest normal number of float32. Got 1e-46 instead.",
     ),
     "a window below float32": (
         lambda: regard.attention(
             *(x.astype(np.float32) for x in (Q, K, V)), normalize=weights.local_p(1.0, 1e-46)
         ),
         ValueError,
-        "width must be a number that float32 can hold. Got 1e-46 instead.",
+        "width must be at least 1.18e-38, the smallest normal number of float32. Got 1e-46 instead.",
     ),
     "a window beyond float32": (
         lambda: regard.attend(
@@ -432,6 +441,26 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ),
         ValueError,
         "width must be a number that float32 can hold. Got 1e+39 instead.",
+    ),
+    "a mask that is none": (
+        lambda: mask.causal() & None,  # type: ignore[operator]
+        TypeError,
+        "mask must be bool (True = may see) or a regard.mask object. Got NoneType instead.",
+    ),
+    "a mask's method": (
+        lambda: regard.attend(Q, K, V, mask=mask.lengths(1).dense),
+        TypeError,
+        "mask must be bool (True = may see) or a regard.mask object. Got method instead.",
+    ),
+    "both directions": (
+        lambda: position.t5_buckets(np.zeros((8, 1)), bidirectional="no"),  # type: ignore[arg-type]
+        TypeError,
+        "bidirectional must be True or False. Got 'no' instead.",
+    ),
+    "which pairs are rotated": (
+        lambda: position.rotary(Q, interleaved="no"),  # type: ignore[arg-type]
+        TypeError,
+        "interleaved must be True or False. Got 'no' instead.",
     ),
     "masks joined by and": (
         lambda: mask.causal() and mask.window(1, 1),
@@ -527,7 +556,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a width of next to nothing": (
         lambda: regard.attention(Q, K, V, score=scores.gaussian(1e-320)),
         ValueError,
-        "width must be a number that float64 can hold. Got 1e-320 instead.",
+        "width must be at least 2.23e-308, the smallest normal number of float64. Got 1e-320 instead.",
     ),
     "slopes that are none": (
         lambda: position.alibi([0.5, np.nan]),

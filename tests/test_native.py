@@ -1056,6 +1056,24 @@ def test_every_option_is_done_or_refused(name: str) -> None:
         regard.attention(*c.arrays, kernel="native", **c.option.regard)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [lambda b: b.astype(int), lambda b: b.astype(np.int8), lambda b: b.astype(">f4"), strategies.unaligned],
+)
+def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, bias = rng.standard_normal((2, 5, 4), np.float32), rng.integers(-3, 3, (2, 5, 5)).astype(np.float32)
+    for part in (bias, bias[:, :1], bias[..., :1], bias[0], bias[:1, :1, 0]):
+        wanted = regard.attention(x, x, x, bias=part)
+        found = regard.attention(x, x, x, bias=make(part))
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        if make(part).dtype.kind == "i" and part.shape[-2] > 1 < part.shape[-1] and SETS:
+            with pytest.raises(ValueError, match="can't do this: a bias of whole numbers for all pairs"):
+                regard.attention(x, x, x, bias=make(part), kernel="native")
+        else:
+            assert same(found, wanted)
+
+
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter."""
     return subprocess.run(
@@ -1133,6 +1151,7 @@ def test_an_instruction_set_can_be_asked_for() -> None:
         found[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
         loaded.regard_choose(chosen_by_default().encode())
         assert done.stdout.strip() == found[name], name
+    assert fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]  # nobody asks
     assert len(SETS) == 1 or found["baseline"] != found[SETS[0]]
 
 

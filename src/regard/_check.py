@@ -195,16 +195,20 @@ def number(
 
 def flag(name: str, value: Any) -> bool:
     """Return a truth value; a number is none."""
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         fail(f"{name} must be True or False. Got {value!r:.60} instead.", kind=TypeError)
-    return value
+    return bool(value)
 
 
 def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bool = False) -> float:
     """Return a number if the dtype that is computed in can hold it."""
     limits = np.finfo(dtype)
-    if abs(value) > float(limits.max) or (positive and value < float(limits.tiny)):
+    if abs(value) > float(limits.max):
         fail(f"{name} must be a number that {dtype} can hold. Got {value!r} instead.")
+    if positive and value < (least := float(limits.tiny)):
+        fail(
+            f"{name} must be at least {least:.3g}, the smallest normal number of {dtype}. Got {value!r} instead."
+        )
     return value
 
 

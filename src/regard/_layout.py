@@ -78,6 +78,14 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
         outer = np.broadcast_shapes(lead_q[:-1], lead_kv[:-1])
     except ValueError:
         _check.fail(f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}", shapes)
+    if len(lead_kv) < len(
+        lead_q
+    ):  # of (batch, m, d) beside (batch, heads, n, d) the batch would be taken for heads
+        _check.fail(
+            f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}",
+            shapes,
+            "keys and values without a dimension for heads get one by [..., None, :, :]",
+        )
     heads_q, heads_kv = lead_q[-1], lead_kv[-1]
     if not heads_kv or heads_q % heads_kv:
         _check.fail(

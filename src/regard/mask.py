@@ -578,11 +578,12 @@ def as_mask(mask: Any) -> Mask:
         "mask", mask, "truth values", "it needs as many columns in each row as there are keys"
     )
     if array.dtype != np.bool_:
+        got = type(mask).__name__ if array.dtype == object and not array.ndim else f"dtype {array.dtype}"
+        hints = dict.fromkeys("iu", "use .astype(bool) if 1 says who may be seen")
+        hints["f"] = "numbers that are added to the scores go into bias="
         _check.fail(
-            f"mask must be bool (True = may see) or a regard.mask object. Got dtype {array.dtype} instead.",
-            hint="use .astype(bool) if 1 says who may be seen"
-            if array.dtype.kind in "iu"
-            else "numbers that are added to the scores go into bias=",
+            f"mask must be bool (True = may see) or a regard.mask object. Got {got} instead.",
+            hint=hints.get(array.dtype.kind, "") if array.size else "",
             kind=TypeError,
         )
     return Dense(array)

@@ -38,6 +38,14 @@ class BoundBias(Protocol):
         ...
 
 
+def readable(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return aligned floats in the machine's order: the same array, or a copy of this dtype."""
+    if _check.is_float(array.dtype) and array.dtype.isnative and array.flags.aligned:
+        return array
+    with np.errstate(all="ignore"):  # as where the definition adds it
+        return array.astype(dtype)
+
+
 class ArrayBias:
     """An array that broadcasts to (..., n, m)."""
 
@@ -46,6 +54,8 @@ class ArrayBias:
         self.shape, self.dtype = array.shape, dtype
         array = array.reshape((1,) * (2 - array.ndim) + array.shape)
         self.once = (array.shape[-2] == 1, array.shape[-1] == 1)  # one value for all queries, for all keys
+        if any(self.once):  # before it is spread over all pairs
+            array = readable(array, dtype)
         full = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
         self.items = Items(layout.per_query_head(full, 2), layout.inner)
         self.total: Array | None = None
@@ -253,7 +263,7 @@ class t5_buckets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))
-        sides = 2 if self.bidirectional else 1
+        sides = 2 if _check.flag("bidirectional", self.bidirectional) else 1
         if len(self.table) < 2 * sides or len(self.table) % sides:
             _check.fail(
                 f"table must have at least {2 * sides} buckets, a multiple of {sides}. Got {len(self.table)} instead."
@@ -405,6 +415,7 @@ def rotary(
             f"dims must be even and at most d = {d}. Got {dims} instead.",
             hint="dims= rotates the first coordinates only",
         )
+    _check.flag("interleaved", interleaved)
     places = np.arange(n) if positions is None else _check.numeric("positions", positions)
     _check.broadcast("positions", places.shape, array.shape[:-1], "(..., n)")
     angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (

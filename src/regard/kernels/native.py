@@ -26,7 +26,7 @@ from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
 from regard.mask import Step, window
-from regard.position import ArrayBias, DistanceBias
+from regard.position import ArrayBias, DistanceBias, readable
 
 __all__: list[str] = []
 
@@ -137,7 +137,7 @@ def library() -> ctypes.CDLL | None:
     sizes = loaded.regard_problem_size(), loaded.regard_dense_size()
     assert sizes == (ctypes.sizeof(CProblem), DENSE.size), _OTHER
     known = _names(loaded)
-    asked = os.environ.get("REGARD_INSTRUCTION_SET", known[0])
+    asked = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
     if not loaded.regard_choose(asked.encode()):
         _check.one_of("REGARD_INSTRUCTION_SET", asked, known)
     return loaded
@@ -232,6 +232,8 @@ def refusal(p: Problem) -> str:
         return f"masks nested more than {DEPTH} deep"
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
+    if isinstance(p.bias, ArrayBias) and not _check.is_float(p.bias.items.array.dtype):
+        return "a bias of whole numbers for all pairs"  # a copy of them as floats would be as large as all logits
     if not _bears(p):
         return "a scale or softcap so near the largest number"
     return ""
@@ -398,14 +400,12 @@ def _bias(made: Call) -> None:
         c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)
     elif isinstance(bias, ArrayBias):
         items = bias.items
-        if items.array.dtype.name not in TYPES or not (
-            items.array.flags.aligned and items.array.dtype.isnative
-        ):
-            items = Items(items.array.astype(p.compute), p.layout.inner)
+        if (array := readable(items.array, p.compute)) is not items.array:
+            items = Items(array, p.layout.inner)
         made.alive.append(items)
-        c.bias, c.bias_type = ARRAY_BIAS, TYPES[items.array.dtype.name]
+        c.bias, c.bias_type = ARRAY_BIAS, TYPES[array.dtype.name]
         c.bias_address = made.pointer(addresses(items))
-        c.bias_row, c.bias_column = items.array.strides[-2:]
+        c.bias_row, c.bias_column = array.strides[-2:]
 
 
 def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
