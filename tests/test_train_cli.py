@@ -329,6 +329,41 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return saved
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
+def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
+    what: str,
+    number: int,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    place = tmp_path / "m" / "model.safetensors"
+    with monkeypatch.context() as patched:
+        where = running.Run if what == "_draw" else train
+        patched.setattr(where, what, lambda *_: signal.raise_signal(number))
+        assert main(arguments) == 130
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == f"interrupted; the model is in {place}, and the same command says the rest"
+    assert not list(place.parent.glob(".*"))
+    before = place.read_bytes()
+    assert main(arguments) == 0
+    assert "training is done already" in capsys.readouterr().err
+    assert place.read_bytes() == before
+
+
+def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    for name in ("model.safetensors", "curve.png", "alignment-1.png"):
+        (out / f".{name}.99999.partial").touch()
+    (out / ".mine.png.99999.partial").touch()
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 0
+    assert [path.name for path in out.glob(".*")] == [".mine.png.99999.partial"]
+
+
 def test_of_two_trainings_the_finished_one_is_kept(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

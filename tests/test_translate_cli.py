@@ -109,6 +109,29 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[s
     return said, told.removeprefix(prefix).removesuffix("\n")
 
 
+def test_options_may_stand_anywhere(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_text("a b\n")
+    (tmp_path / "b").write_text("b a\n")
+    (tmp_path / "pairs").write_text("a b\tb a\n")
+    model, a, b, pairs = map(str, (trained, *(tmp_path / name for name in ("a", "b", "pairs"))))
+    for first, option, rest in (
+        (["translate", model], ["--beam", "1"], [a]),
+        (["align", model], ["--by", "tokens"], [pairs]),
+        (["align", model, a], ["--by", "tokens"], [b]),
+        (["evaluate", model], ["--beam", "1"], [pairs]),
+    ):
+        assert main([*first, *rest, *option]) == 0
+        wanted = capsys.readouterr().out
+        for arguments in ([*first, *option, *rest], [first[0], *option, *first[1:], *rest]):
+            assert main(arguments) == 0
+            assert capsys.readouterr().out == wanted
+    assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
+    said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
+    assert said.endswith("--references; --compare takes all names behind it")
+
+
 # -------------------------------------------------------------------------------------------------------- streams
 
 

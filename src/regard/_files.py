@@ -36,7 +36,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(
+            OSError
+        ):  # where nothing can be written, nothing can be removed, and that has been said
+            partial.unlink(missing_ok=True)
 
 
 def remove_partial(path: str | os.PathLike[str]) -> None:
@@ -56,7 +59,10 @@ def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
     """
     target = _check.replaceable(path)
     place = target.with_name(f".{target.name}.lock")
-    lock = _open_locked(place)
+    try:
+        lock = _open_locked(place)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     if lock is None:
         yield False
         return

@@ -8,10 +8,12 @@ import argparse
 import functools
 import os
 import pkgutil
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn
 
 from regard._threads import one_blas_thread
@@ -50,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0; 1 if a training's loss is no number any more; 2 if the input is wrong (one line on standard error says why)
-        or missing (the help is shown there); 130 if the user interrupts; 141 if the reader of the output has gone.
+        or missing (the help is shown there); 130 if the user interrupts it or ends it (SIGTERM); 141 if the reader of
+        the output has gone.
 
     Examples
     --------
@@ -76,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = next((word for word in arguments if not word.startswith("-")), None)
     try:
         module, args = _parse(arguments, verb)
-        with one_blas_thread(), warnings.catch_warnings():
+        with one_blas_thread(), _ended_as_interrupted(), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_warn, verb, set())
             status = int(module.run(args))
         sys.stdout.flush()
@@ -94,6 +97,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+@contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM end what is done as Ctrl-C does, so that whoever is in the middle of something can tidy up."""
+    free = threading.current_thread() is threading.main_thread()
+    if not free or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namespace]:
     """Parse the arguments with the one verb's module that is needed."""
     parser = _Parser(
@@ -105,17 +122,19 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     version = pkgutil.resolve_name("regard:__version__")
     parser.add_argument("--version", action="version", version=f"regard {version}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    module = None
+    module = chosen = None
     for name, (place, summary) in VERBS.items():
         sentence = f"{summary[0].upper()}{summary[1:]}."
         own = verbs.add_parser(name, help=summary, description=sentence, allow_abbrev=False)
         if name == verb:
-            module = pkgutil.resolve_name(place)
+            module, chosen = pkgutil.resolve_name(place), own
             module.add_arguments(own)
     if not arguments:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    return module, parser.parse_args(arguments)
+    if chosen is None or arguments[0] != verb:
+        return module, parser.parse_args(arguments)
+    return module, chosen.parse_intermixed_args(arguments[1:])
 
 
 def _warn(verb: str | None, said: set[str], message: Warning | str, *_: object) -> None:

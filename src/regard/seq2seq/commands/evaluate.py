@@ -147,7 +147,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source TAB target, one pair a line, gzip or not, - for standard input",
     )
     add_ensemble(parser)
-    add("--compare", **_FILES, default=[], metavar="MODEL", help="more models, on the same pairs")
+    add(
+        "--compare",
+        **_FILES,
+        default=[],
+        metavar="MODEL",
+        help="more models (all names that follow), on the same pairs",
+    )
     add(
         "--beam",
         type=numbers.whole(most=numbers.BEAMS),
@@ -283,7 +289,10 @@ def _check(args: argparse.Namespace) -> None:
     else:
         wrong = [f"{name} goes with --hypotheses" for name, value in of_lines.items() if value]
         if wrong or args.test is None:
-            raise ValueError(wrong[0] if wrong else "give MODEL and TEST, or --hypotheses and --references")
+            taken = "; --compare takes all names behind it" * bool(args.compare)
+            raise ValueError(
+                wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
+            )
     if args.posterior and not args.gold:
         raise ValueError("--posterior needs --gold: it is about links")
     if args.gold_from is not None and not args.gold:

@@ -102,11 +102,10 @@ class Stop:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Listen for as long as the ``with`` block lasts; only the main thread may, where nobody else does."""
-        plain = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-        if threading.current_thread() is not threading.main_thread():
-            plain = {}
-        changed = {number: signal.getsignal(number) for number in plain}
-        changed = {number: before for number, before in changed.items() if before is plain[number]}
+        ask = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        changed = {number: signal.getsignal(number) for number in ask}
+        plain = (signal.SIG_DFL, signal.default_int_handler)
+        changed = {number: before for number, before in changed.items() if before in plain}
         for number in changed:
             signal.signal(number, self._ask)
         try:
@@ -121,6 +120,7 @@ class Stop:
         self.asked = True
 
 
+SHOWN = 3  # translations that are shown, and drawn, at the end
 _OTHERWISE = "--fresh begins anew"  # what helps where a checkpoint is of no use
 
 
@@ -145,6 +145,8 @@ class Run:
         self.model, self.place, self.fresh = model, place, fresh
         self.name = "training" if model.attention else "training without attention"
         self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, LOG_FILE)
+        names = "curve.png", *(f"alignment-{number}.png" for number in range(1, SHOWN + 1))
+        self.pictures = [beside(place, name) for name in names]
         self.sample: Sequence[Pair] = []  # what is translated on the way
         self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
         self.stop = Stop()
@@ -181,7 +183,7 @@ class Run:
         with _files.alone(self.place) as free:
             if not free:
                 raise ValueError(f"--out: another process trains {self.place}; another --out is free")
-            for path in (self.place, self.checkpoint, self.log):
+            for path in (self.place, self.checkpoint, self.log, *self.pictures):
                 _files.remove_partial(path)
             yield
 
@@ -294,7 +296,7 @@ class Run:
 
     def _draw(self) -> None:
         if find_spec("matplotlib") is not None:
-            save_curves(beside(self.place, "curve.png"), curve.panels({"": read_log(self.log)}))
+            save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
 
 
 class _Told:

@@ -15,7 +15,7 @@ from regard import _check
 from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
-from regard.seq2seq.commands.running import Run, beside, counted
+from regard.seq2seq.commands.running import Run, counted
 from regard.seq2seq.files import MODEL_FILE, read_model
 from regard.seq2seq.kinds import KINDS
 from regard.seq2seq.log import read_log
@@ -359,15 +359,16 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
         print(data.told(runs[0], len(test), args.max_tokens), file=sys.stderr)
         if line := pictures.missing():
             print(line, file=sys.stderr)
-        for one in runs:
-            if status := one.train():
-                return status
         place = runs[0].place
         try:
+            for one in runs:
+                if status := one.train():
+                    return status
             _measure(runs, test, data)
-            _show(runs[0].model, test, place)
+            _show(runs[0], test)
         except KeyboardInterrupt:
-            print(f"interrupted; the model is in {place}", file=sys.stderr)
+            again = "the same command" + " without --fresh" * args.fresh
+            print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
             return 130
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
             one.forget()
@@ -458,11 +459,10 @@ def _check_free(one: Run) -> None:
             raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
     elif not one.checkpoint.exists() and not _is_log(one.log):
         raise ValueError(f"--out: {one.log} exists and is no log of a training; nothing is overwritten")
-    drawings = [beside(place, name) for name in ("curve.png", *(f"alignment-{k}.png" for k in (1, 2, 3)))]
-    for path in (one.checkpoint, one.log, *drawings):
+    for path in (one.checkpoint, one.log, *one.pictures):
         _check.replaceable(path)
     if not any(path.exists() for path in (place, one.checkpoint, one.log)):
-        for path in drawings:
+        for path in one.pictures:
             if path.exists():
                 raise ValueError(f"--out: {path} exists, and no model beside it; nothing is overwritten")
     if one.is_done() and not one.fresh:
@@ -488,12 +488,11 @@ def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
         print(f"{found} {how} attention, on {data.tested_on(test)}, beam {BEAM}{signed}")
 
 
-def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
+def _show(run: Run, test: Sequence[Pair]) -> None:
     """Show three of the test sentences, and where the model looked."""
-    chosen = _three(model, test)
-    for number, (pair, translation) in enumerate(
-        zip(chosen, model.translate([source for source, _ in chosen]), strict=True), 1
-    ):
+    chosen = _three(run.model, test)
+    found = run.model.translate([source for source, _ in chosen])
+    for pair, translation, path in zip(chosen, found, run.pictures[1:], strict=False):
         print()
         for name, text in zip(
             ("source", "translation", "reference"), (pair[0], translation.text, pair[1]), strict=True
@@ -502,7 +501,6 @@ def _show(model: Seq2Seq, test: Sequence[Pair], place: Path) -> None:
         if translation.alignment is not None and translation.tokens:
             print(pictures.draw(translation))
             if find_spec("matplotlib") is not None:
-                path = beside(place, f"alignment-{number}.png")
                 pictures.save(translation, path)
                 print(f"drawn in {path}")
     print()
