@@ -121,6 +121,17 @@ class TestPictures:
         long = {f"{name} of several words that take several lines": y for name, y in same.items()}
         assert not overlap(chart.by_length(["1", "2"], {name: [3, 4] for name in [*long, *same][::-2]}))
 
+    @pytest.mark.parametrize("score", [0.0, 100.0])
+    @pytest.mark.parametrize("name", ["model", "a name that takes three lines, since whoever gave it " * 2])
+    def test_names_stay_between_the_axis_and_the_title(self, score: float, name: str) -> None:
+        lines = {f"{name} {i}": [score, score] for i in range(3)} | {"other": [100 - score, 100 - score]}
+        axes = chart.by_length(["1", "2"], lines, measure="errors %")
+        whole_figure(axes).draw_without_rendering()
+        names = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
+        assert min(box.ymin for box in names) > axes.bbox.ymin - 2
+        assert max(box.ymax for box in names) < axes.bbox.ymax + 2
+        assert not overlap(axes)
+
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
         axes = chart.by_length(["1-2", "3-4", "5-6"], {name: [30, 20, 10], "short": [20, 20, 20]})

@@ -173,10 +173,10 @@ def _name_line(ax: Axes, name: str, x: float, y: float, color: str) -> None:
 
 
 def _halo() -> list[Any]:
-    """White around letters, so that they read on whatever is behind them."""
+    """White around letters, so that they read on what is behind them; not all white, so that this is seen, too."""
     from matplotlib.patheffects import withStroke
 
-    return [withStroke(linewidth=2.5, foreground="white")]
+    return [withStroke(linewidth=2.5, foreground="white", alpha=0.75)]
 
 
 def _part_labels(ax: Axes) -> None:
@@ -185,8 +185,9 @@ def _part_labels(ax: Axes) -> None:
     dots = [float(ax.transData.transform(label.xy)[1]) for label in labels]  # type: ignore[attr-defined]
     point = ax.figure.dpi / 72
     heights = [_LINE * point * (1 + label.get_text().count("\n")) for label in labels]
+    room = ax.bbox.ymin, ax.bbox.ymax
     for beside in _columns([tuple(label.get_window_extent().intervalx) for label in labels]):
-        places = _parted([dots[k] for k in beside], [heights[k] for k in beside])
+        places = _parted([dots[k] for k in beside], [heights[k] for k in beside], room)
         for k, place in zip(beside, places, strict=True):
             labels[k].set_position((7, (place - dots[k]) / point))
 
@@ -203,8 +204,13 @@ def _columns(spans: Sequence[tuple[float, float]]) -> list[list[int]]:
     return found
 
 
-def _parted(places: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return places where labels of these heights don't overlap, as near to the given ones as can be."""
+def _parted(
+    places: Sequence[float], heights: Sequence[float], room: tuple[float, float] = (-math.inf, math.inf)
+) -> list[float]:
+    """Return places where labels of these heights don't overlap, as near to the given ones as can be.
+
+    All are within the room from bottom to top; where there is too little of it, above the bottom.
+    """
     order = np.argsort(places, kind="stable")
     wanted, high = np.asarray(places, np.float64)[order], np.asarray(heights, np.float64)[order]
     below = np.cumsum([0.0, *(high[1:] + high[:-1]) / 2])  # where they would stand, one upon the other
@@ -215,7 +221,9 @@ def _parted(places: Sequence[float], heights: Sequence[float]) -> list[float]:
             (high_one, many), (low_one, few) = groups.pop(-2), groups.pop()
             groups.append(((high_one * many + low_one * few) / (many + few), many + few))
     found = np.empty_like(wanted)
-    found[order] = below + np.repeat([place for place, _ in groups], [count for _, count in groups])
+    lowest = np.repeat([place for place, _ in groups], [count for _, count in groups])
+    bottom, top = room[0] + high[0] / 2, room[1] - high[-1] / 2 - below[-1]
+    found[order] = below + np.maximum(np.minimum(lowest, top), bottom)
     return [float(place) for place in found]
 
 
