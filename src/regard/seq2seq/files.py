@@ -214,7 +214,7 @@ def _read_new(file: Container) -> Model[Network]:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
-    source, target = (_text(file, side) for side in SIDES)
+    source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
     more = file.metadata.keys() & {*MORE, "both_ways"} if file.metadata["version"] == WITH_MORE else set()
     if "both_ways" in more and file.json("both_ways") is not True:
         raise Wrong("both_ways must be true where it is given")
@@ -223,8 +223,8 @@ def _read_new(file: Container) -> Model[Network]:
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
     sizes = len(source), len(target)
-    memory = _known(file, "memory", Memory.restore, sizes) if "memory" in more else None
-    joint = _known(file, "joint", Joint.restore, sizes) if "joint" in more else None
+    memory = _restored(file, "memory", Memory.restore, "its memory", sizes) if "memory" in more else None
+    joint = _restored(file, "joint", Joint.restore, "its joint", sizes) if "joint" in more else None
     model = _assembled(file, config, source, target, memory)
     return model._replace(both_ways="both_ways" in more, joint=joint)
 
@@ -240,21 +240,15 @@ def _parts(file: Container, side: str) -> list[str]:
     return [name.removeprefix(f"{side}.") for name in file.tensors if name.startswith(f"{side}.")]
 
 
-def _text(file: Container, side: str) -> Text:
-    data = {name: file.bytes(f"{side}.{name}") for name in _parts(file, side)}
-    try:
-        return restore(_mapping(file.json(side)), data)
-    except (TypeError, ValueError) as error:
-        raise Wrong(f"how its {side} is cut is damaged: {str(error).splitlines()[0]}") from None
-
-
-def _known(file: Container, part: str, restore: Callable[..., Known], sizes: tuple[int, int]) -> Known:
-    """Read what a model knows besides."""
+def _restored(
+    file: Container, part: str, restore: Callable[..., Known], what: str, *sizes: tuple[int, int]
+) -> Known:
+    """Read what a model knows besides its network."""
     data = {name: file.bytes(f"{part}.{name}") for name in _parts(file, part)}
     try:
-        return restore(_mapping(file.json(part)), data, sizes)
+        return restore(_mapping(file.json(part)), data, *sizes)
     except (TypeError, ValueError) as error:
-        raise Wrong(f"its {part} is damaged: {error}") from None
+        raise Wrong(f"{what} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def _check_names(file: Container, names: list[str]) -> None:
