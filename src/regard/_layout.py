@@ -1,9 +1,9 @@
 """How queries, keys and values of any leading dimensions lie beside each other.
 
 Leading dimensions broadcast as in ``np.matmul``. Where there are fewer key heads than query heads, in as many
-dimensions (or a batch of keys without heads would be taken for heads), the query heads are
-split into (key heads, group), so that a group of queries broadcasts over its one key head: query head i reads key
-head i // group. After that there is nothing special about grouped heads, here or in any kernel.
+dimensions (or a batch of keys without heads would be taken for heads), the query heads are split into (key heads,
+group), so that a group of queries broadcasts over its one key head: query head i reads key head i // group. After that
+there is nothing special about grouped heads, here or in any kernel.
 """
 
 from __future__ import annotations
