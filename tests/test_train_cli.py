@@ -250,8 +250,9 @@ def test_without_the_extras_it_still_trains(
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
-    line = "not installed: sacrebleu (for BLEU and chrF), matplotlib (for pictures), tqdm (for the progress bar);"
-    assert f'{line} pip install "regard[cli]"\n' in told
+    extras = ["sacrebleu (for BLEU and chrF)", "matplotlib (for pictures)", "tqdm (for the progress bar)"]
+    extras += ["threadpoolctl (for training with two threads)"]
+    assert f'not installed: {", ".join(extras)}; pip install "regard[cli]"\n' in told
     assert "BLEU" not in said
     assert said.startswith("exact ")
     assert not list((tmp_path / "m").glob("alignment-*.png"))
@@ -352,6 +353,17 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     assert main(arguments) == 0
     assert "training is done already" in capsys.readouterr().err
     assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize(("rate", "worse"), [("1e6", True), ("0.005", False)])
+def test_a_loss_above_that_of_guessing_is_told(
+    rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(pairs), "--epochs", "2", "--rate", rate, "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    guessed = np.log(len(SPECIAL) + 6)  # six words
+    said = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help\n"
+    assert (said in told) == worse
 
 
 def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -248,6 +249,11 @@ class Run:
                 print(f"{self.name} is done already", file=sys.stderr)
             elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
+            guessed = math.log(len(self.model.model.target))
+            if told is not None and self.training.best_loss > guessed:
+                told.progress.say(
+                    f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help"
+                )
             if told is not None and self.training.is_ahead():
                 epochs, minutes = counted(self.training.recipe.epochs, "epoch"), self.training.recipe.minutes
                 told.progress.say(
