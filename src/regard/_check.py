@@ -336,6 +336,34 @@ def step(state: str, before: Array, gates: int, **halves: Array) -> None:
         same_shape(name, half, (*before.shape[:-1], gates * before.shape[-1]))
 
 
+def recurrent(
+    gates: int,
+    x: Array,
+    input_weight: Array,
+    bias: Array,
+    state_weight: Array,
+    state_bias: Array | None = None,
+) -> None:
+    """Refuse what sequences can't be read with by units that have so many gates of size H each."""
+    floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
+    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
+        fail(
+            f"x must be (T, B, E) and state_weight (K, H, {gates}H) with K = 1 or 2. "
+            f"Got shapes {x.shape} and {state_weight.shape} instead."
+        )
+    named = {"input_weight": (input_weight, f"E K {gates}H"), "bias": (bias, f"K {gates}H")}
+    named["state_weight"] = state_weight, f"K H {gates}H"
+    if state_bias is not None:
+        named["state_bias"] = state_bias, f"K {gates}H"
+    shapes({"K": len(state_weight), "H": state_weight.shape[1], "E": x.shape[2]}, **named)
+
+
+def kept(keep: bool) -> None:
+    """Refuse to go back where nothing was kept for it."""
+    if not keep:
+        fail("keep must be True where there is a way back. Got False instead.")
+
+
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     """Return the argument `lengths`: one count for each of so many sequences."""
     counts = whole_array("lengths", value, 0)

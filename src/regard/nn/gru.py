@@ -203,7 +203,7 @@ def gru(
     >>> bool((states[::-1, :, 0] == states[:, :, 1]).all())
     True
     """
-    _check_gru(x, input_weight, bias, state_weight, state_bias)
+    _check.recurrent(3, x, input_weight, bias, state_weight, state_bias)
     length, batch, _ = x.shape
     directions, size, _ = state_weight.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, length)
@@ -222,8 +222,7 @@ def gru(
         backs.append(recurrence.gru(read, states[:, :, k], keep))
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
-        if not keep:
-            _check.fail("keep must be True where there is a way back. Got False instead.")
+        _check.kept(keep)
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = dstates.reshape(states.shape)
         dinputs = np.empty(inputs.shape, dtype)
@@ -242,27 +241,6 @@ def gru(
         )
 
     return states.reshape(length, batch, directions * size), pullback
-
-
-def _check_gru(
-    x: Array, input_weight: Array, bias: Array, state_weight: Array, state_bias: Array | None
-) -> None:
-    _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
-    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
-        _check.fail(
-            "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
-            f"Got shapes {x.shape} and {state_weight.shape} instead."
-        )
-    directions, size, _ = state_weight.shape
-    letters = {"K": directions, "H": size, "E": x.shape[2]}
-    _check.shapes(
-        letters,
-        input_weight=(input_weight, "E K 3H"),
-        bias=(bias, "K 3H"),
-        state_weight=(state_weight, "K H 3H"),
-    )
-    if state_bias is not None:
-        _check.shapes(letters, state_bias=(state_bias, "K 3H"))
 
 
 def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *, reverse: bool) -> None:

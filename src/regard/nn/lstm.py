@@ -163,7 +163,7 @@ def lstm(
     >>> bool((states[::-1, :, 0] == states[:, :, 1]).all())
     True
     """
-    _check_lstm(x, input_weight, bias, state_weight)
+    _check.recurrent(4, x, input_weight, bias, state_weight)
     length, batch, _ = x.shape
     directions, size, _ = state_weight.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, length)
@@ -182,8 +182,7 @@ def lstm(
             steps.append(step)
 
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
-        if not keep:
-            _check.fail("keep must be True where there is a way back. Got False instead.")
+        _check.kept(keep)
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
@@ -202,22 +201,6 @@ def lstm(
 
     read = _in_own_time(states[1:]).swapaxes(1, 2)  # (T, B, K, H)
     return np.ascontiguousarray(read).reshape(length, batch, directions * size), pullback
-
-
-def _check_lstm(x: Array, input_weight: Array, bias: Array, state_weight: Array) -> None:
-    _check.floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight)
-    if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
-        _check.fail(
-            "x must be (T, B, E) and state_weight (K, H, 4H) with K = 1 or 2. "
-            f"Got shapes {x.shape} and {state_weight.shape} instead."
-        )
-    directions, size, _ = state_weight.shape
-    _check.shapes(
-        {"K": directions, "H": size, "E": x.shape[2]},
-        input_weight=(input_weight, "E K 4H"),
-        bias=(bias, "K 4H"),
-        state_weight=(state_weight, "K H 4H"),
-    )
 
 
 def _project(x: Array, weight: Array, bias: Array) -> Array:
