@@ -79,10 +79,8 @@ class TransformerSteps:
         self.seen = np.zeros((len(over.lengths), width, 0), bool)
         self.output, self.place = Output(p), 0
         self.room = _STEPS * width
-        table = p["target_embedding"]
-        self.positions = sinusoidal(_STEPS, table.shape[1]).astype(
-            table.dtype
-        )  # of as many words as were said, or more
+        table = p["target_embedding"]  # positions are those of as many words as were said, or more
+        self.positions = sinusoidal(_STEPS, table.shape[1]).astype(table.dtype)
         self.caches = [self._cache() for _ in self.layers]
         self.weights = np.zeros((0, 0, 0))
 
