@@ -351,7 +351,7 @@ void find(uint64_t seed) {
     if (source.chance(0.5)) p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h);
     x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
     x.output_weight = draw(filled * e), x.output_bias = draw(filled);
-    x.begin = 1, x.end = 2, x.width = source.whole(1, 6), x.n_best = source.whole(1, x.width), x.least = source.whole(0, 3);
+    x.begin = 1, x.end = 2, x.width = source.whole(1, 6), x.n_best = source.whole(1, x.width);
     x.most = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.whole(1, 4);
     x.taken = source.take<int64_t>(x.capacity), x.said = source.take<int64_t>(x.capacity);
     x.parents = source.take<int64_t>(x.capacity), x.logs = source.take<double>(x.capacity);

@@ -219,7 +219,7 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
         given = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
         decoder = search.Decoder(*given, training.Words(draw(words, E), draw(words)))
         for width in (1, 4):
-            aims = search.Aims(1, 2, width, width, guarded(np.arange(1, B + 1)), 1, 1.0, 0.0)
+            aims = search.Aims(1, 2, width, width, guarded(np.arange(1, B + 1)), 1.0, 0.0)
             found = search.beam(steps, draw(B, H), decoder, aims)
             assert len(found.endings) == B
             assert all(is_guarded(x) for step in found.steps for x in step)
