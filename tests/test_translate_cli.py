@@ -110,7 +110,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[s
 
 
 def test_options_may_stand_anywhere(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("a b\n")
     (tmp_path / "b").write_text("b a\n")
@@ -127,6 +127,13 @@ def test_options_may_stand_anywhere(
         for arguments in ([*first, *option, *rest], [first[0], *option, *first[1:], *rest]):
             assert main(arguments) == 0
             assert capsys.readouterr().out == wanted
+    (tmp_path / "-a").write_text("a b\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", model, "a"]) == 0
+    wanted = capsys.readouterr().out
+    for arguments in (["--", model, "-a"], ["--beam", "5", "--", model, "-a"], [model, "--", "-a"]):
+        assert main(["translate", *arguments]) == 0
+        assert capsys.readouterr().out == wanted
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
     assert said.endswith("--references; --compare takes all names behind it")

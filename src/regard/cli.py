@@ -132,7 +132,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     if not arguments:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
-    if chosen is None or arguments[0] != verb:
+    if chosen is None or arguments[0] != verb or "--" in arguments:  # behind it names may begin with a dash
         return module, parser.parse_args(arguments)
     return module, chosen.parse_intermixed_args(arguments[1:])
 
