@@ -36,9 +36,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        with suppress(
-            OSError
-        ):  # where nothing can be written, nothing can be removed, and that has been said
+        # Where nothing can be written, nothing can be removed, and that has been said.
+        with suppress(OSError):
             partial.unlink(missing_ok=True)
 
 

@@ -79,9 +79,8 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
         outer = np.broadcast_shapes(lead_q[:-1], lead_kv[:-1])
     except ValueError:
         _check.fail(f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}", shapes)
-    if len(lead_kv) < len(
-        lead_q
-    ):  # of (batch, m, d) beside (batch, heads, n, d) the batch would be taken for heads
+    # The batch of keys (batch, m, d) beside queries (batch, heads, n, d) would be taken for heads.
+    if len(lead_kv) < len(lead_q):
         _check.fail(
             f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}",
             shapes,
