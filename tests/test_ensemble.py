@@ -85,7 +85,7 @@ def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tupl
     return logs, np.mean(looks, axis=0) if looks else each[0].alignment
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
     st.integers(0, 2**16),
@@ -108,7 +108,7 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(KINDS[:3]), min_size=1, max_size=3),
     st.integers(0, 2**16),
@@ -130,7 +130,6 @@ def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
         np.testing.assert_allclose(found.log_probabilities, looked.log_probabilities, rtol=1e-5, atol=1e-6)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 3),
     st.sampled_from([1, 5, 3000]),

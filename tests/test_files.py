@@ -296,8 +296,7 @@ def never_worse_than_an_error(data: bytes, path: Path) -> None:
 
 LOOSE = settings(
     max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
 

@@ -90,7 +90,7 @@ class Slow:
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, ROWS, st.integers(1, 5))
 def test_runs_are_as_likely_as_kneser_and_ney_say(
     seen: list[list[int]], asked: list[list[int]], order: int
@@ -108,7 +108,7 @@ def test_a_row_by_hand() -> None:
     assert np.exp(runs.log_probabilities([[4, 5]])) == pytest.approx([expected], rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ROWS, st.integers(1, 5))
 def test_what_may_come_next_has_probability_one(seen: list[list[int]], order: int) -> None:
     runs = Runs(seen, 8, order)
@@ -158,7 +158,7 @@ def drawn(seed: int) -> Spelling:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS, st.integers(0, 2**16))
 def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
     spelling = drawn(seed)
@@ -167,7 +167,7 @@ def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
         assert likelihood(spelling, pair, cut) == pytest.approx(best, rel=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(PAIRS, st.integers(0, 2**16))
 def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: list[Any], seed: int) -> None:
     spelling = drawn(seed)
@@ -188,7 +188,7 @@ def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: l
     np.testing.assert_allclose(counts[UNKNOWN:], expected_counts[UNKNOWN:], rtol=1e-5, atol=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(PAIRS, st.integers(1, 6))
 def test_every_round_makes_the_pairs_likelier(pairs: list[Any], rounds: int) -> None:
     def total(number: int) -> float:
@@ -266,7 +266,7 @@ def units(spelling: Spelling, pair: tuple[Sequence[int], Sequence[int]]) -> list
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(PAIRS, st.lists(st.tuples(SOURCE, TARGET), min_size=1, max_size=6), st.integers(1, 4))
 def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[Any], order: int) -> None:
     joint = Joint.learn(order, pairs, SIZES)

@@ -120,7 +120,7 @@ def test_law_1_scores_logits_weights_and_lse_are_the_definition(name: str) -> No
     np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-14, atol=10 * size)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(strategies.cases())
 def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, np.float32)
@@ -128,7 +128,7 @@ def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
         budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(strategies.cases(np.float64))
 def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, np.float64)
@@ -137,7 +137,7 @@ def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(strategies.cases())
 def test_law_1_many_more_of_them(c: Case) -> None:
     allowed = budget.of_answer(c.answer, c.values, np.float32)
@@ -777,7 +777,7 @@ def test_law_8_results_do_not_share_memory_with_inputs() -> None:
         assert not np.shares_memory(door(q, k, v), v)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.tuples(*(st.integers(0, 3) for _ in range(4))),
     st.sampled_from(list(strategies.DTYPES.values())),
@@ -922,7 +922,7 @@ def part_options(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["none", "mask", "bias", "mask, bias, softcap, scale"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, 40), max_size=5), order=st.randoms(use_true_random=False))
 def test_law_13_any_split_in_any_order_is_the_whole(kind: str, cuts: list[int], order: Any) -> None:
     arrays, options = large(np.float64, 5, 40), part_options(kind)

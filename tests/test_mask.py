@@ -111,14 +111,14 @@ def test_zero_sizes(n: int, m: int) -> None:
     assert [x.dense(n, m).shape for x in masks] == [(n, m)] * len(masks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), st.integers(0, 9), st.integers(0, 9))
 def test_any_composition_is_what_the_arrays_say(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=3))
     np.testing.assert_array_equal(composed.dense(n, m), np.broadcast_to(dense, (n, m)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.integers(1, 9), st.integers(1, 9))
 def test_an_attention_sees_what_the_picture_says(data: st.DataObject, n: int, m: int) -> None:
     composed, dense = data.draw(strategies.mask_objects(n, m, depth=2))

@@ -1078,7 +1078,7 @@ def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment,
+        capture_output=True, text=True, timeout=1800, check=False, env=os.environ | environment,
     )  # fmt: skip
 
 

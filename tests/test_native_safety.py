@@ -23,7 +23,7 @@ needs_library = pytest.mark.skipif(not SETS, reason=native.missing() or "there i
 slow = pytest.mark.slow
 
 
-def run(*command: str, timeout: int = 300) -> subprocess.CompletedProcess[str]:
+def run(*command: str, timeout: int = 1800) -> subprocess.CompletedProcess[str]:
     """Run a program."""
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 

@@ -211,7 +211,7 @@ def plain_beam(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1000),
     width=st.integers(2, 6),
@@ -249,7 +249,7 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
             assert found.words == words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1000),
     numbers=st.sampled_from([numbers for numbers in SCORING if not numbers[1]]),
@@ -281,7 +281,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
 
 @pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), seed=st.integers(0, 1000), width=st.integers(1, 7), end=st.floats(-3, 5))
 def test_the_library_finds_what_python_does_step_by_step(
     isa: str, style: str, data: Any, seed: int, width: int, end: float
@@ -420,7 +420,7 @@ LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     shape=st.tuples(st.integers(1, 8), st.sampled_from([3, 7, 300, 600])),
     count=st.integers(1, 9),

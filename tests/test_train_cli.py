@@ -289,7 +289,7 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=1800)
     assert process.returncode == 130
     lines = told.decode().splitlines()
     assert re.fullmatch(
@@ -453,7 +453,7 @@ def test_two_processes_do_not_train_the_same(
             assert said == f"--out: another process trains {place}; another --out is free"
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=1800)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m"), "--fresh"]) == 0
     assert not list((tmp_path / "m").glob(".*"))
 
@@ -517,7 +517,7 @@ def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
     process.kill()  # before the first minute is over
-    process.communicate(timeout=60)
+    process.communicate(timeout=1800)
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)
         assert process.wait(60) == 0
@@ -532,10 +532,10 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "killed"], tmp_path)
     process.send_signal(signal.SIGINT)  # leaves a checkpoint
-    process.communicate(timeout=60)
+    process.communicate(timeout=1800)
     process = started([*arguments, "killed"], tmp_path)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=1800)
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
@@ -65,7 +65,6 @@ def _plain(part: Any) -> Any:
     tokens=st.integers(1, 100),
     seed=st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_batches_hold_every_pair_once_within_the_budget(
     lengths: list[tuple[int, int]], tokens: int, seed: int
 ) -> None:

@@ -237,7 +237,7 @@ def test_refused(reader: Seq2Seq) -> None:
         Translation("", (), ("</s>",), 0.0, None).looks()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     rng = random.Random(seed)

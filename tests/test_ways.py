@@ -63,7 +63,7 @@ def alone(network: Network, source: list[int], target: tuple[int, ...]) -> Hypot
     return force(network, batch.source, batch.lengths, batch.target, scoring=Scoring(length_penalty=0.7))[0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["recurrent", "transformer"]),
     st.integers(0, 2**16),

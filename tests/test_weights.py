@@ -74,7 +74,7 @@ def test_zero_sizes(name: str, shape: tuple[int, ...]) -> None:
 
 
 @every_function
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(row=rows)
 def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -> None:
     logits = np.array(row)
@@ -85,7 +85,7 @@ def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -
 
 
 @every_function
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(row=rows, shift=st.integers(-50, 50))
 def test_a_constant_added_to_a_row_changes_nothing(name: str, row: list[float], shift: int) -> None:
     logits = np.round(np.array(row) * 64) / 64  # sums with a whole number are exact
@@ -126,7 +126,7 @@ def test_weights_come_in_the_order_of_bytes_of_this_machine(name: str, dtype: An
     np.testing.assert_array_equal(found, FUNCTIONS[name](row))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(row=rows)
 def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None:
     """p minimises |p - z|^2 on the simplex: z - p is one constant on the support, and no larger outside."""
@@ -139,7 +139,7 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None
         assert (z[p == 0] <= tau.max() + 1e-12).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(row=rows)
 def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
     """p maximises p.z + (4/3) sum(p - p^1.5): z - 2 sqrt(p) is one constant on the support, z no larger outside."""
@@ -151,7 +151,7 @@ def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
         assert (z[p == 0] <= tau.max() + 1e-6).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(row=rows)
 def test_sparser_than_softmax(row: list[float]) -> None:
     """The support shrinks from softmax to entmax to sparsemax to hard."""
