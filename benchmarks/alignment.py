@@ -7,9 +7,9 @@ translate is made to write the right translation. The error rate is that of Och 
 sure ones. Links are made in four ways:
 
 - *weights*: each word is linked with the Greek word that was looked at most before it was written;
-- *posterior*: with the one that it was most probably taken from, now that it is known (`regard.seq2seq.posterior`);
+- *posterior*: with the one that it was most probably taken from, now that it is known (`regard.seq2seq.alignment.posterior`);
 - *both*: with the one that this model and a model of the other direction, English to Greek, find best together (Liang,
-  Taskar and Klein 2006; `regard.seq2seq.align.joint`);
+  Taskar and Klein 2006; `regard.seq2seq.alignment.links.joint`);
 - *again*: as *both*, by two models of a second round, that were taught the links which the first round found (Chen et
   al. 2016; Garg et al. 2019).
 
@@ -35,8 +35,8 @@ from trial import Pairing, arguments, header, sides, train
 
 from data import Split, Verse, bible, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.align import joint, links
-from regard.seq2seq.measure import LinkScore, alignment_error_rate
+from regard.seq2seq.alignment.links import joint, links
+from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.seq2seq.translator import Translator
 
 Ids = NDArray[np.int64]

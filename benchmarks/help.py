@@ -19,8 +19,8 @@ from trial import arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.measure import chrf
-from regard.seq2seq.text import cut
+from regard.seq2seq.data.vocabulary import cut
+from regard.seq2seq.evaluation.metrics import chrf
 from regard.seq2seq.translator import Translator
 
 TESTED = (12, 15)

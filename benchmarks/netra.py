@@ -4,7 +4,7 @@
 
 The model is an encoder-decoder trained with Keras: a bidirectional GRU, a GRU, additive attention between them. Here
 it runs on `nn.gru`, `nn.gru_step`, `attend`, `scores.additive` and, beside the authors' own search,
-`regard.seq2seq.search`. Printed are the largest difference of its probabilities from Keras's own (where keras is
+`regard.seq2seq.decoding.search`. Printed are the largest difference of its probabilities from Keras's own (where keras is
 installed; any backend will do), and its error rates: the mean over words of edit distance / length.
 
 Published are a validation character error rate of 15.07 % with a beam of 3, and 44.44 % of the words right with none.
@@ -33,9 +33,9 @@ from scipy.special import softmax
 
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
-from regard.seq2seq import text
-from regard.seq2seq.measure import edit_distance
-from regard.seq2seq.search import Scoring, beam
+from regard.seq2seq.data import vocabulary as text
+from regard.seq2seq.decoding.search import Scoring, beam
+from regard.seq2seq.evaluation.metrics import edit_distance
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -189,7 +189,7 @@ def published_search(model: Model, keys: Array, letters: Letters, width: int) ->
 
 
 class Network:
-    """The model as `regard.seq2seq.search` asks for it: start and end have other numbers there."""
+    """The model as `regard.seq2seq.decoding.search` asks for it: start and end have other numbers there."""
 
     def __init__(self, model: Model, letters: Letters) -> None:
         self.model = model
@@ -224,7 +224,7 @@ class Steps:
 
 
 def our_search(model: Model, source: Ids, letters: Letters, width: int) -> list[str]:
-    """Search with `regard.seq2seq.search.beam`, for the most probable word."""
+    """Search with `regard.seq2seq.decoding.search.beam`, for the most probable word."""
     network, found = Network(model, letters), []
     for start in range(0, source.shape[1], TOGETHER):
         some = source[:, start : start + TOGETHER]

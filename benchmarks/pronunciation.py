@@ -8,9 +8,9 @@ pronunciation is none of those listed. PER is the sum of edit distances over the
 with the listed pronunciation that is nearest to what was said (of several as near, the longest).
 
 The model looks up the words it has learned that are most like the one at hand, and reads how they are said
-(`regard.seq2seq.memory`); ``--memory 0`` is without.
+(`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without.
 
-What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.joint`); ``--joint 0`` is
+What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones.model`); ``--joint 0`` is
 without.
 
 Where there is half an hour, the model learns to say each word from its end, too, and the pronunciation is taken that is
@@ -36,7 +36,7 @@ from trial import BEAM, Trained, arguments, header, train
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.measure import error_rate, exact
+from regard.seq2seq.evaluation.metrics import error_rate, exact
 
 LONGEST = 31  # letters or phonemes; no word has more
 # Words want a lower rate than sentences do, and nothing held back. A few minutes fill a small network only.

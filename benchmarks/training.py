@@ -29,9 +29,9 @@ from turns import Tools, Worker, arguments, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
-from regard.seq2seq.batch import Batch
-from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.text import START
+from regard.seq2seq.data.batching import Batch
+from regard.seq2seq.data.vocabulary import START
+from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
 
 SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)

@@ -26,11 +26,12 @@ from turns import Tools, Worker, arguments, begin, compete, take_turns
 
 from regard._threads import Each, two_threads
 from regard.nn import Adam
-from regard.seq2seq import output, read_pairs
-from regard.seq2seq.batch import Batch, Corpus, Numbered, batches
-from regard.seq2seq.text import END, START
-from regard.seq2seq.training import Recipe, _Halves
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq import read_pairs
+from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.networks import output_layer as output
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.training.loop import Recipe, _Halves
 
 __all__ = ["in_regard", "in_torch"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from trial import header, sides
 
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.measure import Score
-from regard.seq2seq.measure import bleu as measured
-from regard.seq2seq.text import cut
+from regard.seq2seq.data.vocabulary import cut
+from regard.seq2seq.evaluation.metrics import Score
+from regard.seq2seq.evaluation.metrics import bleu as measured
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST_LEARNED, LONGEST = 15, 12  # tokens on a side, in training and in the test

@@ -13,7 +13,7 @@ import numpy as np
 
 from data import Pair
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.measure import bleu
+from regard.seq2seq.evaluation.metrics import bleu
 from regard.seq2seq.translator import Translator
 
 __all__ = ["BEAM", "Pairing", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]

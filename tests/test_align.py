@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.seq2seq.align import (
+from regard.seq2seq.alignment.links import (
     METHODS,
     Gold,
     agree,
@@ -25,7 +25,7 @@ from regard.seq2seq.align import (
     symmetrise,
     word_numbers,
 )
-from regard.seq2seq.text import cut, glue
+from regard.seq2seq.data.vocabulary import cut, glue
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

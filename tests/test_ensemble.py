@@ -14,15 +14,15 @@ from scipy.special import logsumexp
 
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.align import joint, links, spell
-from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
+from regard.seq2seq.alignment.links import joint, links, spell
+from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force, sample
 from regard.seq2seq.ensemble import Together
-from regard.seq2seq.memory import Memory
-from regard.seq2seq.network import Network, Predicting
-from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, beam, force, sample
-from regard.seq2seq.text import END, START
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.networks.families import Network, Predicting
+from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small networks
 

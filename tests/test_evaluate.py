@@ -17,10 +17,12 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate, models, pictures
-from regard.seq2seq.files import model_file
-from regard.seq2seq.log import Log
-from regard.seq2seq.text import glue
+from regard.seq2seq.commands import curve, evaluate
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import loading as models
+from regard.seq2seq.data.vocabulary import glue
+from regard.seq2seq.storage.model_file import model_file
+from regard.seq2seq.training.log import Log
 from regard.show import sketch
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`

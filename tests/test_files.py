@@ -18,13 +18,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard import _files
-from regard.seq2seq.files import Model, read_checkpoint, read_model, write_checkpoint, write_model
-from regard.seq2seq.kinds import Subwords, Words
-from regard.seq2seq.log import Log
-from regard.seq2seq.network import FAMILIES, build, describe
-from regard.seq2seq.recurrent import Recurrent
-from regard.seq2seq.text import SPECIAL, Vocabulary
-from regard.seq2seq.training import State
+from regard.seq2seq.data.tokenizers import Subwords, Words
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.networks.families import FAMILIES, build, describe
+from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.storage.model_file import (
+    Model,
+    read_checkpoint,
+    read_model,
+    write_checkpoint,
+    write_model,
+)
+from regard.seq2seq.training.log import Log
+from regard.seq2seq.training.loop import State
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 

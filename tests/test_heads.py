@@ -10,10 +10,10 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.heads import look_into
-from regard.seq2seq.network import build
-from regard.seq2seq.text import UNKNOWN
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq.data.vocabulary import UNKNOWN
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.transformer.heads import look_into
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
 
 pytestmark = pytest.mark.slow  # small trainings
 

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq import joint as module
-from regard.seq2seq import spelling as spelling_module
-from regard.seq2seq.container import opened
+from regard.seq2seq.data.packing import packed, unpacked
+from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.decoding.search import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
-from regard.seq2seq.joint import LONGEST, WEIGHT, Joint
+from regard.seq2seq.extras.graphones import em_aligner as spelling_module
+from regard.seq2seq.extras.graphones import model as module
+from regard.seq2seq.extras.graphones.em_aligner import MOST, Spelling, follows
+from regard.seq2seq.extras.graphones.kneser_ney import Runs
+from regard.seq2seq.extras.graphones.model import LONGEST, WEIGHT, Joint
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.rows import packed, unpacked
-from regard.seq2seq.runs import Runs
-from regard.seq2seq.search import Hypothesis, Scoring
-from regard.seq2seq.spelling import MOST, Spelling, follows
-from regard.seq2seq.text import END, START, UNKNOWN
+from regard.seq2seq.storage.safetensors import opened
 
 pytestmark = pytest.mark.slow  # many small models: the encoder-decoders' tests are left out of `make quick`
 

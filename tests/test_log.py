@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq.log import Log, column, read_log
+from regard.seq2seq.training.log import Log, column, read_log
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
@@ -60,7 +60,7 @@ def test_a_log_that_was_cut_off_anywhere_goes_on(
 def test_a_line_is_in_the_file_when_it_was_written(tmp_path: Path) -> None:
     program = f"""
 import os, signal
-from regard.seq2seq.log import Log
+from regard.seq2seq.training.log import Log
 log = Log({str(tmp_path / "log")!r})
 log.write(step=1, loss=2.0)
 os.kill(os.getpid(), signal.SIGKILL)

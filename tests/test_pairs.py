@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq import pairs as module
-from regard.seq2seq.pairs import as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.data import parallel_text as module
+from regard.seq2seq.data.parallel_text import as_pairs, decode_line, read_lines, read_pairs, read_two
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -10,15 +10,17 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq import looks, output, posterior
-from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
-from regard.seq2seq.decoder import decode
-from regard.seq2seq.encoder import encode
-from regard.seq2seq.network import build, describe, read_config
-from regard.seq2seq.output import guide, predict, short_list
-from regard.seq2seq.parameters import Parameters
-from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.steps import Steps, steps
+from regard.seq2seq.alignment import posterior
+from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.networks import output_layer as output
+from regard.seq2seq.networks.families import build, describe, read_config
+from regard.seq2seq.networks.output_layer import guide, predict, short_list
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent import attention as looks
+from regard.seq2seq.networks.recurrent.decoder import decode
+from regard.seq2seq.networks.recurrent.encoder import encode
+from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.recurrent.stepper import Steps, steps
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

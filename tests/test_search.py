@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from regard import kernels
 from regard.kernels import native, training
-from regard.seq2seq import ranking
-from regard.seq2seq.batch import Batch
-from regard.seq2seq.network import Searching
-from regard.seq2seq.parameters import Parameters
-from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, _Beam, beam, force, longest, sample
-from regard.seq2seq.text import END, PAD, START
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq.data.batching import Batch
+from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.decoding.search import Hypothesis, Scoring, _Beam, beam, force, longest, sample
+from regard.seq2seq.networks import top_tokens as ranking
+from regard.seq2seq.networks.families import Searching
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -12,12 +12,12 @@ import pytest
 
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq import model as module
-from regard.seq2seq.aside import hold_out
-from regard.seq2seq.batch import Corpus, Links, Numbered
-from regard.seq2seq.defaults import choose_config, choose_recipe
-from regard.seq2seq.kinds import Text
-from regard.seq2seq.pairs import Pair
-from regard.seq2seq.text import END, UNKNOWN
+from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.data.splits import hold_out
+from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.vocabulary import END, UNKNOWN
+from regard.seq2seq.training.defaults import choose_config, choose_recipe
 
 pytestmark = pytest.mark.slow  # trains
 

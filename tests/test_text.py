@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq import subwords
-from regard.seq2seq.kinds import KINDS, Characters, Subwords, Text, Tokens, Words, learn, restore
-from regard.seq2seq.subwords import Segmenter, learn_pieces, read_scores
-from regard.seq2seq.text import END, JOIN, PAD, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
-from regard.seq2seq.tidy import NORMALIZATIONS, tidy, tidy_tokens
+from regard.seq2seq.data import subwords
+from regard.seq2seq.data.normalization import NORMALIZATIONS, tidy, tidy_tokens
+from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
+from regard.seq2seq.data.tokenizers import KINDS, Characters, Subwords, Text, Tokens, Words, learn, restore
+from regard.seq2seq.data.vocabulary import END, JOIN, PAD, SPECIAL, START, UNKNOWN, Vocabulary, cut, glue
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -16,16 +16,18 @@ import pytest
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import pictures, running, train
-from regard.seq2seq.commands import reached as reached_module
-from regard.seq2seq.commands.links import Given, Line
-from regard.seq2seq.commands.reached import reached
-from regard.seq2seq.commands.running import Run
-from regard.seq2seq.files import write_checkpoint
-from regard.seq2seq.kinds import Characters, Subwords, Tokens, Words
-from regard.seq2seq.log import read_log
-from regard.seq2seq.text import SPECIAL, Vocabulary
-from regard.seq2seq.training import Step
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import run as running
+from regard.seq2seq.commands import summary as reached_module
+from regard.seq2seq.commands import train
+from regard.seq2seq.commands.link_files import Given, Line
+from regard.seq2seq.commands.run import Run
+from regard.seq2seq.commands.summary import reached
+from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.storage.model_file import write_checkpoint
+from regard.seq2seq.training.log import read_log
+from regard.seq2seq.training.loop import Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 

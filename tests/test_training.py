@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import regard
 from regard.seq2seq import Seq2Seq, model
-from regard.seq2seq.batch import Batch, Corpus, Numbered, batches, collate
-from regard.seq2seq.files import read_checkpoint, write_checkpoint
-from regard.seq2seq.network import build
-from regard.seq2seq.recurrent import Recurrent
-from regard.seq2seq.text import END, START
-from regard.seq2seq.training import Diverged, Recipe, Training
+from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches, collate
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.storage.model_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training.loop import Diverged, Recipe, Training
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

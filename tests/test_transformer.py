@@ -11,10 +11,10 @@ import pytest
 
 from regard import nn
 from regard.position import sinusoidal
-from regard.seq2seq.batch import Batch, Numbered, collate
-from regard.seq2seq.parameters import Parameters
-from regard.seq2seq.text import END, PAD, START
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq.data.batching import Batch, Numbered, collate
+from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq import corpora
-from regard.seq2seq import memory as module
-from regard.seq2seq.memory import Memory
+from regard.seq2seq.data import dataset as corpora
+from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.decoding.search import Scoring
+from regard.seq2seq.extras import translation_memory as module
+from regard.seq2seq.extras.translation_memory import Memory
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.search import Scoring
-from regard.seq2seq.text import END, START, UNKNOWN
 from regard.seq2seq.translator import Translation
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`

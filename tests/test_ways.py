@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.batch import Batch, Corpus, Links, Numbered, collate, source_batch
-from regard.seq2seq.container import opened
+from regard.seq2seq.data.batching import Batch, Corpus, Links, Numbered, collate, source_batch
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.network import Network
-from regard.seq2seq.recurrent import Recurrent, RecurrentNetwork
-from regard.seq2seq.search import Hypothesis, Scoring, beam, force
-from regard.seq2seq.text import END, START
-from regard.seq2seq.transformer import Transformer, TransformerNetwork
+from regard.seq2seq.networks.families import Network
+from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.storage.safetensors import opened
 from regard.seq2seq.ways import agreed, both_ways
 
 pytestmark = pytest.mark.slow  # many small networks

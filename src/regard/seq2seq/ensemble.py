@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.batch import Ids
-from regard.seq2seq.files import Model
-from regard.seq2seq.kinds import Text
-from regard.seq2seq.network import Knowing, Predicting, Steps
-from regard.seq2seq.ranking import sums
+from regard.seq2seq.data.batching import Ids
+from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.networks.families import Knowing, Predicting, Steps
+from regard.seq2seq.networks.top_tokens import sums
+from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translator
 
 __all__ = ["Ensemble", "Together"]

@@ -12,22 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq import defaults, files
-from regard.seq2seq.aside import keep_aside
-from regard.seq2seq.batch import Corpus, Links
-from regard.seq2seq.checkpoint import checkpoint_place, go_on, read_checkpoint
-from regard.seq2seq.corpora import check_links, learn_texts, number_pairs, own_tokens, with_memory
-from regard.seq2seq.heads import Heads, look_into
-from regard.seq2seq.joint import LONGEST, Joint
-from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
-from regard.seq2seq.memory import Memory
-from regard.seq2seq.network import FAMILIES, Network, build, describe
-from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
-from regard.seq2seq.subwords import METHODS, Method
-from regard.seq2seq.text import END, JOIN, SPECIAL, START
-from regard.seq2seq.tidy import as_normalization
-from regard.seq2seq.training import Step, Training
-from regard.seq2seq.transformer import TransformerNetwork
+from regard.seq2seq.data.batching import Corpus, Links
+from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens, with_memory
+from regard.seq2seq.data.normalization import as_normalization
+from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
+from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.subwords import METHODS, Method
+from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
+from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
+from regard.seq2seq.extras.graphones.model import LONGEST, Joint
+from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.networks.families import FAMILIES, Network, build, describe
+from regard.seq2seq.networks.transformer.heads import Heads, look_into
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
+from regard.seq2seq.storage import model_file as files
+from regard.seq2seq.training import defaults
+from regard.seq2seq.training.checkpoint import checkpoint_place, go_on, read_checkpoint
+from regard.seq2seq.training.loop import Step, Training
 from regard.seq2seq.translator import Translation, Translator
 from regard.seq2seq.ways import both_ways
 
@@ -46,8 +47,8 @@ class Seq2Seq(Translator):
     attention : bool
         False for a recurrent network without: its decoder sees only where the encoder ended.
     network : mapping, optional
-        Options of the network, other than the defaults: fields of `regard.seq2seq.recurrent.Recurrent` or
-        `regard.seq2seq.transformer.Transformer`, such as ``{"style": "luong", "score": "general"}``.
+        Options of the network, other than the defaults: fields of `regard.seq2seq.networks.recurrent.network.Recurrent` or
+        `regard.seq2seq.networks.transformer.network.Transformer`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
         What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
@@ -64,14 +65,14 @@ class Seq2Seq(Translator):
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
     memory : int
         How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
-        `regard.seq2seq.memory`. 0 for none.
+        `regard.seq2seq.extras.translation_memory`. 0 for none.
     both_ways : bool
         Whether it learns each target from its end, too, and takes those translations that are likely both ways; see
         `regard.seq2seq.ways`. An epoch reads twice as many pairs, and there are two searches.
     joint : int
         How many source tokens in a row are counted together with what they became, to rank what a beam finds by that,
         too: for targets that follow their source from left to right, as sounds follow letters; see
-        `regard.seq2seq.joint`. 0 for none, 12 at most; 8 are plenty.
+        `regard.seq2seq.extras.graphones.model`. 0 for none, 12 at most; 8 are plenty.
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
@@ -81,7 +82,7 @@ class Seq2Seq(Translator):
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.Recipe` that are not given
+        More about training, other than the defaults: fields of `regard.seq2seq.training.loop.Recipe` that are not given
         already.
     seed : int, optional
         Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
@@ -220,7 +221,7 @@ class Seq2Seq(Translator):
             another training, or no file.
         OSError
             If there is no folder for the checkpoint, or it can't be written.
-        regard.seq2seq.training.Diverged
+        regard.seq2seq.training.loop.Diverged
             If the loss is no number any more; the model is the last good one then.
         """
         if listener is not None and not callable(listener):
@@ -480,7 +481,7 @@ class Seq2Seq(Translator):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model into one file; see `regard.seq2seq.files` for its format.
+        """Write the model into one file; see `regard.seq2seq.storage.model_file` for its format.
 
         Parameters
         ----------

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
-from regard.seq2seq.batch import Ids, Numbered, collate, source_batch
-from regard.seq2seq.files import Model
-from regard.seq2seq.kinds import Text
-from regard.seq2seq.network import Predicting
-from regard.seq2seq.pairs import Side, as_sentences, paired
-from regard.seq2seq.rows import Row
-from regard.seq2seq.search import BEAM, Hypothesis, Scoring, force, sample
-from regard.seq2seq.search import beam as beam_search
-from regard.seq2seq.text import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
+from regard.seq2seq.data.packing import Row
+from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
+from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.decoding.search import BEAM, Hypothesis, Scoring, force, sample
+from regard.seq2seq.decoding.search import beam as beam_search
+from regard.seq2seq.networks.families import Predicting
+from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.ways import agreed
 
 __all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length", "target_ids"]
@@ -65,7 +65,7 @@ class Translation:
         The source's m - 1 tokens and the end's sign.
     score : float
         What translations are ranked by; by default the mean logarithm of the tokens' probabilities. With joint
-        sequences, and a beam, what `regard.seq2seq.joint` says.
+        sequences, and a beam, what `regard.seq2seq.extras.graphones.model` says.
     alignment : array (n, m) or None
         Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
     log_probability : float
@@ -241,7 +241,7 @@ class Translator(ABC):
         count : int
             How many for each sentence.
         temperature, top_k, top_p
-            As for `regard.seq2seq.search.sample`.
+            As for `regard.seq2seq.decoding.search.sample`.
         seed : int or sequence of int
             Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
             sources, not on the others.
@@ -284,7 +284,7 @@ class Translator(ABC):
         posterior : bool
             Whether the alignment says where each word was taken from, now that it is known, and not where the model
             looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
-            predictions as there are words in the source. See `regard.seq2seq.posterior`.
+            predictions as there are words in the source. See `regard.seq2seq.alignment.posterior`.
 
         Returns
         -------
@@ -411,7 +411,7 @@ def target_ids(text: Text, target: Sequence[str]) -> list[int]:
 
     Examples
     --------
-    >>> from regard.seq2seq.kinds import learn
+    >>> from regard.seq2seq.data.tokenizers import learn
     >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
     [1, 5, 4, 2]
     """

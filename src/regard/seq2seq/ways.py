@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.batch import Ids, Numbered, collate
-from regard.seq2seq.network import Predicting
-from regard.seq2seq.search import Hypothesis, Scoring, beam, force
-from regard.seq2seq.text import END, START
+from regard.seq2seq.data.batching import Ids, Numbered, collate
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force
+from regard.seq2seq.networks.families import Predicting
 
 __all__ = ["agreed", "both_ways"]
 
@@ -65,7 +65,7 @@ def agreed(
     network : Predicting
         That has learned pairs both ways.
     source, lengths
-        As for `regard.seq2seq.search.beam`, of sources as they are.
+        As for `regard.seq2seq.decoding.search.beam`, of sources as they are.
     width : int
         How many beginnings are kept, and as many ends.
     n_best : int

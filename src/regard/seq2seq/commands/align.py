@@ -10,17 +10,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.align import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
-from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.models import (
+from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.loading import (
     add_ensemble,
     check_pictures,
     links_of_words,
     load_all,
     numbers_of_words,
 )
-from regard.seq2seq.commands.stream import read_blocks, windows
-from regard.seq2seq.pairs import no_pair, place_name, read_lines
+from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.commands.names import names_of
-from regard.seq2seq.log import LOG_FILE, column, read_log
+from regard.seq2seq.commands.labels import names_of
+from regard.seq2seq.training.log import LOG_FILE, column, read_log
 from regard.show import numbers, sketch
 from regard.show.chart import Panel, save_curves
 

@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 from regard import _files
 from regard._check import replaceable
-from regard.seq2seq import measure
-from regard.seq2seq.align import Gold, read_gold, word_numbers
-from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.links import Line, check_range
-from regard.seq2seq.commands.models import add_ensemble, links_of_words, load_all
-from regard.seq2seq.commands.names import names_of
-from regard.seq2seq.files import model_file
-from regard.seq2seq.kinds import Text
-from regard.seq2seq.measure import LinkScore, Reference, Row, Score
+from regard.seq2seq.alignment.links import Gold, read_gold, word_numbers
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.labels import names_of
+from regard.seq2seq.commands.link_files import Line, check_range
+from regard.seq2seq.commands.loading import add_ensemble, links_of_words, load_all
+from regard.seq2seq.data.normalization import Normalization, tidy
+from regard.seq2seq.data.parallel_text import read_lines, read_pairs
+from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.decoding.search import BEAM
+from regard.seq2seq.evaluation import metrics as measure
+from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.pairs import read_lines, read_pairs
-from regard.seq2seq.search import BEAM
-from regard.seq2seq.tidy import Normalization, tidy
+from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import chart, numbers
 from regard.show.canvas import picture_kind, require_matplotlib

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from regard import _check
-from regard.seq2seq.aside import keep_aside
-from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.links import Given, Line, line_number, read_links
-from regard.seq2seq.commands.running import Run, counted
-from regard.seq2seq.files import MODEL_FILE, read_model
-from regard.seq2seq.kinds import KINDS
-from regard.seq2seq.log import read_log
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.link_files import Given, Line, line_number, read_links
+from regard.seq2seq.commands.run import Run, counted
+from regard.seq2seq.data.normalization import NORMALIZATIONS
+from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
+from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.subwords import METHODS
+from regard.seq2seq.data.tokenizers import KINDS
+from regard.seq2seq.decoding.search import BEAM
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.network import FAMILIES
-from regard.seq2seq.pairs import Pair, read_pairs, read_two
-from regard.seq2seq.search import BEAM
-from regard.seq2seq.subwords import METHODS
-from regard.seq2seq.tidy import NORMALIZATIONS
+from regard.seq2seq.networks.families import FAMILIES
+from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
+from regard.seq2seq.training.log import read_log
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
 from regard.show.terminal import clean

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.seq2seq.align import spell
-from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.models import add_ensemble, check_pictures, links_of_words, load_all
-from regard.seq2seq.commands.stream import read_blocks, windows
+from regard.seq2seq.alignment.links import spell
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.loading import add_ensemble, check_pictures, links_of_words, load_all
+from regard.seq2seq.decoding.search import BEAM, LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.search import BEAM, LARGEST_PENALTY, Scoring
-from regard.seq2seq.transformer import Transformer
+from regard.seq2seq.networks.transformer.network import Transformer
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 from regard.show.figure import MOST_HEADS

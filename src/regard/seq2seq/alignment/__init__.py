@@ -1,0 +1,3 @@
+"""Links between source and target tokens."""
+
+__all__: list[str] = []

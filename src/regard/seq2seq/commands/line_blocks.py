@@ -1,0 +1,79 @@
+"""Lines as they come, for verbs that never end: many at a time from a file, one by one from someone who types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from regard.seq2seq.data.parallel_text import Place, place_name, read_lines
+
+__all__ = ["read_blocks", "windows"]
+
+T = TypeVar("T")
+
+WINDOW = 2000  # lines that are sorted by length together
+
+
+def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
+    """Yield what the lines say that are there, without waiting for more.
+
+    Parameters
+    ----------
+    path : str, path or binary file
+        UTF-8 text, packed with gzip or not; "-" is standard input.
+    parse : callable
+        Makes of a line what is wanted, or raises a ValueError.
+
+    Yields
+    ------
+    list
+        What was made, in order. What can't be read is an error after all that is before it.
+
+    Raises
+    ------
+    ValueError
+        With the line's number.
+    OSError
+        If the file can't be read.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(read_blocks(io.BytesIO(b"one\\n\\nthree"), str.upper))
+    [['ONE', ''], ['THREE']]
+    """
+    number = 0
+    for lines in read_lines(path):
+        block: list[T] = []
+        for line in lines:
+            number += 1
+            try:
+                block.append(parse(line))
+            except ValueError as error:
+                if block:
+                    yield block
+                raise ValueError(f"{place_name(path)}, line {number}: {error}") from None
+        yield block
+
+
+def windows(blocks: Iterator[list[T]]) -> Iterator[list[T]]:
+    """Cut what comes into parts that are not too long.
+
+    Parameters
+    ----------
+    blocks : iterator of list
+        What comes.
+
+    Yields
+    ------
+    list
+        At most 2,000 of them.
+
+    Examples
+    --------
+    >>> [len(window) for window in windows(iter([[0] * 2001, [0]]))]
+    [2000, 1, 1]
+    """
+    for block in blocks:
+        for start in range(0, len(block), WINDOW):
+            yield block[start : start + WINDOW]

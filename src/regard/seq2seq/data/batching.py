@@ -1,0 +1,262 @@
+"""Sentence pairs as numbers: all of them in a corpus, some of them side by side in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.seq2seq.data.vocabulary import PAD
+
+__all__ = ["Batch", "Corpus", "Ids", "Links", "Numbered", "batches", "collate", "source_batch"]
+
+Array = NDArray[Any]
+Ids = NDArray[np.int64]
+Links = frozenset[tuple[int, int]]
+Row = Sequence[int] | NDArray[np.int32]
+
+
+class Numbered(NamedTuple):
+    """A pair as numbers.
+
+    Parameters
+    ----------
+    source : sequence of int
+        With END.
+    target : sequence of int
+        From START to END.
+    links : frozenset of (int, int)
+        Which source token each target token should look at, as (source, target), both counted from 0; empty without
+        guidance.
+    """
+
+    source: Row
+    target: Row
+    links: Links = frozenset()
+
+
+class Batch(NamedTuple):
+    """Pairs side by side, time first.
+
+    Parameters
+    ----------
+    source : integer array (T, B)
+        Sources, each with END, filled up with PAD.
+    lengths : integer array (B,)
+        Tokens of each source, END with them.
+    target : integer array (n + 1, B)
+        Targets from START to END, filled up with PAD.
+    links : array (n, B, T) or None
+        Where each target token should look: rows sum to 1, or to 0 where nobody knows.
+    """
+
+    source: Ids
+    lengths: Ids
+    target: Ids
+    links: Array | None = None
+
+    def words(self) -> int:
+        """Return how many words are to be predicted."""
+        return int((self.target[1:] != PAD).sum())
+
+    def twice(self) -> Batch:
+        """Return all sentences, and behind them all again."""
+
+        def double(x: Array, axis: int) -> Array:
+            return np.concatenate([x, x], axis=axis)
+
+        links = None if self.links is None else double(self.links, 1)
+        return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links)
+
+    def part(self, sentences: slice) -> Batch:
+        """Return some of the sentences, as a batch that is no longer than they need."""
+        lengths, target = self.lengths[sentences], self.target[:, sentences]
+        longest, n = int(lengths.max()), int((target != PAD).sum(axis=0).max())
+        links = None if self.links is None else self.links[: n - 1, sentences, :longest]
+        return Batch(self.source[:longest, sentences], lengths, target[:n], links)
+
+
+def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
+    """Put sources side by side.
+
+    Parameters
+    ----------
+    sources : sequence of sequences of int
+        Each with END; at least one.
+
+    Returns
+    -------
+    source : integer array (T, B)
+        Filled up with PAD.
+    lengths : integer array (B,)
+        Tokens of each.
+
+    Examples
+    --------
+    >>> source_batch([[5, 2], [2]])[0].tolist()
+    [[5, 2], [2, 0]]
+    """
+    return _filled(sources), np.array([len(source) for source in sources], np.int64)
+
+
+def collate(pairs: Sequence[Numbered]) -> Batch:
+    """Put pairs side by side.
+
+    Parameters
+    ----------
+    pairs : sequence of Numbered
+        At least one.
+
+    Returns
+    -------
+    Batch
+        As long as the longest of them.
+
+    Examples
+    --------
+    >>> batch = collate([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> batch.lengths.tolist(), batch.target.tolist()
+    ([2, 1], [[1, 1], [7, 2], [2, 0]])
+    """
+    source, lengths = source_batch([pair.source for pair in pairs])
+    target = _filled([pair.target for pair in pairs])
+    guided = any(pair.links for pair in pairs)
+    return Batch(source, lengths, target, _links(pairs, len(source), len(target) - 1) if guided else None)
+
+
+def _filled(rows: Sequence[Row]) -> Ids:
+    """Return rows as the columns of an array, filled up with PAD."""
+    filled = np.full((max(map(len, rows)), len(rows)), PAD, np.int64)
+    for column, row in enumerate(rows):
+        filled[: len(row), column] = row
+    return filled
+
+
+def _links(pairs: Sequence[Numbered], longest: int, n: int) -> Array:
+    """Return where target tokens should look: evenly at all that they are linked to."""
+    links = np.zeros((n, len(pairs), longest), np.float32)
+    for column, pair in enumerate(pairs):
+        for source, target in pair.links:
+            links[target, column, source] = 1
+    links /= np.maximum(links.sum(axis=-1, keepdims=True), 1)
+    return links
+
+
+class Corpus:
+    """Many pairs in little memory: four bytes for a token.
+
+    Parameters
+    ----------
+    pairs : iterable of Numbered
+        They are read once.
+
+    Examples
+    --------
+    >>> corpus = Corpus([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> len(corpus), corpus.batch([1]).target.tolist()
+    (2, [[1], [2]])
+    """
+
+    def __init__(self, pairs: Iterable[Numbered]) -> None:
+        sources, targets = _Rows(), _Rows()
+        self.links: dict[int, Links] = {}
+        for number, pair in enumerate(pairs):
+            sources.append(pair.source)
+            targets.append(pair.target)
+            if pair.links:
+                self.links[number] = pair.links
+        self.source, self.source_lengths = sources.arrays()
+        self.target, self.target_lengths = targets.arrays()
+        self._sources, self._targets = np.cumsum(self.source_lengths), np.cumsum(self.target_lengths)
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def __getitem__(self, number: int) -> Numbered:
+        source, target = (
+            numbers[ends[number] - lengths[number] : ends[number]]
+            for numbers, ends, lengths in (
+                (self.source, self._sources, self.source_lengths),
+                (self.target, self._targets, self.target_lengths),
+            )
+        )
+        return Numbered(source, target, self.links.get(number, frozenset()))
+
+    def __iter__(self) -> Iterator[Numbered]:
+        return (self[number] for number in range(len(self)))
+
+    def batch(self, numbers: Iterable[int]) -> Batch:
+        """Put some of the pairs side by side."""
+        return collate([self[number] for number in numbers])
+
+
+class _Rows:
+    """Rows of numbers one after the other, packed piece by piece."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.packed: list[NDArray[np.int32]] = []
+        self.lengths: list[int] = []
+
+    def append(self, row: Row) -> None:
+        self.waiting.extend(row)
+        self.lengths.append(len(row))
+        if len(self.waiting) > 1 << 16:
+            self._pack()
+
+    def _pack(self) -> None:
+        self.packed.append(np.array(self.waiting, np.int32))
+        self.waiting = []
+
+    def arrays(self) -> tuple[NDArray[np.int32], Ids]:
+        self._pack()
+        return np.concatenate(self.packed), np.array(self.lengths, np.int64)
+
+
+def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
+    """Put pairs of like lengths together, in random order, as many as a budget of tokens allows.
+
+    A batch has sources of one length where there are enough of them to fill half of it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        All pairs.
+    tokens : int
+        The most that a side of a batch may take, padding with it; a pair that takes more is a batch of its own.
+    rng : numpy.random.Generator
+        Where chance comes from.
+
+    Returns
+    -------
+    list of integer arrays
+        Numbers of pairs, for `Corpus.batch`.
+
+    Examples
+    --------
+    >>> corpus = Corpus([Numbered([4, 2], [1, 2]), Numbered([5, 6, 2], [1, 7, 2]), Numbered([5, 2], [1, 7, 2])])
+    >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
+    [[0, 2], [1]]
+    """
+    shuffled = rng.permutation(len(corpus))
+    sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]
+    order = np.lexsort((targets, sources))  # stable: equal ones stay as chance has laid them
+    starts = _starts(sources[order].tolist(), targets[order].tolist(), tokens)
+    groups = np.split(shuffled[order], starts[1:])
+    return [groups[i] for i in rng.permutation(len(groups))]
+
+
+def _starts(sources: list[int], targets: list[int], tokens: int) -> list[int]:
+    """Return where batches begin among pairs sorted by the lengths of source and target."""
+    starts, longest = [0] if sources else [], 0
+    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        taken = max(longest, source, target)
+        count = i - starts[-1]
+        half_full = count * longest * 2 >= tokens
+        if count and ((count + 1) * taken > tokens or (half_full and source != sources[starts[-1]])):
+            starts.append(i)
+            taken = max(source, target)
+        longest = taken
+    return starts

@@ -1,0 +1,258 @@
+"""From pairs to corpora: how both sides are cut, their numbers, their links, and what is read beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from regard import _check
+from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.normalization import Normalization
+from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.data.subwords import Method
+from regard.seq2seq.data.tokenizers import Text, learn
+from regard.seq2seq.data.vocabulary import END, SPECIAL
+from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.training import defaults
+from regard.seq2seq.translator import target_ids
+
+__all__ = ["check_links", "learn_texts", "number_pairs", "own_tokens", "with_memory"]
+
+_LOOKED_UP = 1024  # sources between two signs of progress
+
+
+def learn_texts(
+    pairs: Sequence[Pair],
+    kinds: tuple[str, str],
+    *,
+    least: int | None,
+    size: int | None,
+    lower: bool | None,
+    normalization: Normalization,
+    method: Method = "unigram",
+) -> tuple[Text, Text]:
+    """Learn how both sides are cut into tokens.
+
+    Parameters
+    ----------
+    pairs : sequence of (source, target)
+        What is learned from.
+    kinds : (str, str)
+        What a token is on either side.
+    least, size, lower, normalization, method
+        As for `regard.seq2seq.Seq2Seq`: how often a token must come, the most there are, whether capitals matter in the
+        source, Unicode, how subwords are found.
+
+    Returns
+    -------
+    source, target : Text
+        Of the kinds that were asked for.
+
+    Raises
+    ------
+    ValueError
+        If there is no token to learn.
+
+    Examples
+    --------
+    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> source, target = learn_texts([("A b", "c")], ("words", "characters"), **asked)
+    >>> source.tokens[4:], target.tokens[4:]
+    (('a', 'b'), ('c',))
+    """
+    made = []
+    for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
+        often = defaults.choose_least(len(pairs), kind) if least is None else least
+        text = learn(
+            kind,
+            (pair[side] for pair in pairs),
+            least=often,
+            size=size or (defaults.LARGEST_VOCABULARY if kind == "words" else None),
+            lower=side == 0 and (kind == "words" if lower is None else lower),
+            normalization=normalization,
+            method=method,
+        )
+        if len(text) <= len(SPECIAL):
+            _no_vocabulary(name, len(pairs), often)
+        made.append(text)
+    return made[0], made[1]
+
+
+def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
+    """Say why there is no token to learn."""
+    if least == 1:
+        _check.fail(
+            f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
+            hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
+        )
+    _check.fail(
+        f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
+        hint="least=1 learns them all",
+    )
+
+
+def number_pairs(
+    texts: tuple[Text, Text],
+    pairs: Sequence[Pair],
+    links: Sequence[Links] | None = None,
+    *,
+    longest: int,
+    what: str,
+) -> Corpus:
+    """Number the tokens of the pairs that are neither empty nor too long.
+
+    Parameters
+    ----------
+    texts : (Text, Text)
+        How the two sides are cut.
+    pairs : sequence of (source, target)
+        Any.
+    links : sequence of frozensets of (int, int), optional
+        For each pair which source token each target token should look at.
+    longest : int
+        The most tokens of a side.
+    what : str
+        What these pairs are for, for a message.
+
+    Returns
+    -------
+    Corpus
+        A pair at least.
+
+    Raises
+    ------
+    ValueError
+        If no pair is left, or a link is not between tokens of its pair.
+
+    Examples
+    --------
+    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> pairs = [("a b", "c"), ("a b a", "c")]
+    >>> corpus = number_pairs(learn_texts(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
+    >>> [(pair.source.tolist(), pair.target.tolist()) for pair in corpus]
+    [([4, 5, 2], [1, 4, 2])]
+    """
+
+    def numbered() -> Iterator[Numbered]:
+        for number, pair in enumerate(pairs):
+            source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
+            if all(0 < len(side) <= longest for side in (source, target)):
+                given = _fitting(links[number], source, target, number) if links else frozenset()
+                yield Numbered([*texts[0].encode(source), END], target_ids(texts[1], target), given)
+
+    corpus = Corpus(numbered())
+    if not len(corpus):
+        given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
+        longest_said = f"{longest} (max_tokens) tokens on both sides"
+        raise ValueError(f"no {what} pair has between 1 and {longest_said}: {given} given")
+    return corpus
+
+
+def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
+    """Return a pair's links, if they are between tokens that it has."""
+    for i, j in links:
+        if not (0 <= i < len(source) and 0 <= j < len(target)):
+            _check.fail(
+                f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
+                f"got {(i, j)} instead."
+            )
+    return frozenset((int(i), int(j)) for i, j in links)  # NumPy's numbers are told otherwise
+
+
+def check_links(links: Any, count: int) -> None:
+    """Check that there is a collection of pairs of numbers for each of so many pairs of sentences.
+
+    Parameters
+    ----------
+    links
+        What somebody gave.
+    count : int
+        Of pairs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is not that.
+
+    Examples
+    --------
+    >>> check_links([{(0, 0), (2, 1)}], 1)
+    """
+    hint = "{(0, 0), (2, 1)}: whole numbers, both counted from 0"
+    if isinstance(links, str) or not isinstance(links, Sequence):
+        rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
+        _check.fail(rule, hint=hint, kind=TypeError)
+    if len(links) != count:
+        _check.fail(f"links must be one set for each of {count} pairs. Got {len(links)} instead.")
+    for number, given in enumerate(links, 1):
+        if not isinstance(given, Collection) or not all(map(_is_link, given)):
+            rule = f"links must be sets of (source, target). Pair {number} has {given!r:.60} instead."
+            _check.fail(rule, hint=hint, kind=TypeError)
+
+
+def _is_link(link: Any) -> bool:
+    return (
+        isinstance(link, tuple)
+        and len(link) == 2
+        and all(isinstance(place, int | np.integer) for place in link)
+    )
+
+
+def own_tokens(pair: Numbered) -> tuple[list[int], list[int]]:
+    """Return the numbers of a pair's own tokens: without the end of either side, and the beginning of the target.
+
+    Parameters
+    ----------
+    pair : Numbered
+        As `number_pairs` numbers it.
+
+    Returns
+    -------
+    source, target : list of int
+        Its words.
+
+    Examples
+    --------
+    >>> own_tokens(Numbered([4, 5, END], [1, 4, END]))
+    ([4, 5], [4])
+    """
+    return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]
+
+
+def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
+    """Let other pairs' targets be read beside each source.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        As `number_pairs` numbers it.
+    memory : Memory
+        What is looked up.
+    known : int
+        How many tokens the source's side knows; those of targets come after them.
+    told : callable
+        Called with how many more sources were looked up.
+
+    Returns
+    -------
+    Corpus
+        The same pairs, with longer sources.
+
+    Examples
+    --------
+    >>> memory = Memory(1, [[5, 6], [7]], [[4, 4], [5]])
+    >>> longer = with_memory(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda more: None)
+    >>> longer[0].source.tolist()
+    [6, 2, 1, 14, 14]
+    """
+
+    def extended() -> Iterator[Numbered]:
+        for start in range(0, len(corpus), _LOOKED_UP):
+            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
+            rows = memory.extended([own_tokens(pair)[0] for pair in some], known)
+            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
+            told(len(some))
+
+    return Corpus(extended())

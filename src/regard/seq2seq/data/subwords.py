@@ -1,0 +1,274 @@
+"""Pieces of words: learned by sentencepiece, used without it."""
+
+from __future__ import annotations
+
+import heapq
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.seq2seq.data.vocabulary import PAD, SPECIAL
+
+__all__ = ["METHODS", "Segmenter", "learn_pieces", "read_scores"]
+
+Method = Literal["unigram", "bpe"]
+
+METHODS: tuple[Method, ...] = ("unigram", "bpe")
+FEWEST = len(SPECIAL) + 2  # tokens: the mark of a word's beginning, and one character
+LONGEST_PIECE = 64  # characters; sentencepiece learns 16 at most
+_UNKNOWN_COSTS = 10.0  # as in sentencepiece: so much less likely than the least likely piece
+_MOST_SENTENCES = 500_000  # more of them teach no other pieces
+_MOST_PIECES = (
+    1_000_000  # so many candidates sentencepiece looks at; room for 2^31 of them it would clear for hours
+)
+_RARE = 0.0005  # of all characters; so many are left out where characters would take a large part of the vocabulary
+_RESERVED = "\u2585"  # sentencepiece leaves out sentences with this sign
+_REMEMBERED = 1 << 17  # words
+_LONG = 64  # characters; longer words are not worth remembering
+
+
+class Segmenter:
+    """Cut single words into pieces that are known.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        The vocabulary; what comes after the four special ones are pieces.
+    scores : sequence of float
+        One for each token; those of the special ones don't matter.
+    method : {"unigram", "bpe"}
+        With "unigram" the sum of the pieces' scores is as large as possible; with "bpe" neighbours are merged as
+        long as they make a piece, the one with the largest score first.
+
+    Raises
+    ------
+    ValueError
+        If numbers or lengths are not what they should be.
+
+    Examples
+    --------
+    >>> tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab", "ba"]
+    >>> Segmenter(tokens, [0, 0, 0, 0, -1.0, -1.0, -1.5, -3.0], "unigram")("abaXY")
+    ('ab', 'a', 'XY')
+    """
+
+    def __init__(self, tokens: Sequence[str], scores: ArrayLike, method: Method) -> None:
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}. Got {method!r:.60} instead.")
+        self.method, self.scores = method, np.asarray(scores, "<f4")
+        if self.scores.shape != (len(tokens),):
+            raise ValueError(
+                f"scores must be one for each of {len(tokens)} tokens. Got shape {self.scores.shape} instead."
+            )
+        if not np.isfinite(self.scores).all():
+            raise ValueError("scores must be finite. Got one that is not.")
+        first = len(SPECIAL)
+        self._scores = dict(zip(tokens[first:], self.scores[first:].tolist(), strict=True))
+        self._longest = max(map(len, self._scores), default=1)
+        if self._longest > LONGEST_PIECE:
+            raise ValueError(
+                f"a piece must have at most {LONGEST_PIECE} characters. Got {self._longest} instead."
+            )
+        self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_COSTS
+        self._remembered: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, word: str) -> tuple[str, ...]:
+        """Cut a word; neighbouring characters that no piece knows stay together."""
+        pieces = self._remembered.get(word)
+        if pieces is None:
+            found = self._likely(word) if self.method == "unigram" else self._merged(word)
+            pieces = tuple(self._together(found))
+            if len(word) <= _LONG:
+                self._remember(word, pieces)
+        return pieces
+
+    def _remember(self, word: str, pieces: tuple[str, ...]) -> None:
+        if len(self._remembered) >= _REMEMBERED:
+            self._remembered = {}
+        self._remembered[word] = pieces
+
+    def _together(self, pieces: Iterable[str]) -> Iterator[str]:
+        for known, group in groupby(pieces, self._scores.__contains__):
+            if known:
+                yield from group
+            else:
+                yield "".join(group)
+
+    def _likely(self, word: str) -> list[str]:
+        """Return the pieces with the largest sum of scores, by dynamic programming from left to right."""
+        best = [0.0] + [-np.inf] * len(word)  # of all ways to cut word[:end]
+        begins = [0] * (len(word) + 1)  # of the last piece on the best way
+        for begin in range(len(word)):
+            for end in range(begin + 1, min(begin + self._longest, len(word)) + 1):
+                alone = self._unknown if end == begin + 1 else None
+                score = self._scores.get(word[begin:end], alone)
+                if score is not None and best[begin] + score > best[end]:
+                    best[end], begins[end] = best[begin] + score, begin
+        pieces, end = [], len(word)
+        while end:
+            pieces.append(word[begins[end] : end])
+            end = begins[end]
+        return pieces[::-1]
+
+    def _merged(self, word: str) -> list[str]:
+        """Return what is left when no two neighbours make a piece; a heap says which two come first."""
+        pieces: list[str] = list(word)  # at the place of their first character; "" where merged into another
+        before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
+        heap: list[tuple[float, int, str, int]] = []
+
+        def offer(left: int) -> None:
+            right = after[left] if left >= 0 else len(word)
+            if right < len(word) and (score := self._scores.get(pieces[left] + pieces[right])) is not None:
+                heapq.heappush(heap, (-score, left, pieces[left] + pieces[right], right))
+
+        for left in range(len(word) - 1):
+            offer(left)
+        while heap:
+            _, left, merged, right = heapq.heappop(heap)
+            if not pieces[left] or pieces[left] + pieces[right] != merged:
+                continue  # one of the two has been merged with another since
+            pieces[left], pieces[right] = merged, ""
+            after[left] = after[right]
+            if after[right] < len(word):
+                before[after[right]] = left
+            offer(before[left])
+            offer(left)
+        return [piece for piece in pieces if piece]
+
+
+def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
+    """Read scores, 4 bytes each, little-endian.
+
+    Parameters
+    ----------
+    data : bytes
+        From a file.
+    count : int
+        How many there must be.
+
+    Returns
+    -------
+    array (count,)
+        Of float32.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many.
+
+    Examples
+    --------
+    >>> read_scores(bytes(8), 2)
+    array([0., 0.], dtype=float32)
+    """
+    if len(data) != 4 * count:
+        raise ValueError(f"the scores of {count} pieces must be {4 * count} bytes. Got {len(data)} instead.")
+    return np.frombuffer(data, "<f4").astype(np.float32)
+
+
+def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
+    """Learn pieces of words from sentences, with sentencepiece.
+
+    Parameters
+    ----------
+    sentences : iterable of str
+        Text with spaces between words. Of more than 500,000, as many are taken from all over.
+    size : int
+        How many tokens at most, the four special ones among them. There are fewer if the sentences don't have so many,
+        and no more than a million.
+    method : {"unigram", "bpe"}
+        How they are found.
+
+    Returns
+    -------
+    tokens : list of str
+        The special ones, then the pieces.
+    scores : list of float
+        One for each.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to learn from.
+    ImportError
+        If sentencepiece is not installed.
+
+    Examples
+    --------
+    >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
+    """
+    _check.choice("method", method, METHODS)
+    size = min(_check.whole("size", size, least=FEWEST), _MOST_PIECES)
+    library = _sentencepiece()
+    given = [sentence for sentence in sentences if sentence.strip(" ")]
+    given = given[:: -(-len(given) // _MOST_SENTENCES) or 1]
+    kept = _frequent(given, size - len(SPECIAL) - 1)
+    if not kept:
+        raise ValueError("subwords must be learned from text. Got no sentence with a word in it instead.")
+    model = _train(library, [_only(kept, sentence) for sentence in given], size, method)
+    processor = library.SentencePieceProcessor(model_proto=model)
+    numbers = range(processor.get_piece_size())
+    return [processor.id_to_piece(i) for i in numbers], [processor.get_score(i) for i in numbers]
+
+
+def _sentencepiece() -> Any:
+    try:
+        import sentencepiece
+    except ImportError:
+        raise ImportError('subwords need sentencepiece: pip install "regard[subwords]"') from None
+    return sentencepiece
+
+
+def _frequent(sentences: Iterable[str], most: int) -> frozenset[str]:
+    """Return the characters that become pieces: all, or the most frequent ones where they would be too many."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(sentence)
+    for character in (" ", _RESERVED):
+        del counts[character]
+    order = sorted(counts, key=lambda character: (-counts[character], character))
+    if len(order) > most // 4:
+        rare = counts.total() * _RARE
+        while order and (rare := rare - counts[order[-1]]) >= 0:
+            order.pop()
+    return frozenset(order[:most])
+
+
+def _only(kept: frozenset[str], sentence: str) -> str:
+    """Return a sentence with spaces for the characters that are no pieces."""
+    return sentence if kept.issuperset(sentence) else "".join(c if c in kept else " " for c in sentence)
+
+
+def _train(library: Any, sentences: Sequence[str], size: int, method: Method) -> bytes:
+    """Let sentencepiece learn, in memory and without a word."""
+    written = io.BytesIO()
+    try:
+        library.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=written,
+            model_type=method,
+            vocab_size=size,
+            hard_vocab_limit=False,  # fewer if there are no more
+            character_coverage=1.0,
+            normalization_rule_name="identity",  # the text is tidy by now
+            max_sentence_length=1 << 20,
+            num_threads=1,  # the same bits every time
+            minloglevel=3,
+            **_SPECIAL_NUMBERS,
+        )
+    except RuntimeError as error:
+        raise ValueError(f"sentencepiece could not learn {size} subwords: {error}") from None
+    return written.getvalue()
+
+
+_SPECIAL_NUMBERS = {
+    f"{name}_{what}": number if what == "id" else SPECIAL[number]
+    for number, name in enumerate(("pad", "bos", "eos", "unk"), PAD)
+    for what in ("id", "piece")
+}

@@ -1,0 +1,3 @@
+"""Beam search, sampling and forced decoding."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Metrics of translations and alignments."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Optional parts that rerank translations or extend sources."""
+
+__all__: list[str] = []

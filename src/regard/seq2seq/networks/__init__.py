@@ -1,0 +1,3 @@
+"""The networks and what they share."""
+
+__all__: list[str] = []

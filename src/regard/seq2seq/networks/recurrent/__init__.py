@@ -1,0 +1,3 @@
+"""Recurrent encoder-decoders with attention."""
+
+__all__: list[str] = []

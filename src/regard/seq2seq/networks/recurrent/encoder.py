@@ -1,0 +1,158 @@
+"""The encoder: recurrent layers in both directions that annotate every word of the source (Bahdanau et al. 2014, 3.2).
+
+Letters: T words of the source, B sentences, E embedding, H encoder state a direction, C = 2 H annotation, A compared
+size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.nn import dropout, embed, linear, tanh
+from regard.seq2seq.networks.recurrent.attention import Encoded, projects_keys
+from regard.seq2seq.networks.recurrent.cells import GATES, SEQUENCES, layer
+
+if TYPE_CHECKING:
+    from regard.seq2seq.networks.recurrent.network import Recurrent
+
+__all__ = ["encode", "shapes"]
+
+Array = NDArray[Any]
+Ids = NDArray[np.int64]
+Named = dict[str, Array]
+
+
+def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the encoder's parameters.
+
+    Parameters
+    ----------
+    c : Recurrent
+        The configuration.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        By name.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
+    >>> shapes(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2))["start_weight"]
+    (6, 5)
+    """
+    e, h, gates = c.embedding, c.encoder, GATES[c.cell]
+    found: dict[str, tuple[int, ...]] = {"source_embedding": (c.source_words, e)}
+    for number in range(c.depth):
+        below = 2 * h if number else e
+        found[layer("encoder_input", number)] = (below, 2, gates * h)
+        found[layer("encoder_bias", number)] = (2, gates * h)
+        found[layer("encoder_state", number)] = (2, h, gates * h)
+    return found | {"start_weight": (2 * h, c.memory), "start_bias": (c.memory,)}
+
+
+def encode(
+    p: Mapping[str, Array],
+    c: Recurrent,
+    source: Ids,
+    lengths: Ids,
+    rate: float = 0.0,
+    rng: np.random.Generator | None = None,
+    *,
+    keep: bool = True,
+) -> tuple[Encoded, Callable[[Encoded], Named]]:
+    """Annotate source sentences.
+
+    Parameters
+    ----------
+    p : mapping of str to array
+        The network's parameters.
+    c : Recurrent
+        Its configuration.
+    source : integer array (T, B)
+        Words, time first.
+    lengths : integer array (B,)
+        Words of each source; what lies behind has no influence.
+    rate : float
+        Dropout of the embeddings and of every layer's states.
+    rng : numpy.random.Generator or None
+        Chance for dropout; None outside training.
+    keep : bool
+        Whether there will be a way back.
+
+    Returns
+    -------
+    encoded : Encoded
+        For the decoder.
+    pullback : function
+        ``pullback(dencoded) -> gradients by parameter name``.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+    >>> c = Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
+    >>> encoded, _ = encode(RecurrentNetwork(c).parameters, c, np.array([[4], [5], [2]]), np.array([3]))
+    >>> [part.shape for part in encoded]
+    [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
+    """
+    words, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
+    states, states_back = _layers(p, c, words, lengths, rate, rng, keep)  # (T, B, C)
+    size = c.encoder
+    final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
+    summed, start_back = linear(final, p["start_weight"], p["start_bias"])
+    start, tanh_back = tanh(summed)  # (B, S)
+    values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, C)
+    projects = projects_keys(c) and c.attends
+    keys, keys_back = linear(values, p["key_weight"]) if projects else (values, lambda dkeys: (dkeys,))
+
+    def pullback(d: Encoded) -> Named:
+        g: Named = {}
+        dfinal, g["start_weight"], g["start_bias"] = start_back(tanh_back(d.start)[0])
+        dfinal += d.final
+        dvalues, *of_keys = keys_back(d.keys)
+        if of_keys:
+            (g["key_weight"],) = of_keys
+        dstates = np.empty_like(states)  # (T, B, C)
+        np.add(dvalues.swapaxes(0, 1), d.values.swapaxes(0, 1), out=dstates)
+        dstates[-1, :, :size] += dfinal[:, :size]
+        dstates[0, :, size:] += dfinal[:, size:]
+        dwords, of_layers = states_back(dstates)
+        (g["source_embedding"],) = embed_back(dwords)
+        return g | of_layers
+
+    return Encoded(start, keys, values, final, lengths), pullback
+
+
+def _layers(
+    p: Mapping[str, Array],
+    c: Recurrent,
+    words: Array,
+    lengths: Ids,
+    rate: float,
+    rng: np.random.Generator | None,
+    keep: bool,
+) -> tuple[Array, Callable[[Array], tuple[Array, Named]]]:
+    """Read the words (T, B, E) layer by layer: states (T, B, C) of the last one."""
+    padded = None if (lengths == len(words)).all() else lengths
+    states, first_back = dropout(words, rate, rng)
+    backs = []
+    for number in range(c.depth):
+        weights = (p[layer(f"encoder_{part}", number)] for part in ("input", "bias", "state"))
+        states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded, keep=keep)
+        states, drop_back = dropout(states, rate, rng)
+        backs.append((read_back, drop_back))
+
+    def pullback(dstates: Array) -> tuple[Array, Named]:
+        g: Named = {}
+        for number in reversed(range(c.depth)):
+            read_back, drop_back = backs[number]
+            dstates, *gradients = read_back(drop_back(dstates)[0])
+            for part, gradient in zip(("input", "bias", "state"), gradients, strict=True):
+                g[layer(f"encoder_{part}", number)] = gradient
+        return first_back(dstates)[0], g
+
+    return states, pullback

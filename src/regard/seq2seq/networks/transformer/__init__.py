@@ -1,0 +1,3 @@
+"""The transformer."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Safetensors files of models and checkpoints."""
+
+__all__: list[str] = []

@@ -1,0 +1,375 @@
+"""The model file and the checkpoint: what they hold, in files of `regard.seq2seq.storage.safetensors`.
+
+A model file has the weights (F32) under the names of its configuration's ``shapes()``, and what the two sides' texts
+have learned (U8) as ``source.tokens``, ``target.tokens`` and so on, the tokens in UTF-8 with a newline between them.
+Its metadata::
+
+    format   "regard.seq2seq"
+    version  "2"
+    config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
+    source   JSON: how the source's text is cut                   see `regard.seq2seq.data.tokenizers`
+    target   JSON: the same of the target's
+
+A model that needs more than that to be used has version "3", and one or more of these:
+
+- what it looks up (`regard.seq2seq.extras.translation_memory`): ``memory`` in its metadata (JSON: ``{"count": ...}``), the pairs (U8) as
+  ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
+  256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
+  network's source words are the source's tokens and then the target's.
+- that it says sentences both ways (`regard.seq2seq.ways`): ``both_ways`` in its metadata, ``true``.
+- how its pairs were spelled (`regard.seq2seq.extras.graphones.model`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
+  ``joint.units`` and ``joint.rows``, as the memory's pairs are, ``joint.tokens`` and ``joint.counts`` (float32).
+
+Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
+
+A checkpoint has what training needs to go on, all arrays flat (F32). Its metadata: format "regard.checkpoint", version
+"1", and ``state``, JSON: step, seconds, best_loss, waited and fingerprint of `regard.seq2seq.training.loop.State`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from regard.seq2seq.data.tokenizers import Text, Words, restore
+from regard.seq2seq.data.vocabulary import Vocabulary
+from regard.seq2seq.extras.graphones.model import Joint
+from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.networks.families import Config, Network, Predicting, build, describe, read_config
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
+from regard.seq2seq.training.loop import State
+
+__all__ = [
+    "MODEL_FILE",
+    "Model",
+    "model_file",
+    "read_checkpoint",
+    "read_model",
+    "write_checkpoint",
+    "write_model",
+]
+
+MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
+FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
+CHECKPOINT = "regard.checkpoint"
+SIDES = ("source", "target")
+MORE = ("memory", "joint")  # what a model may know besides
+Known = TypeVar("Known")
+Predicts = TypeVar("Predicts", bound=Predicting, covariant=True)
+_OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
+_OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
+
+
+class Model(NamedTuple, Generic[Predicts]):
+    """What a model file holds: a network and the texts of its two sides.
+
+    Parameters
+    ----------
+    network : Network
+        Configuration and weights.
+    source, target : Text
+        How the source and the target become numbers and text again.
+    memory : Memory or None
+        What is looked up.
+    both_ways : bool
+        Whether the network says sentences from their end, too.
+    joint : Joint or None
+        How pairs were spelled, to rank translations by.
+    """
+
+    network: Predicts
+    source: Text
+    target: Text
+    memory: Memory | None = None
+    both_ways: bool = False
+    joint: Joint | None = None
+
+
+def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
+    """Write a model file, which is there whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to; an older file is replaced, that which a link points to, too.
+    model : Model
+        What.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> words = Words.learn(["a"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(f"{folder}/model", Model(build(Recurrent(5, 5, 2, 2, 2, 2)), words, words))
+    ...     read_model(f"{folder}/model").target.tokens[4]
+    'a'
+    """
+    arrays = dict(model.network.parameters.items())
+    metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
+    for side, text in zip(SIDES, (model.source, model.target), strict=True):
+        metadata[side] = json.dumps(text.describe())
+        for name, data in text.data().items():
+            arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
+    for part, known in zip(MORE, (model.memory, model.joint), strict=True):
+        if known is not None:
+            metadata |= {"version": WITH_MORE, part: json.dumps(known.describe())}
+            for name, data in known.data((len(model.source), len(model.target))).items():
+                arrays[f"{part}.{name}"] = np.frombuffer(data, np.uint8)
+    if model.both_ways:
+        metadata |= {"version": WITH_MORE, "both_ways": json.dumps(True)}
+    write(path, arrays, metadata)
+
+
+def model_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file of a model that is called by its folder or by its file.
+
+    Parameters
+    ----------
+    path : str or path
+        What somebody has called the model.
+
+    Returns
+    -------
+    Path
+        What is to be read: model.safetensors in a folder, otherwise the same.
+
+    Raises
+    ------
+    ValueError
+        If a folder has none.
+
+    Examples
+    --------
+    >>> model_file("no-such-folder").name
+    'no-such-folder'
+    """
+    file = Path(path) / MODEL_FILE
+    if file.is_file():
+        return file
+    if Path(path).is_dir():
+        raise ValueError(f"{path} holds no {MODEL_FILE}")
+    return Path(path)
+
+
+def read_model(path: str | os.PathLike[str]) -> Model[Network]:
+    """Read a model file, whoever made it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Model
+        The network with its texts.
+
+    Raises
+    ------
+    ValueError
+        One line that says what is wrong, if it is no model file.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "short").write_bytes(b"1234")
+    ...     try:
+    ...         read_model(pathlib.Path(folder, "short"))
+    ...     except ValueError as error:
+    ...         print(str(error).replace(folder, "here"))
+    here/short is no model file: 4 bytes are too few
+    """
+    with opened(path, "model file") as file:
+        _check_format(file, FORMAT, ("1", VERSION, WITH_MORE))
+        return _read_old(file) if file.metadata["version"] == "1" else _read_new(file)
+
+
+def _check_format(file: Container, form: str, versions: tuple[str, ...]) -> None:
+    if file.metadata.get("format") != form:
+        raise Wrong(f"__metadata__ doesn't say format {form!r}")
+    if file.metadata.get("version") not in versions:
+        said = " and ".join(filter(None, (", ".join(map(repr, versions[:-1])), repr(versions[-1]))))
+        raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {said}")
+
+
+def _read_new(file: Container) -> Model[Network]:
+    try:
+        config = read_config(_mapping(file.json("config")))
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"its configuration is damaged: {error}") from None
+    source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
+    more = file.metadata.keys() & {*MORE, "both_ways"} if file.metadata["version"] == WITH_MORE else set()
+    if "both_ways" in more and file.json("both_ways") is not True:
+        raise Wrong("both_ways must be true where it is given")
+    parts = [*SIDES, *(part for part in MORE if part in more)]
+    _check_names(
+        file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
+    )
+    sizes = len(source), len(target)
+    memory = _restored(file, "memory", Memory.restore, "its memory", sizes) if "memory" in more else None
+    joint = _restored(file, "joint", Joint.restore, "its joint", sizes) if "joint" in more else None
+    model = _assembled(file, config, source, target, memory)
+    return model._replace(both_ways="both_ways" in more, joint=joint)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("it is no JSON object")
+    return value
+
+
+def _parts(file: Container, side: str) -> list[str]:
+    """Return the names of what one side's text has learned."""
+    return [name.removeprefix(f"{side}.") for name in file.tensors if name.startswith(f"{side}.")]
+
+
+def _restored(
+    file: Container, part: str, restore: Callable[..., Known], what: str, *sizes: tuple[int, int]
+) -> Known:
+    """Read what a model knows besides its network."""
+    data = {name: file.bytes(f"{part}.{name}") for name in _parts(file, part)}
+    try:
+        return restore(_mapping(file.json(part)), data, *sizes)
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"{what} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def _check_names(file: Container, names: list[str]) -> None:
+    if missing := sorted(set(names) - file.tensors.keys()):
+        raise Wrong(f"{missing[0]} is missing")
+    if unknown := sorted(file.tensors.keys() - set(names)):
+        raise Wrong(f"{unknown[0]!r:.60} is unknown")
+
+
+def _assembled(
+    file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
+) -> Model[Network]:
+    """Read the weights, once everything fits the configuration."""
+    known = len(source) + (len(target) if memory else 0), len(target)
+    for side, found, count in zip(SIDES, known, (config.source_words, config.target_words), strict=True):
+        if found != count:
+            raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
+    shapes = config.shapes()
+    file.expect("F32", shapes)
+    parameters = Parameters(shapes)  # no more than the file has, as was checked
+    for name, parameter in parameters.items():
+        file.fill(name, parameter)
+    return Model(build(config, parameters), source, target, memory)
+
+
+def _read_old(file: Container) -> Model[Network]:
+    """Read a file of version 1: Bahdanau's model, with words on both sides."""
+    sizes, lower = file.json("sizes"), file.json("lower")
+    try:
+        sizes = _mapping(sizes)
+        score = "additive" if sizes.get("attention") else "none"
+        config = Recurrent(**sizes, score=score, style="bahdanau")
+        if type(lower) is not bool:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise Wrong("its configuration is incomplete or damaged") from None
+    unused = [] if config.attends else list(_OLD_ATTENTION)
+    _check_names(file, [*config.shapes(), *_OLD_VOCABULARIES, *unused])
+    source, target = (_old_text(file, name) for name in _OLD_VOCABULARIES)
+    return _assembled(
+        file,
+        config,
+        Words(Vocabulary(source, lower=lower), normalization="none"),
+        Words(Vocabulary(target), normalization="none"),
+    )
+
+
+def _old_text(file: Container, name: str) -> list[str]:
+    try:
+        words = file.bytes(name).decode("utf-8").split("\n")
+        Vocabulary(words)
+    except UnicodeDecodeError:
+        raise Wrong(f"{name} is not UTF-8") from None
+    except ValueError:
+        raise Wrong(f"{name} is no list of different words") from None
+    return words
+
+
+def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
+    """Write all that training needs to go on; the file is there whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to; an older file is replaced, that which a link points to, too.
+    state : State
+        What.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; an older file is as it was then.
+    ValueError
+        If what is there is no file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> state = State(3, 1.5, float("inf"), 0, {}, {"parameters": np.zeros(2, np.float32)})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_checkpoint(f"{folder}/it", state)
+    ...     read_checkpoint(f"{folder}/it").step
+    3
+    """
+    numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
+    metadata = {"format": CHECKPOINT, "version": "1", "state": json.dumps(numbers)}
+    write(path, state.arrays, metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> State:
+    """Read a checkpoint.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `write_checkpoint` wrote, or a stranger.
+
+    Returns
+    -------
+    State
+        For `Training.go_on_from`, which checks that it fits.
+
+    Raises
+    ------
+    ValueError
+        One line that says what is wrong, if it is no checkpoint.
+    OSError
+        If it can't be read.
+
+    Examples
+    --------
+    >>> read_checkpoint("no-such-file")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    with opened(path, "checkpoint") as file:
+        _check_format(file, CHECKPOINT, ("1",))
+        numbers = file.json("state")
+        kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
+        if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != kinds:
+            raise Wrong("its state is incomplete or damaged")
+        if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
+            raise Wrong("its fingerprint is damaged")  # parts of it may be shown
+        return State(**numbers, arrays={name: file.array(name) for name in file.tensors})

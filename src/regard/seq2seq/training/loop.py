@@ -1,0 +1,529 @@
+"""Training: the recipe, and the loop that can stop at any step and go on from there, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import pkgutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard._threads import Each, one_blas_thread, two_threads
+from regard.nn import Adam
+from regard.seq2seq.data.batching import Batch, Corpus, batches
+from regard.seq2seq.networks.families import Network
+from regard.seq2seq.networks.parameters import Parameters
+
+__all__ = ["Diverged", "Recipe", "State", "Step", "Training", "mean_loss"]
+
+Array = NDArray[Any]
+
+_WORTH_HALVING = 16  # sentences in a batch
+_EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
+_PAIRS, _TOLD = "pairs", 3  # a part of what a training is known by; how many parts that differ are told
+_ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers of its own
+
+
+class Diverged(ArithmeticError):
+    """The loss is no longer a number; the model is the last good one.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> try:
+    ...     Seq2Seq(rate=3e38, epochs=9).fit(["a b", "b", "a"], ["b a", "b", "a"])
+    ... except Diverged as error:
+    ...     print(str(error).partition(":")[0])
+    the loss is not finite any more
+    """
+
+
+_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees to
+    ("rate", "clip", "minutes"): {"positive": True},
+    ("smoothing", "dropout", "average"): {"least": 0, "below": 1},
+    ("guidance", "agreement"): {"least": 0},
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    Parameters
+    ----------
+    epochs : int
+        How often every pair is seen.
+    tokens : int
+        The most tokens that a side of a batch takes, padding with it.
+    rate : float
+        Adam's largest rate; it rises to it over `warm_up` steps and falls to 0 at the end, in a straight line.
+    warm_up : int
+        Steps.
+    smoothing : float
+        Label smoothing.
+    dropout : float
+        Share of numbers that are dropped where the network drops most.
+    clip : float
+        Gradients longer than this are shortened to it.
+    average : float
+        How much of the parameters' running mean is kept at each step; what is validated and kept is that mean. 0 for
+        the parameters themselves.
+    patience : int, optional
+        Stop after so many validations without a better one.
+    guidance : float
+        How much it counts that the weights follow given alignments.
+    agreement : float
+        How much it counts that what is predicted does not depend on what was dropped: two readings of every batch
+        shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
+        everything but the last step in a recurrent network, and nothing in a transformer, which takes twice as long.
+    keep : {"best", "last"}
+        Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
+        loss often grows, since the model is too sure of its errors, while it makes fewer of them.
+    minutes : float, optional
+        Stop after this time; the rate reaches 0 then.
+    seed : int
+        Of all chance.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a number is not what it should be.
+
+    Examples
+    --------
+    >>> Recipe(dropout=2.0)
+    Traceback (most recent call last):
+    ValueError: dropout must be less than 1. Got 2.0 instead.
+    """
+
+    epochs: int = 9
+    tokens: int = 640
+    rate: float = 5e-3
+    warm_up: int = 150
+    smoothing: float = 0.1
+    dropout: float = 0.2
+    clip: float = 1.0
+    average: float = 0.0
+    patience: int | None = None
+    guidance: float = 0.0
+    agreement: float = 0.0
+    keep: str = "best"
+    minutes: float | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "tokens", "warm_up", "patience"):
+            if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
+                object.__setattr__(self, name, _check.whole(name, getattr(self, name), least=1))
+        for names, within in _BOUNDS.items():
+            for name in names:
+                if getattr(self, name) is not None:
+                    object.__setattr__(self, name, _check.number(name, getattr(self, name), **within))
+        if self.agreement and not self.dropout:
+            _check.fail(
+                f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
+            )
+        _check.choice("keep", self.keep, ("best", "last"))
+        object.__setattr__(self, "seed", _check.whole("seed", self.seed))
+
+    def rate_at(self, step: int, steps: int, passed: float) -> float:
+        """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
+        left = min((steps - step + 1) / max(steps - self.warm_up, 1), 1 - passed)
+        return self.rate * max(min(step / self.warm_up, left), 0.0)
+
+
+class Step(NamedTuple):
+    """What one step of training came to.
+
+    Parameters
+    ----------
+    number, total : int
+        Which step it was, counted from 1, and of how many (by the pace so far, where time is limited).
+    loss : float
+        Mean loss for each word of the batch.
+    epoch : int
+        Which epoch it belongs to, counted from 1.
+    words : int
+        Target words of the batch.
+    rate : float
+        Adam's.
+    seconds : float
+        How long training has taken so far, without pauses between runs.
+    validation : float or None
+        Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
+    best : bool
+        Whether the model is kept, as that is the lowest so far or the last counts: the moment to save it.
+
+    Examples
+    --------
+    >>> from regard.seq2seq import Seq2Seq
+    >>> *_, last = Seq2Seq(epochs=2).steps([("a b", "b a"), ("b", "b")])
+    >>> last.number, last.total, last.epoch, last.best
+    (2, 2, 2, True)
+    """
+
+    number: int
+    total: int
+    loss: float
+    epoch: int
+    words: int
+    rate: float
+    seconds: float
+    validation: float | None = None
+    best: bool = False
+
+
+class State(NamedTuple):
+    """All that training knows between two steps: what a checkpoint holds.
+
+    Parameters
+    ----------
+    step : int
+        Steps taken.
+    seconds : float
+        How long they took.
+    best_loss : float
+        The lowest validation loss, infinite before the first.
+    waited : int
+        Validations since then.
+    fingerprint : dict of str to str
+        Of the pairs, the recipe and the network, part by part: a checkpoint of something else can't be gone on from.
+    arrays : dict of str to array (P,)
+        The parameters, Adam's two means, the running mean if there is one, and the best parameters.
+    """
+
+    step: int
+    seconds: float
+    best_loss: float
+    waited: int
+    fingerprint: dict[str, str]
+    arrays: dict[str, Array]
+
+
+class Training:
+    """A network on its way: iterate to train it, step by step.
+
+    Between two steps `network` has the parameters that are walked downhill; `best` are those that the recipe keeps,
+    which the network has at the end, or when something goes wrong.
+
+    Parameters
+    ----------
+    network : Network
+        With drawn parameters; trained in place.
+    pairs : Corpus
+        To learn from.
+    valid : Corpus
+        To judge by.
+    recipe : Recipe
+        How.
+    besides : mapping, optional
+        What else the model is made of, which a checkpoint must be of, too.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.networks.families import build
+    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
+    >>> network = build(Recurrent(5, 5, 2, 2, 2, 2))
+    >>> network.draw(np.random.default_rng(0), np.ones(5))
+    >>> pairs = Corpus([Numbered([4, 2], [1, 4, 2])])
+    >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
+    [True, True]
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        pairs: Corpus,
+        valid: Corpus,
+        recipe: Recipe,
+        besides: Mapping[str, object] | None = None,
+    ) -> None:
+        self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
+        self.besides = dict(besides or {})
+        self.flat = network.parameters.flat
+        self.adam = Adam(self.flat, clip=recipe.clip)
+        self.mean = self.flat.copy() if recipe.average else None
+        self.best = self.flat.copy()
+        self.walked: Array | None = (
+            None  # the parameters that are walked downhill, while the network has the best
+        )
+        self.best_loss, self.waited = float("inf"), 0
+        self.judged_step = 0  # after which the model was validated last
+        self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
+        self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
+        self.total = recipe.epochs * self.per_epoch
+
+    def _chance(self, *numbers: int) -> np.random.Generator:
+        """Return the generator of one use of chance; none depends on those before, so nothing of them is kept."""
+        return np.random.default_rng([self.recipe.seed, *numbers])
+
+    def state(self) -> State:
+        """Return all there is to know, to go on from later; its arrays are those of the training itself."""
+        arrays = {"parameters": self.flat if self.walked is None else self.walked, "best": self.best}
+        arrays |= {"adam_mean": self.adam.mean, "adam_square": self.adam.square}
+        if self.mean is not None:
+            arrays["mean"] = self.mean
+        return State(self.step, self.seconds, self.best_loss, self.waited, self.fingerprint(), arrays)
+
+    def go_on_from(self, state: State) -> None:
+        """Take over what was known when `state` was taken.
+
+        Parameters
+        ----------
+        state : State
+            Of a training of the same network with the same pairs and recipe.
+
+        Raises
+        ------
+        ValueError
+            If it is of another one.
+        """
+        if changed := _changed(state.fingerprint, self.fingerprint()):
+            raise ValueError(f"the checkpoint is of another training: {changed}")
+        own = self.state().arrays
+        shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
+        if shapes != needed:
+            raise ValueError("the checkpoint doesn't hold the arrays that it must")
+        for name, array in own.items():
+            array[...] = state.arrays[name]
+        self.step, self.seconds = state.step, state.seconds
+        self.best_loss, self.waited = state.best_loss, state.waited
+        # A training that ran out of time is validated once more: better than never.
+        place = self.step % self.per_epoch
+        self.judged_step = self.step - (place % _EVEN_IN_LONG_EPOCHS if place else 0)
+        self.adam.steps = state.step
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what is trained, on what, and how, part by part; time limits may change on the way."""
+        version = pkgutil.resolve_name("regard:__version__")  # no word of the floor above
+        config, recipe = asdict(self.network.config), asdict(self.recipe)
+        del recipe["minutes"]
+        parts = {"version": version, "network": type(self.network.config).__name__, **self.besides}
+        parts |= {_PAIRS: _hash(self.pairs, self.valid)}
+        parts |= {f"network {name}": value for name, value in config.items()}
+        parts |= {f"recipe {name}": value for name, value in recipe.items()}
+        return {name: str(value) for name, value in parts.items()}
+
+    def __iter__(self) -> Iterator[Step]:
+        """Train until the end.
+
+        Yields
+        ------
+        Step
+            After each step, when the training is in a consistent state.
+
+        Raises
+        ------
+        Diverged
+            If the loss or a gradient is not finite; the network has the best parameters then.
+        """
+        with one_blas_thread() as alone, two_threads() as threads:
+            halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
+            self.begun = time.monotonic() - self.seconds
+            if self.walked is not None:
+                self.flat[...], self.walked = self.walked, None
+            while self.step < self.total and not self._is_over():
+                yield from self._epoch(halves)
+        self.rest()
+
+    def rest(self) -> None:
+        """Give the network the best parameters so far; whoever goes on finds those that are walked downhill again."""
+        if self.walked is None:
+            self.walked = self.flat.copy()
+        self.flat[...] = self.best
+
+    def _count(self) -> None:
+        """Count the time, that between two steps too: what is made of them belongs to training."""
+        self.seconds = time.monotonic() - self.begun
+
+    def _passed(self) -> float:
+        """Return how much of the time limit is over, between 0 and 1."""
+        if self.recipe.minutes is None:
+            return 0.0
+        return min(self.seconds / (60 * self.recipe.minutes), 1.0)
+
+    def _out_of_time(self) -> bool:
+        return self._passed() == 1
+
+    def is_ahead(self) -> bool:
+        """Say whether all epochs are done while there is time left of a limit."""
+        return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
+
+    def _is_over(self) -> bool:
+        """Say whether patience is, or the time; then what has been learned last must have been validated."""
+        return self._out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
+
+    def _out_of_patience(self) -> bool:
+        return self.recipe.patience is not None and self.waited >= self.recipe.patience
+
+    def _epoch(self, halves: _Halves) -> Iterator[Step]:
+        """Take the steps that are left of the epoch."""
+        epoch, done = divmod(self.step, self.per_epoch)
+        # Whatever the order, there are as many batches: they depend on the lengths alone.
+        order = batches(self.pairs, self.recipe.tokens, self._chance(_ORDER, epoch))
+        for place in range(done, self.per_epoch):
+            told = self._step(halves, self.pairs.batch(order[place]))
+            last = self._out_of_time() or place + 1 == self.per_epoch
+            if last or (place + 1) % _EVEN_IN_LONG_EPOCHS == 0:
+                told = self._validated(told)
+            yield told
+            self._count()
+            if self._is_over():
+                return
+
+    def _step(self, halves: _Halves, batch: Batch) -> Step:
+        rate = self.recipe.rate_at(self.step + 1, self.total, self._passed())
+        loss, gradient = halves(batch, [self._chance(_CHANCE, self.step, half) for half in range(2)])
+        length = self.adam.step(gradient, rate, halves.each)
+        if not np.isfinite(loss + length):
+            self.flat[...] = self.best
+            raise Diverged(f"the loss is not finite any more: {loss} at step {self.step + 1}")
+        self.step += 1
+        if self.mean is not None:
+            # At first the mean has little to remember: what it began with is soon forgotten.
+            kept = min(self.recipe.average, self.step / (self.step + 10))
+            self.mean += np.float32(1 - kept) * (self.flat - self.mean)
+        epoch = (self.step - 1) // self.per_epoch + 1
+        self._count()
+        return Step(self.step, self._expected(), loss, epoch, batch.words(), rate, self.seconds)
+
+    def _expected(self) -> int:
+        passed = self._passed()
+        return min(self.total, max(round(self.step / passed), self.step)) if passed else self.total
+
+    def _validated(self, told: Step) -> Step:
+        self.judged_step = self.step
+        with _lent(self.flat, self.flat if self.mean is None else self.mean):
+            validation = mean_loss(self.network, self.valid)
+        better = validation < self.best_loss  # NaN is not
+        self.waited = 0 if better else self.waited + 1
+        if better:
+            self.best_loss = validation
+        kept = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
+        if kept:
+            self.best[...] = self.flat if self.mean is None else self.mean
+        self._count()
+        return told._replace(validation=validation, best=kept, seconds=self.seconds)
+
+    def at_best(self) -> AbstractContextManager[None]:
+        """Give the network the best parameters so far, for as long as a ``with`` block lasts."""
+        return _lent(self.flat, self.best)
+
+
+@contextmanager
+def _lent(array: Array, numbers: Array) -> Iterator[None]:
+    """Have other numbers in an array for a while."""
+    own = array.copy()
+    array[...] = numbers
+    try:
+        yield
+    finally:
+        array[...] = own
+
+
+class _Halves:
+    """The gradient of a batch, as the sum over its two halves: each has a thread where BLAS keeps to one.
+
+    The halves are the same with one thread or two, so the result is, to the bit.
+    """
+
+    def __init__(self, network: Network, recipe: Recipe, each: Each) -> None:
+        self.network, self.recipe, self.each = network, recipe, each
+        self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
+
+    def __call__(self, batch: Batch, chance: list[np.random.Generator]) -> tuple[float, Array]:
+        """Return the loss for each word and its gradient, which the next call writes over."""
+        words = batch.words()
+        count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
+        parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
+        found = self.each(self._half, parts)
+        gradients = [gradient for _, gradient in found]
+        self.each(
+            lambda names: self._sum_up(names, gradients), (list(self.gradient)[half::2] for half in range(2))
+        )
+        return sum(loss for loss, _ in found), self.gradient.flat
+
+    def _sum_up(self, names: list[str], gradients: list[dict[str, Array]]) -> None:
+        for name in names:
+            second = gradients[1][name] if len(gradients) == 2 else 0
+            np.add(gradients[0][name], second, out=self.gradient[name])
+
+    def _half(self, part: tuple[Batch, np.random.Generator, int]) -> tuple[float, dict[str, Array]]:
+        """Return a half's share of the loss, and its gradient."""
+        batch, rng, words = part
+        share, recipe = batch.words() / words, self.recipe
+        with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
+            loss, pullback = self.network.loss(
+                batch,
+                dropout=recipe.dropout,
+                rng=rng,
+                smoothing=recipe.smoothing,
+                guidance=recipe.guidance,
+                agreement=recipe.agreement,
+            )
+            return loss * share, pullback(share)
+
+
+def _hash(*corpora: Corpus) -> str:
+    told = hashlib.sha256()
+    for corpus in corpora:
+        for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
+            told.update(np.ascontiguousarray(array).data)
+        told.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
+    return told.hexdigest()
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say in what a training differs from the one before; nothing if in nothing.
+
+    Options that decide about the pairs come before them in a fingerprint, and what follows from both comes last.
+    """
+    names = [name for name in now if before.get(name) != now[name]]
+    if _PAIRS in names:
+        names = names[: max(1, names.index(_PAIRS))]
+    told = [f"{name} was {before.get(name, 'not known')}, and is {now[name]}" for name in names[:_TOLD]]
+    return (
+        "the pairs, or which of their tokens are known, have changed"
+        if names == [_PAIRS]
+        else "; ".join(told)
+    )
+
+
+def mean_loss(network: Network, corpus: Corpus) -> float:
+    """Return the mean loss for each word, without dropout and smoothing.
+
+    Parameters
+    ----------
+    network : Network
+        A trained one.
+    corpus : Corpus
+        To judge by.
+
+    Returns
+    -------
+    float
+        Natural logarithm; exp of it is the perplexity.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.networks.families import build
+    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
+    >>> corpus = Corpus([Numbered([4, 2], [1, 3, 2])])
+    >>> bool(np.isclose(mean_loss(build(Recurrent(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
+    True
+    """
+    total, words = 0.0, 0
+    for numbers in batches(corpus, 1024, np.random.default_rng(0)):
+        batch = corpus.batch(numbers)
+        with np.errstate(all="ignore"):
+            total += network.loss(batch)[0] * batch.words()
+        words += batch.words()
+    return total / words
