@@ -31,7 +31,8 @@ from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq.data.batching import Batch
 from regard.seq2seq.data.vocabulary import START
-from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 
 SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
@@ -61,7 +62,7 @@ class Task:
 
     def network(self) -> RecurrentNetwork:
         """Return the network with the parameters that everybody starts from."""
-        config = Recurrent(
+        config = RecurrentConfig(
             self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
         )
         network = RecurrentNetwork(config)

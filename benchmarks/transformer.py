@@ -30,7 +30,8 @@ from regard.seq2seq import read_pairs
 from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks import output_layer as output
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.training.loop import Recipe, _Halves
 
 __all__ = ["in_regard", "in_torch"]
@@ -59,10 +60,10 @@ def _numbered(texts: list[list[str]]) -> list[list[int]]:
     return [[numbers.get(word, 3) for word in text] for text in texts]
 
 
-def in_regard(config: Transformer, each: Each) -> Step:
+def in_regard(config: TransformerConfig, each: Each) -> Step:
     """Return a step of training here: a batch is two halves, each on a thread of its own where there are two."""
     network, rng = TransformerNetwork(config), np.random.default_rng(1)
-    network.draw(rng, np.ones(config.target_words))
+    network.draw(rng, np.ones(config.target_tokens))
     halves = _Halves(network, Recipe(dropout=DROPOUT, smoothing=SMOOTHING), each)
     adam = Adam(network.parameters.flat)
 
@@ -73,7 +74,7 @@ def in_regard(config: Transformer, each: Each) -> Step:
     return step
 
 
-def in_torch(config: Transformer, threads: int) -> Step:
+def in_torch(config: TransformerConfig, threads: int) -> Step:
     """Return a step of training in PyTorch."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -100,7 +101,7 @@ def in_torch(config: Transformer, threads: int) -> Step:
     return step
 
 
-def _model(c: Transformer) -> Any:
+def _model(c: TransformerConfig) -> Any:
     """Return the same model as a module of PyTorch."""
     import torch
     from torch import nn
@@ -133,11 +134,11 @@ def _model(c: Transformer) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.source, self.target = (
-                nn.Embedding(count, c.width) for count in (c.source_words, c.target_words)
+                nn.Embedding(count, c.width) for count in (c.source_tokens, c.target_tokens)
             )
             for table in (self.source, self.target):
                 nn.init.normal_(table.weight, 0, c.width**-0.5)
-            self.bias = nn.Parameter(torch.zeros(c.target_words))
+            self.bias = nn.Parameter(torch.zeros(c.target_tokens))
             self.encoder = nn.ModuleList(
                 nn.ModuleList([Attend(False), Think()]) for _ in range(c.encoder_layers)
             )
@@ -183,7 +184,7 @@ class Task:
 
     def products(self) -> float:
         """Return the FLOPs of the products that train a target word; padding is not counted."""
-        config, some = Transformer(WORDS, WORDS), self.some()
+        config, some = TransformerConfig(WORDS, WORDS), self.some()
         shapes = config.shapes()
         matrices = {name: np.prod(shape) for name, shape in shapes.items() if len(shape) == 2}
         del matrices["source_embedding"]  # is looked up
@@ -205,7 +206,7 @@ class Task:
 def work(name: str, task: Task) -> None:
     """Answer each line that comes with target words a second, and the end with the peak memory."""
     output._FREQUENT = WORDS  # all words compete
-    config, some = Transformer(WORDS, WORDS), task.some()
+    config, some = TransformerConfig(WORDS, WORDS), task.some()
     with two_threads() as threads:
         if name == "regard":
             step = in_regard(config, Each(threads if task.threads == 2 else None))
@@ -256,7 +257,7 @@ def main() -> None:
         some = tasks[0].some()
         padded = sum(batch.source.size + batch.target[1:].size for batch in some)
         real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)
-        print(f"{Transformer(WORDS, WORDS)}")
+        print(f"{TransformerConfig(WORDS, WORDS)}")
         print(f"{len(some)} batches, {real} words, {padded / real - 1:.0%} padding")
         for task in tasks:
             measure(task, names, args.rounds, tools)

@@ -21,8 +21,10 @@ from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force, sam
 from regard.seq2seq.ensemble import Together
 from regard.seq2seq.extras.translation_memory import Memory
 from regard.seq2seq.networks.families import Network, Predicting
-from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small networks
 
@@ -38,9 +40,9 @@ def network(kind: str, seed: int) -> Network:
         "blind": {"style": "luong", "score": "none"},
     }
     made: Network = (
-        TransformerNetwork(Transformer(12, 9, width=8, heads=2, hidden=8))
+        TransformerNetwork(TransformerConfig(12, 9, width=8, heads=2, hidden=8))
         if kind == "transformer"
-        else RecurrentNetwork(Recurrent(12, 9, 4, 4, 4, 4, **options[kind]))
+        else RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4, **options[kind]))
     )
     made.draw(np.random.default_rng(seed), np.ones(9))
     made.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=made.parameters.flat.shape)

@@ -21,7 +21,7 @@ from regard import _files
 from regard.seq2seq.data.tokenizers import Subwords, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
-from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.model_file import (
     Model,
     read_checkpoint,
@@ -34,7 +34,7 @@ from regard.seq2seq.training.loop import State
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 
-SIZES = Recurrent(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
+SIZES = RecurrentConfig(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 
 
 def small_model() -> Model:
@@ -275,8 +275,8 @@ def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
 def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     config = describe(SIZES) | {
-        "source_words": 10**9,
-        "target_words": 10**9,
+        "source_tokens": 10**9,
+        "target_tokens": 10**9,
         "embedding": 10**4,
         "encoder": 10**6,
         "decoder": 10**6,
@@ -367,7 +367,7 @@ def of_version_1(attention: int) -> bytes:
         "readout_bias": (2,),
         "output_bias": (5,),
     }
-    sizes = {"source_words": 6, "target_words": 5, "embedding": 2, "encoder": 1, "decoder": 2}
+    sizes = {"source_tokens": 6, "target_tokens": 5, "embedding": 2, "encoder": 1, "decoder": 2}
     header: dict[str, Any] = {
         "__metadata__": {
             "format": "regard.seq2seq",
@@ -397,7 +397,7 @@ def of_version_1(attention: int) -> bytes:
 def test_files_of_version_1_are_read(attention: int, tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(of_version_1(attention))
     model = read_model(tmp_path / "old")
-    assert model.network.config == Recurrent(
+    assert model.network.config == RecurrentConfig(
         6,
         5,
         embedding=2,
@@ -426,7 +426,7 @@ def test_damaged_files_of_version_1_are_refused(name: str, value: str, tmp_path:
 def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:
     pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
     subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
-    model = Model(build(Recurrent(8, 8, 2, 2, 2, 2)), subwords, subwords)
+    model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), subwords, subwords)
     write_model(tmp_path / "m", model)
     assert read_model(tmp_path / "m").source.cut("ab ba") == subwords.cut("ab ba")
 

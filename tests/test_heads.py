@@ -12,8 +12,9 @@ from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.data.vocabulary import UNKNOWN
 from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.heads import look_into
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 pytestmark = pytest.mark.slow  # small trainings
 
@@ -51,7 +52,7 @@ def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
 
 
 def test_equal_scores_look_equally_at_all_that_may_be_seen() -> None:  # with all numbers zero, as at first
-    network = build(Transformer(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
+    network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
     encoder, decoder, source = look_into(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
     np.testing.assert_allclose(encoder, np.full((1, 2, 4, 4), 1 / 4), atol=1e-7)

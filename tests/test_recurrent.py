@@ -17,9 +17,10 @@ from regard.seq2seq.networks.families import build, describe, read_config
 from regard.seq2seq.networks.output_layer import guide, predict, short_list
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent import attention as looks
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
-from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.stepper import Steps, steps
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
@@ -58,12 +59,12 @@ def name(options: dict[str, Any]) -> str:
 
 def made(options: dict[str, Any], dtype: Any = np.float64, places: int = 3) -> RecurrentNetwork:
     sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3, "places": places}
-    config = Recurrent(9, 11, **{**sizes, **options})
+    config = RecurrentConfig(9, 11, **{**sizes, **options})
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
 
 
-def loss_of(config: Recurrent, batch: Batch, **how: Any) -> Any:
+def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
     """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
 
     def loss(*arrays: Any) -> Any:
@@ -103,7 +104,7 @@ def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: fl
 def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
     monkeypatch.setattr(output, "_FREQUENT", 4)
     monkeypatch.setattr(output, "_OTHERS", 1)
-    config = Recurrent(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
+    config = RecurrentConfig(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     parameters = Parameters(config.shapes(), flat)
     batch = collate(PAIRS)
@@ -350,7 +351,7 @@ def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[
 
 def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
     def depth(**options: int) -> int:
-        return sum(name.startswith("encoder_state") for name in Recurrent(9, 9, **options).shapes())
+        return sum(name.startswith("encoder_state") for name in RecurrentConfig(9, 9, **options).shapes())
 
     assert [depth(), depth(layers=2), depth(encoder_layers=3), depth(layers=2, encoder_layers=1)] == [
         1,
@@ -358,9 +359,9 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
         3,
         1,
     ]
-    described = describe(Recurrent(9, 9, layers=2))
+    described = describe(RecurrentConfig(9, 9, layers=2))
     del described["encoder_layers"]  # as in files from before there was this option
-    assert read_config(described) == Recurrent(9, 9, layers=2)
+    assert read_config(described) == RecurrentConfig(9, 9, layers=2)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +392,7 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
 )
 def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
-        Recurrent(9, 9, **options)
+        RecurrentConfig(9, 9, **options)
     assert str(caught.value) == said
 
 

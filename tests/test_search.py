@@ -20,8 +20,10 @@ from regard.seq2seq.decoding.search import Hypothesis, Scoring, _Beam, beam, for
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import Searching
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
@@ -271,7 +273,7 @@ def test_greedy_is_a_beam_of_one_to_the_bit(
 
 def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwork:
     """One that the native library searches with."""
-    config = Recurrent(20, 9, embedding=6, encoder=3, decoder=5, attention=4, style=style)
+    config = RecurrentConfig(20, 9, embedding=6, encoder=3, decoder=5, attention=4, style=style)
     whole = Parameters(config.shapes())
     flat = np.random.default_rng(seed).normal(size=whole.flat.size).astype(np.float32)
     network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
@@ -335,7 +337,7 @@ def test_no_memory_for_a_beam_is_told() -> None:
 
 
 def test_there_must_be_a_word_to_begin_with() -> None:
-    config = Recurrent(20, 1, embedding=4, encoder=3, decoder=5, attention=2)
+    config = RecurrentConfig(20, 1, embedding=4, encoder=3, decoder=5, attention=2)
     flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
     network = RecurrentNetwork(config, Parameters(config.shapes(), flat))
     with pytest.raises(IndexError):
@@ -402,7 +404,7 @@ def test_of_equals_the_first_wins() -> None:
 
 
 def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
-    config = Recurrent(20, V, embedding=4, encoder=3, decoder=5, attention=3)
+    config = RecurrentConfig(20, V, embedding=4, encoder=3, decoder=5, attention=3)
     flat = np.zeros(Parameters(config.shapes()).flat.size, np.float32)
     (source, lengths), network = THREE, RecurrentNetwork(config, Parameters(config.shapes(), flat))
     options: Any = {
@@ -597,13 +599,13 @@ def test_samples_that_have_ended_are_not_computed_any_more() -> None:
 
 SMALL: Any = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 CONFIGS: dict[str, Any] = {
-    "bahdanau": Recurrent(20, 9, **SMALL),
-    "conditional": Recurrent(20, 9, **SMALL, style="conditional"),
-    "luong": Recurrent(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
-    "coverage": Recurrent(20, 9, **SMALL, coverage=True),
-    "local": Recurrent(20, 9, **SMALL, style="luong", window="local-p", reach=2),
-    "none": Recurrent(20, 9, **SMALL, score="none"),
-    "transformer": Transformer(20, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2),
+    "bahdanau": RecurrentConfig(20, 9, **SMALL),
+    "conditional": RecurrentConfig(20, 9, **SMALL, style="conditional"),
+    "luong": RecurrentConfig(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
+    "coverage": RecurrentConfig(20, 9, **SMALL, coverage=True),
+    "local": RecurrentConfig(20, 9, **SMALL, style="luong", window="local-p", reach=2),
+    "none": RecurrentConfig(20, 9, **SMALL, score="none"),
+    "transformer": TransformerConfig(20, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2),
 }
 
 
@@ -781,7 +783,7 @@ def test_no_sentences_have_no_translations() -> None:
 
 @pytest.mark.parametrize("score", ["additive", "general"])
 def test_no_sentences_of_a_recurrent_network_have_no_translations(score: str) -> None:
-    config = Recurrent(9, 9, embedding=4, encoder=3, decoder=5, attention=2, score=score)
+    config = RecurrentConfig(9, 9, embedding=4, encoder=3, decoder=5, attention=2, score=score)
     shapes = config.shapes()
     flat = np.zeros(sum(math.prod(shape) for shape in shapes.values()), np.float32)
     network = RecurrentNetwork(config, Parameters(shapes, flat))

@@ -18,7 +18,7 @@ from regard.seq2seq import Seq2Seq, model
 from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches, collate
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.families import build
-from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.model_file import read_checkpoint, write_checkpoint
 from regard.seq2seq.training.loop import Diverged, Recipe, Training
 
@@ -37,7 +37,7 @@ def pairs(count: int, seed: int = 0, longest: int = 6) -> list[Numbered]:
 
 
 def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
-    network = build(Recurrent(9, 9, **{**SIZES, **options}))
+    network = build(RecurrentConfig(9, 9, **{**SIZES, **options}))
     network.draw(np.random.default_rng(1), np.ones(9))
     return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), recipe)
 

@@ -14,23 +14,24 @@ from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Batch, Numbered, collate
 from regard.seq2seq.data.vocabulary import END, PAD, START
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
-TINY = Transformer(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
+TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
 
 
-def made(config: Transformer = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
+def made(config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
     """A network with parameters of which none is 0 or 1 by chance."""
     network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
     rng = np.random.default_rng(seed)
-    network.draw(rng, np.arange(config.target_words))
+    network.draw(rng, np.arange(config.target_tokens))
     network.parameters.flat += 0.1 * rng.standard_normal(network.parameters.flat.shape).astype(dtype)
     return network
 
 
-def size(config: Transformer) -> int:
+def size(config: TransformerConfig) -> int:
     return sum(int(np.prod(shape)) for shape in config.shapes().values())
 
 
@@ -219,7 +220,7 @@ def test_every_parameter_gets_a_gradient() -> None:
 
 def test_drawn_parameters_predict_the_frequencies() -> None:
     """At first the logits are of variance 1 about the logarithm of how often each word comes."""
-    config = Transformer(50, 400, width=64, heads=4, hidden=128)
+    config = TransformerConfig(50, 400, width=64, heads=4, hidden=128)
     network = TransformerNetwork(config)
     network.draw(np.random.default_rng(0), np.full(400, 10))
     logits, _ = network.steps(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
@@ -273,7 +274,7 @@ def test_hypotheses_that_were_selected_and_kept_are_as_if_written_alone() -> Non
 
 
 def test_a_configuration_goes_through_json() -> None:
-    assert Transformer(**json.loads(json.dumps(dataclasses.asdict(TINY)))) == TINY
+    assert TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(TINY)))) == TINY
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def test_a_configuration_is_checked(change: dict[str, Any], text: str) -> None:
 
 def test_the_aligned_layer() -> None:
     def aligned(layers: int, chosen: int) -> int:
-        return Transformer(4, 4, 4, 1, 4, 1, decoder_layers=layers, alignment_layer=chosen).aligned
+        return TransformerConfig(4, 4, 4, 1, 4, 1, decoder_layers=layers, alignment_layer=chosen).aligned
 
     assert [aligned(1, 0), aligned(2, 0), aligned(6, 0), aligned(6, 1), aligned(6, 6)] == [0, 0, 4, 0, 5]
 
@@ -305,7 +306,7 @@ def test_the_aligned_layer() -> None:
 @pytest.mark.slow
 def test_it_learns_to_reverse() -> None:
     rng = np.random.default_rng(0)
-    config = Transformer(12, 12, width=32, heads=4, hidden=64, encoder_layers=1, decoder_layers=1)
+    config = TransformerConfig(12, 12, width=32, heads=4, hidden=64, encoder_layers=1, decoder_layers=1)
     network = TransformerNetwork(config)
     network.draw(rng, np.ones(12))
 

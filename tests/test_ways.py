@@ -16,9 +16,11 @@ from regard.seq2seq.data.batching import Batch, Corpus, Links, Numbered, collate
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.networks.families import Network
-from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
-from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
+from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.storage.safetensors import opened
 from regard.seq2seq.ways import agreed, both_ways
 
@@ -48,9 +50,9 @@ def test_each_pair_comes_as_it_is_and_from_its_end(given_: list[tuple[list[int],
 def network(kind: str, seed: int) -> Network:
     """A small network of chance, sure enough of its words to have favourites."""
     made: Network = (
-        RecurrentNetwork(Recurrent(12, 9, 4, 4, 4, 4))
+        RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4))
         if kind == "recurrent"
-        else TransformerNetwork(Transformer(12, 9, width=8, heads=2, hidden=8))
+        else TransformerNetwork(TransformerConfig(12, 9, width=8, heads=2, hidden=8))
     )
     made.draw(np.random.default_rng(seed), np.ones(9))
     made.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=made.parameters.flat.shape)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.data.tokenizers import Text
-from regard.seq2seq.networks.families import Knowing, Predicting, Steps
+from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import sums
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translator
@@ -65,7 +65,7 @@ class Ensemble(Translator):
         self._model = models[0].model._replace(network=Together([model.model.network for model in models]))
 
     @property
-    def model(self) -> Model[Predicting]:
+    def model(self) -> Model[Predictor]:
         """All the networks as one, and the texts of its two sides."""
         return self._model
 
@@ -76,72 +76,64 @@ class Ensemble(Translator):
 
 
 class Together:
-    """Networks that know the same words; for a search they are one.
+    """Networks with the same vocabularies that predict together, as one network for a search.
 
     Parameters
     ----------
-    networks : sequence of Predicting
+    networks : sequence of Predictor
         Of any families.
 
     Examples
     --------
-    >>> class Always:  # one word of five, looking nowhere
-    ...     def __init__(self, word): self.word = word
-    ...     def steps(self, source, lengths, width=1): return self
-    ...     def __call__(self, words):
-    ...         return np.where(np.arange(5) == self.word, 0.0, -np.inf)[None, None], np.zeros((1, 1, 0))
-    >>> steps = Together([Always(3), Always(4)]).steps(np.array([[2]]), np.array([1]))
-    >>> np.exp(steps(np.array([[1]]))[0]).tolist()
+    >>> class Always(Stepper):  # predicts one token of five, without attention
+    ...     def __init__(self, token): self.token = token
+    ...     stepper = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, tokens):
+    ...         return np.where(np.arange(5) == self.token, 0.0, -np.inf)[None, None], np.zeros((1, 1, 0))
+    >>> stepper = Together([Always(3), Always(4)]).stepper(np.array([[2]]), np.array([1]))
+    >>> np.exp(stepper(np.array([[1]]))[0]).tolist()
     [[[0.0, 0.0, 0.0, 0.5, 0.5]]]
     """
 
-    def __init__(self, networks: Sequence[Predicting]) -> None:
+    def __init__(self, networks: Sequence[Predictor]) -> None:
         self.networks = tuple(networks)
 
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+    def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
         """Begin a search for sources (T, B) of these lengths (B,)."""
-        each = [network.steps(source, lengths, width) for network in self.networks]
-        knowing = [steps for steps in each if isinstance(steps, Knowing)]
-        return _Knowing(knowing) if len(knowing) == len(each) else _Steps(each)
+        return _Steppers([network.stepper(source, lengths, width) for network in self.networks])
 
 
-class _Steps:
-    """The steps of all of them, side by side."""
+class _Steppers(Stepper):
+    """The steppers of all networks side by side."""
 
-    def __init__(self, each: Sequence[Steps]) -> None:
+    def __init__(self, each: Sequence[Stepper]) -> None:
         self.each = each
+        self.has_posterior = all(stepper.has_posterior for stepper in each)
 
-    def __call__(self, words: Ids) -> tuple[Array, Array]:
-        """Predict what follows words (B, k): logarithms of mean probabilities (B, k, V), mean weights (B, k, T)."""
-        predicted = [steps(words) for steps in self.each]
+    def __call__(self, tokens: Ids) -> tuple[Array, Array]:
+        """Take a step after tokens (B, k): logarithms of mean probabilities (B, k, V), mean weights (B, k, T)."""
+        predicted = [stepper(tokens) for stepper in self.each]
         logs = _mean_of_probabilities([logits for logits, _ in predicted])
-        return logs, _mean_of_looks([weights for _, weights in predicted])
+        return logs, _mean_weights([weights for _, weights in predicted])
 
     def select(self, parents: Ids) -> None:
-        """Go on with these hypotheses (B, k') of each sentence."""
-        for steps in self.each:
-            steps.select(parents)
+        """Continue with these hypotheses (B, k') of each sentence."""
+        for stepper in self.each:
+            stepper.select(parents)
 
     def keep(self, sentences: Ids) -> None:
-        """Go on with these sentences (B',) only."""
-        for steps in self.each:
-            steps.keep(sentences)
+        """Continue with these sentences (B',) only."""
+        for stepper in self.each:
+            stepper.keep(sentences)
+
+    def posterior(self, tokens: Ids) -> Array:
+        """Return the mean posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""
+        return _mean_weights([stepper.posterior(tokens) for stepper in self.each])
 
 
-class _Knowing(_Steps):
-    """The steps of networks that all can say where words were taken from."""
-
-    def __init__(self, each: Sequence[Knowing]) -> None:
-        super().__init__(each)
-        self.knowing = each
-
-    def posterior(self, words: Ids) -> Array:
-        """Return where words (B, k) that came after the last step were taken from: the mean (B, k, T)."""
-        return _mean_of_looks([steps.posterior(words) for steps in self.knowing])
-
-
-def _mean_of_looks(each: Sequence[Array]) -> Array:
-    """Return the mean (B, k, T) of those that look; (B, k, 0) if none does."""
+def _mean_weights(each: Sequence[Array]) -> Array:
+    """Return the mean (B, k, T) of the weights of networks with attention; (B, k, 0) without any."""
     looking = [weights for weights in each if weights.shape[-1]]
     mean: Array = np.mean(looking, axis=0) if looking else each[0]
     return mean
@@ -195,7 +187,7 @@ def _check_models(models: Any) -> None:
                 _check.fail(f"models must {what}. Model {number} differs from model 1.", hint=_HINT)
 
 
-def _alike(first: Model[Predicting], other: Model[Predicting]) -> list[tuple[str, object, object]]:
+def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return what must be the same of two models, and what they have."""
     return [
         ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
@@ -210,11 +202,11 @@ def _learned(text: Text) -> tuple[dict[str, Any], dict[str, bytes]]:
     return text.describe(), text.data()
 
 
-def _counted(model: Model[Predicting]) -> int:
+def _counted(model: Model[Predictor]) -> int:
     return model.joint.order if model.joint else 0
 
 
-def _remembered(model: Model[Predicting]) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]] | None:
+def _remembered(model: Model[Predictor]) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]] | None:
     memory = model.memory
     if memory is None:
         return None

@@ -22,7 +22,8 @@ from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.extras.graphones.model import LONGEST, Joint
 from regard.seq2seq.extras.translation_memory import Memory
-from regard.seq2seq.networks.families import FAMILIES, Network, build, describe
+from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, look_into
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.storage import model_file as files
@@ -47,8 +48,8 @@ class Seq2Seq(Translator):
     attention : bool
         False for a recurrent network without: its decoder sees only where the encoder ended.
     network : mapping, optional
-        Options of the network, other than the defaults: fields of `regard.seq2seq.networks.recurrent.network.Recurrent` or
-        `regard.seq2seq.networks.transformer.network.Transformer`, such as ``{"style": "luong", "score": "general"}``.
+        Options of the network, other than the defaults: fields of `regard.seq2seq.networks.recurrent.config.RecurrentConfig` or
+        `regard.seq2seq.networks.transformer.config.TransformerConfig`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
         What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
@@ -522,7 +523,7 @@ class Seq2Seq(Translator):
         model = files.read_model(files.model_file(path))
         described = describe(model.network.config)
         cut = model.target.describe() | model.source.describe()  # what both say is the source's
-        named = {name: described.pop(name) for name in ("family", "source_words", "target_words")}
+        named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens")}
         loaded = cls(
             family=named["family"],
             network={

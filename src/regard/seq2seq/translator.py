@@ -24,7 +24,7 @@ from regard.seq2seq.data.tokenizers import Text
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.search import BEAM, Hypothesis, Scoring, force, sample
 from regard.seq2seq.decoding.search import beam as beam_search
-from regard.seq2seq.networks.families import Predicting
+from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.ways import agreed
 
@@ -137,7 +137,7 @@ class Translator(ABC):
 
     @property
     @abstractmethod
-    def model(self) -> Model[Predicting]:
+    def model(self) -> Model[Predictor]:
         """What predicts, and the texts of its two sides."""
 
     @property

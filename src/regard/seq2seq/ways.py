@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from regard.seq2seq.data.batching import Ids, Numbered, collate
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force
-from regard.seq2seq.networks.families import Predicting
+from regard.seq2seq.networks.base import Predictor
 
 __all__ = ["agreed", "both_ways"]
 
@@ -56,13 +56,13 @@ def _whole(words: Sequence[int] | NDArray[Any]) -> list[int]:
 
 
 def agreed(
-    network: Predicting, source: Ids, lengths: Ids, *, width: int, n_best: int, scoring: Scoring
+    network: Predictor, source: Ids, lengths: Ids, *, width: int, n_best: int, scoring: Scoring
 ) -> list[list[Hypothesis]]:
     """Search both ways, and rank what was found by how likely it is both ways.
 
     Parameters
     ----------
-    network : Predicting
+    network : Predictor
         That has learned pairs both ways.
     source, lengths
         As for `regard.seq2seq.decoding.search.beam`, of sources as they are.
@@ -108,7 +108,7 @@ def agreed(
 class _Way:
     """One way to say some sentences; their words are always those from the beginning."""
 
-    def __init__(self, network: Predicting, source: Ids, lengths: Ids, scoring: Scoring, order: int) -> None:
+    def __init__(self, network: Predictor, source: Ids, lengths: Ids, scoring: Scoring, order: int) -> None:
         self.network, self.source, self.lengths = network, source, lengths
         self.scoring, self.order = scoring, order
         self.known: list[dict[Words, Hypothesis]] = [{} for _ in lengths]

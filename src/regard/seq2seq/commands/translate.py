@@ -15,7 +15,7 @@ from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, check_pictures, links_of_words, load_all
 from regard.seq2seq.decoding.search import BEAM, LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.networks.transformer.network import Transformer
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 from regard.show.figure import MOST_HEADS
@@ -180,7 +180,7 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
         found = "these are several models" if args.ensemble else f"{args.model} is none"
         raise ValueError(f"--heads is about one transformer: {found}")
     config = model.model.network.config
-    assert isinstance(config, Transformer)
+    assert isinstance(config, TransformerConfig)
     layers = max(config.encoder_layers, config.decoder_layers)
     if layers * config.heads > MOST_HEADS:
         rule = f"--heads draws up to {MOST_HEADS} heads"

@@ -5,7 +5,7 @@ Letters: B sentences, T source positions, n target words, V words of the vocabul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels.search import Aims, NotFinite
+from regard.kernels.search import Aims, Found, NotFinite
 from regard.seq2seq.data.vocabulary import END, PAD, START
 from regard.seq2seq.decoding.hypothesis import (
     LARGEST_PENALTY,
@@ -24,8 +24,8 @@ from regard.seq2seq.decoding.hypothesis import (
     Trail,
     hypothesis,
 )
-from regard.seq2seq.networks.families import Knowing, Predicting, Ranking, Searching, Steps
-from regard.seq2seq.networks.top_tokens import Tops, sums, tops
+from regard.seq2seq.networks.base import Predictor, Stepper
+from regard.seq2seq.networks.top_tokens import Tops, sums
 
 __all__ = ["BEAM", "LARGEST_PENALTY", "Hypothesis", "Scoring", "beam", "force", "longest", "sample"]
 
@@ -59,7 +59,7 @@ def longest(lengths: Ids) -> Ids:
 
 
 def beam(
-    network: Predicting,
+    network: Predictor,
     source: Ids,
     lengths: Ids,
     *,
@@ -75,8 +75,8 @@ def beam(
 
     Parameters
     ----------
-    network : Predicting
-        What predicts.
+    network : Predictor
+        A network, or an ensemble.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
     lengths : integer array (B,)
@@ -108,8 +108,9 @@ def beam(
 
     Examples
     --------
-    >>> class Toss:  # ends with probability 1/2, else says 4; always looks at the first source word
-    ...     steps = lambda self, source, lengths, width=1: self
+    >>> from regard.seq2seq.networks.base import Stepper
+    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; always looks at the first source word
+    ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, words):
     ...         logits = np.full((*words.shape, 5), -np.inf)
@@ -124,15 +125,17 @@ def beam(
     if _check.whole("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     most = _longest(lengths, most)
-    steps = network.steps(source, lengths)
-    if isinstance(steps, Searching) and not scoring.coverage_penalty:
-        return _at_once(steps, lengths, most, width, n_best, scoring)
-    kind = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
-    return kind(lengths, most, width, n_best, scoring).run(steps)
+    stepper = network.stepper(source, lengths)
+    if not scoring.coverage_penalty:
+        aims = Aims(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
+        if (found := _in_one_call(stepper, aims)) is not None:
+            return _hypotheses(found, lengths, scoring)
+    search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
+    return search(lengths, most, width, n_best, scoring).run(stepper)
 
 
 def sample(
-    network: Predicting,
+    network: Predictor,
     source: Ids,
     lengths: Ids,
     *,
@@ -148,8 +151,8 @@ def sample(
 
     Parameters
     ----------
-    network : Predicting
-        What predicts.
+    network : Predictor
+        A network, or an ensemble.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
     lengths : integer array (B,)
@@ -188,8 +191,9 @@ def sample(
 
     Examples
     --------
-    >>> class Toss:  # ends with probability 1/2, else says 4; looks nowhere
-    ...     steps = lambda self, source, lengths, width=1: self
+    >>> from regard.seq2seq.networks.base import Stepper
+    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; looks nowhere
+    ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, words):
     ...         logits = np.full((*words.shape, 5), -np.inf)
@@ -209,11 +213,11 @@ def sample(
             f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
         )
     draws = _Draws(lengths, _longest(lengths, most), count, scoring, choice, rngs)
-    return draws.run(network.steps(source, lengths, count))
+    return draws.run(network.stepper(source, lengths, count))
 
 
 def force(
-    network: Predicting,
+    network: Predictor,
     source: Ids,
     lengths: Ids,
     target: Ids,
@@ -225,8 +229,8 @@ def force(
 
     Parameters
     ----------
-    network : Predicting
-        What predicts.
+    network : Predictor
+        A network, or an ensemble.
     source : integer array (T, B)
         Source sentences, each with END, then PAD.
     lengths : integer array (B,)
@@ -251,8 +255,9 @@ def force(
 
     Examples
     --------
-    >>> class Toss:  # ends with probability 1/2, else says 4; looks nowhere
-    ...     steps = lambda self, source, lengths, width=1: self
+    >>> from regard.seq2seq.networks.base import Stepper
+    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; looks nowhere
+    ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, words):
     ...         logits = np.full((*words.shape, 5), -np.inf)
@@ -268,19 +273,23 @@ def force(
             f"target must be (n + 1, {len(lengths)}) and begin with START. Got shape {target.shape} instead."
         )
     counts = (target != PAD).sum(axis=0) - 1
-    steps = network.steps(source, lengths)
-    knowing = _knowing(steps) if posterior else None
+    stepper = network.stepper(source, lengths)
+    if posterior and not stepper.has_posterior:
+        _check.fail(
+            "posterior must be False for a transformer, alone or among others: its words are taken from several looks "
+            "at once."
+        )
     rows = np.arange(len(lengths))
     said: list[list[_Forced]] = [[] for _ in rows]
     for t in range(len(target) - 1):
         going = counts[rows] > t
         if not going.any():
             break
-        _keep(steps, going)
+        _keep(stepper, going)
         rows = rows[going]
-        logits, weights = steps(target[t, rows][:, None])
+        logits, weights = stepper(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - _normaliser(logits)[:, 0]
-        taken = weights if knowing is None else knowing.posterior(target[t + 1, rows][:, None])
+        taken = stepper.posterior(target[t + 1, rows][:, None]) if posterior else weights
         for sentence, *step in zip(rows.tolist(), logs.tolist(), weights[:, 0], taken[:, 0], strict=True):
             said[sentence].append(_Forced(*step))
     return [
@@ -294,15 +303,6 @@ class _Forced(NamedTuple):
     log: float
     look: Array
     taken: Array
-
-
-def _knowing(steps: Steps) -> Knowing:
-    if not isinstance(steps, Knowing):
-        _check.fail(
-            "posterior must be False for a transformer, alone or among others: its words are taken from several looks "
-            "at once."
-        )
-    return steps
 
 
 def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
@@ -334,10 +334,10 @@ def _longest(lengths: Ids, most: Ids | None) -> Ids:
     return most
 
 
-def _keep(steps: Steps, going: Mask) -> None:
+def _keep(stepper: Stepper, going: Mask) -> None:
     """Go on with some of the sentences."""
     if not going.all():
-        steps.keep(np.flatnonzero(going))
+        stepper.keep(np.flatnonzero(going))
 
 
 def _normaliser(logits: Array) -> Array:
@@ -384,18 +384,16 @@ def _badness(ending: Ending) -> float:
 # ----------------------------------------------------------------------------------------------------------- beam
 
 
-def _at_once(
-    steps: Searching, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring
-) -> list[list[Hypothesis]]:
-    """Let the network search by itself: what `_Beam` does, without a penalty for what was not looked at."""
-    penalty, offset = scoring.length_penalty, scoring.offset
-    wrong: NotFinite | None = None
+def _in_one_call(stepper: Stepper, aims: Aims) -> Found | None:
+    """Return what the network's own search finds, None where it has none."""
     try:
-        found = steps.beam(Aims(START, END, width, n_best, most, penalty, offset))
-    except NotFinite as refused:
-        wrong = refused
-    if wrong:
-        _refuse(wrong)
+        return stepper.beam(aims)
+    except NotFinite as wrong:
+        predicted = wrong
+    _refuse(predicted)
+
+
+def _hypotheses(found: Found, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
     trail = Trail(lengths, scoring)
     trail.steps += [Said(*said) for said in found.steps]
     return trail.hypotheses(
@@ -424,15 +422,15 @@ class _Beam:
             len(lengths), -np.inf
         )  # (B,): what a further sentence must score to be among the best
 
-    def run(self, steps: Steps) -> list[list[Hypothesis]]:
+    def run(self, stepper: Stepper) -> list[list[Hypothesis]]:
         """Search to the end."""
-        rank, words = _ranker(steps), np.full((len(self.sentences), 1), START)
-        while words.size:
-            found, weights = rank(words, self.asked, _FIRST)
-            words, parents, going = self.step(found, weights)
+        tokens = np.full((len(self.sentences), 1), START)
+        while tokens.size:
+            found, weights = stepper.top(tokens, self.asked, _FIRST)
+            tokens, parents, going = self.step(found, weights)
             if going.any():
-                _keep(steps, going)
-                steps.select(parents)
+                _keep(stepper, going)
+                stepper.select(parents)
         endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
         return self.trail.hypotheses(endings)
 
@@ -541,18 +539,6 @@ class _Greedy(_Beam):
         return words[going], parents[going], going
 
 
-def _ranker(steps: Steps) -> Callable[[Ids, int, int], tuple[Tops, Array]]:
-    """Return what finds the likeliest words after words (B, k), from a first one on, and where was looked."""
-    if isinstance(steps, Ranking):
-        return steps.rank
-
-    def rank(words: Ids, count: int, first: int) -> tuple[Tops, Array]:
-        logits, weights = steps(words)
-        return tops(logits.reshape(words.size, -1), count, first), weights
-
-    return rank
-
-
 def _likeliest(found: Tops, before: Array, most: int) -> tuple[Array, Ids, Ids]:
     """Return the best beginnings that are a word longer: log-probabilities (B, most), falling; slots and words.
 
@@ -629,15 +615,15 @@ class _Draws:
         )  # (B', k'): which sample is there; -1 none any more
         self.done: list[dict[int, Ending]] = [{} for _ in lengths]
 
-    def run(self, steps: Steps) -> list[list[Hypothesis]]:
+    def run(self, stepper: Stepper) -> list[list[Hypothesis]]:
         """Draw to the end."""
-        words = np.full(self.which.shape, START)
-        while words.size:
-            logits, weights = steps(words)
-            words, parents, going = self.step(logits, weights)
+        tokens = np.full(self.which.shape, START)
+        while tokens.size:
+            logits, weights = stepper(tokens)
+            tokens, parents, going = self.step(logits, weights)
             if going.any():
-                _keep(steps, going)
-                steps.select(parents)
+                _keep(stepper, going)
+                stepper.select(parents)
         found = [
             (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
         ]

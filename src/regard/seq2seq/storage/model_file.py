@@ -40,9 +40,10 @@ from regard.seq2seq.data.tokenizers import Text, Words, restore
 from regard.seq2seq.data.vocabulary import Vocabulary
 from regard.seq2seq.extras.graphones.model import Joint
 from regard.seq2seq.extras.translation_memory import Memory
-from regard.seq2seq.networks.families import Config, Network, Predicting, build, describe, read_config
+from regard.seq2seq.networks.base import Network, Predictor
+from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent.network import Recurrent
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
 from regard.seq2seq.training.loop import State
 
@@ -62,7 +63,7 @@ CHECKPOINT = "regard.checkpoint"
 SIDES = ("source", "target")
 MORE = ("memory", "joint")  # what a model may know besides
 Known = TypeVar("Known")
-Predicts = TypeVar("Predicts", bound=Predicting, covariant=True)
+Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 _OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
 _OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
 
@@ -114,7 +115,7 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     >>> import tempfile
     >>> words = Words.learn(["a"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_model(f"{folder}/model", Model(build(Recurrent(5, 5, 2, 2, 2, 2)), words, words))
+    ...     write_model(f"{folder}/model", Model(build(RecurrentConfig(5, 5, 2, 2, 2, 2)), words, words))
     ...     read_model(f"{folder}/model").target.tokens[4]
     'a'
     """
@@ -263,7 +264,7 @@ def _assembled(
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
     known = len(source) + (len(target) if memory else 0), len(target)
-    for side, found, count in zip(SIDES, known, (config.source_words, config.target_words), strict=True):
+    for side, found, count in zip(SIDES, known, (config.source_tokens, config.target_tokens), strict=True):
         if found != count:
             raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
     shapes = config.shapes()
@@ -280,7 +281,7 @@ def _read_old(file: Container) -> Model[Network]:
     try:
         sizes = _mapping(sizes)
         score = "additive" if sizes.get("attention") else "none"
-        config = Recurrent(**sizes, score=score, style="bahdanau")
+        config = RecurrentConfig(**sizes, score=score, style="bahdanau")
         if type(lower) is not bool:
             raise TypeError
     except (TypeError, ValueError):

@@ -46,7 +46,7 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
     for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
-        known = [field.name for field in fields(kind) if field.name not in ("source_words", "target_words")]
+        known = [field.name for field in fields(kind) if field.name not in ("source_tokens", "target_tokens")]
         if unknown := sorted(set(given) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
     config = choose_config(family, _SOME, 1, 1, network)
@@ -91,8 +91,8 @@ def choose_least(pairs: int, kind: str) -> int:
 def choose_config(
     family: str,
     pairs: int,
-    source_words: int,
-    target_words: int,
+    source_tokens: int,
+    target_tokens: int,
     options: Mapping[str, Any],
     minutes: float | None = None,
 ) -> Config:
@@ -104,7 +104,7 @@ def choose_config(
         "recurrent" or "transformer".
     pairs : int
         How many there are to learn from.
-    source_words, target_words : int
+    source_tokens, target_tokens : int
         Sizes of the vocabularies.
     options : mapping
         Fields of the configuration that somebody has chosen.
@@ -131,7 +131,7 @@ def choose_config(
     64
     """
     kind = FAMILIES[family].config
-    words = {"source_words": source_words, "target_words": target_words}
+    words = {"source_tokens": source_tokens, "target_tokens": target_tokens}
     config: Config = kind(**{**words, **_sized(kind, pairs, minutes, options), **options})
     return config
 
@@ -178,8 +178,8 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     Examples
     --------
     >>> from regard.seq2seq.data.batching import Numbered
-    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
-    >>> recipe = choose_recipe(Recurrent(9, 9), Corpus([Numbered([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
+    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+    >>> recipe = choose_recipe(RecurrentConfig(9, 9), Corpus([Numbered([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
     >>> recipe.epochs, recipe.rate, recipe.tokens
     (200, 0.5, 48)
     """

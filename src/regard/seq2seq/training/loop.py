@@ -17,7 +17,7 @@ from regard import _check
 from regard._threads import Each, one_blas_thread, two_threads
 from regard.nn import Adam
 from regard.seq2seq.data.batching import Batch, Corpus, batches
-from regard.seq2seq.networks.families import Network
+from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
 
 __all__ = ["Diverged", "Recipe", "State", "Step", "Training", "mean_loss"]
@@ -229,8 +229,8 @@ class Training:
     --------
     >>> from regard.seq2seq.data.batching import Numbered
     >>> from regard.seq2seq.networks.families import build
-    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
-    >>> network = build(Recurrent(5, 5, 2, 2, 2, 2))
+    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+    >>> network = build(RecurrentConfig(5, 5, 2, 2, 2, 2))
     >>> network.draw(np.random.default_rng(0), np.ones(5))
     >>> pairs = Corpus([Numbered([4, 2], [1, 4, 2])])
     >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
@@ -515,9 +515,9 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
     --------
     >>> from regard.seq2seq.data.batching import Numbered
     >>> from regard.seq2seq.networks.families import build
-    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
+    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
     >>> corpus = Corpus([Numbered([4, 2], [1, 3, 2])])
-    >>> bool(np.isclose(mean_loss(build(Recurrent(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
+    >>> bool(np.isclose(mean_loss(build(RecurrentConfig(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
     True
     """
     total, words = 0.0, 0

@@ -1,4 +1,4 @@
-"""The recurrent cells by name, and a stack of them that a decoder takes step by step.
+"""The recurrent cells by name, and a stack of layers for one decoder step.
 
 Letters: B sentences, D state, G gates of a cell (3 of a GRU, 4 of an LSTM), L layers. The parameters of layer l have
 names that end in ``_l`` from the second layer on.
@@ -26,12 +26,12 @@ SEQUENCES: dict[str, Callable[..., Any]] = {"gru": gru, "lstm": lstm}
 
 
 def layer(name: str, number: int) -> str:
-    """Return a parameter's name in a layer.
+    """Return the name of a layer's parameter.
 
     Parameters
     ----------
     name : str
-        In the first.
+        The name in the first layer.
     number : int
         The layer, counted from 0.
 
@@ -49,7 +49,7 @@ def layer(name: str, number: int) -> str:
 
 
 def parts(cell: str) -> int:
-    """Return how many arrays of size D a layer remembers: an LSTM has a cell beside its state.
+    """Return how many arrays of size D the state of a layer has: an LSTM has a cell next to its state.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def parts(cell: str) -> int:
 
 
 class Stack:
-    """The decoder's layers: step by step forward, and the same steps back.
+    """The decoder's layers: steps forward, and the same steps backward.
 
     Parameters
     ----------
@@ -97,16 +97,16 @@ class Stack:
         Parameters
         ----------
         gates : array (..., G D)
-            What the first layer's gates get from outside.
+            What the input adds to the gates of the first layer.
         memory : array (..., L P D)
-            What the layers remember, side by side: states first, an LSTM's cells behind its state.
+            The states of all layers, side by side; an LSTM's cell follows its state.
         keep : bool
-            Whether there will be a way back.
+            Whether there will be a backward pass.
 
         Returns
         -------
         array (..., L P D)
-            What they remember after the step.
+            The same after the step.
         """
         old = self._split(memory)
         new: list[Array] = []
@@ -125,7 +125,7 @@ class Stack:
         return np.concatenate(new, axis=-1) if len(new) > 1 else new[0]
 
     def _step(self, below: Array, hidden: Array, state: Array, *cell: Array) -> tuple[list[Array], Pull]:
-        """Return what a layer remembers, and its pullback to (dbelow, dhidden, dstate, dcell...)."""
+        """Return the new state of a layer, and its pullback to (dbelow, dhidden, dstate, dcell...)."""
         if not cell:
             new, gru_back = gru_step(below, hidden, state)
             return [new], gru_back
@@ -138,17 +138,17 @@ class Stack:
         return [new, new_cell], pull
 
     def top(self, memory: Array) -> Array:
-        """Return the last layer's state (..., D) of what is remembered."""
+        """Return the last layer's state (..., D) of a memory."""
         return self._split(memory)[-1][0]
 
     def _split(self, memory: Array) -> list[list[Array]]:
-        """Return what each layer remembers: [state] or [state, cell]."""
+        """Return the parts of each layer: [state] or [state, cell]."""
         per, size = parts(self.cell), self.size
         pieces = [memory[..., i * size : (i + 1) * size] for i in range(self.layers * per)]
         return [pieces[number * per : (number + 1) * per] for number in range(self.layers)]
 
     def backward(self, dmemory: Array) -> tuple[Array, Array]:
-        """Take the last step back: from the gradient of what is remembered after it to (dgates, dmemory before)."""
+        """Take the last step back: the gradient of the memory after it becomes (dgates, dmemory before)."""
         dnew = [[part.copy() for part in parts] for parts in self._split(dmemory)]
         dold: list[list[Array]] = [[] for _ in range(self.layers)]
         steps = self.tape.pop()
@@ -157,17 +157,18 @@ class Stack:
             pull, state, below = steps[number]
             dbelow, dhidden, dstate, *dcell = pull(*dnew[number])
             self._add(layer("decoder_state", number), as_rows(state).T @ as_rows(dhidden))
-            dold[number] = [dstate + dhidden @ self._turned(layer("decoder_state", number)), *dcell]
+            dold[number] = [dstate + dhidden @ self.transposed(layer("decoder_state", number)), *dcell]
             if number:
                 self._add(layer("decoder_input", number), as_rows(below).T @ as_rows(dbelow))
                 self._add(layer("decoder_bias", number), as_rows(dbelow).sum(axis=0))
-                dnew[number - 1][0] += dbelow @ self._turned(layer("decoder_input", number))
+                dnew[number - 1][0] += dbelow @ self.transposed(layer("decoder_input", number))
         return dbelow, np.concatenate([part for parts in dold for part in parts], axis=-1)
 
     def _add(self, name: str, gradient: Array) -> None:
         self.g[name] = self.g[name] + gradient if name in self.g else gradient
 
-    def _turned(self, name: str) -> Array:
+    def transposed(self, name: str) -> Array:
+        """Return a contiguous transpose of a parameter, made once."""
         if name not in self.back:
             self.back[name] = np.ascontiguousarray(self.p[name].T)
         return self.back[name]

@@ -1,63 +1,31 @@
-"""The encoder: recurrent layers in both directions that annotate every word of the source (Bahdanau et al. 2014, 3.2).
+"""The encoder: recurrent layers in both directions that annotate every token of the source (Bahdanau et al. 2014, 3.2).
 
-Letters: T words of the source, B sentences, E embedding, H encoder state a direction, C = 2 H annotation, A compared
-size.
+Letters: T source positions, B sentences, E embedding, H encoder state of one direction, C = 2 H annotation, A attention.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.nn import dropout, embed, linear, tanh
-from regard.seq2seq.networks.recurrent.attention import Encoded, projects_keys
-from regard.seq2seq.networks.recurrent.cells import GATES, SEQUENCES, layer
+from regard.seq2seq.networks.recurrent.attention import Encoded
+from regard.seq2seq.networks.recurrent.cells import SEQUENCES, layer
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 
-if TYPE_CHECKING:
-    from regard.seq2seq.networks.recurrent.network import Recurrent
-
-__all__ = ["encode", "shapes"]
+__all__ = ["encode"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Named = dict[str, Array]
 
 
-def shapes(c: Recurrent) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the encoder's parameters.
-
-    Parameters
-    ----------
-    c : Recurrent
-        The configuration.
-
-    Returns
-    -------
-    dict of str to tuple of int
-        By name.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.networks.recurrent.network import Recurrent
-    >>> shapes(Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2))["start_weight"]
-    (6, 5)
-    """
-    e, h, gates = c.embedding, c.encoder, GATES[c.cell]
-    found: dict[str, tuple[int, ...]] = {"source_embedding": (c.source_words, e)}
-    for number in range(c.depth):
-        below = 2 * h if number else e
-        found[layer("encoder_input", number)] = (below, 2, gates * h)
-        found[layer("encoder_bias", number)] = (2, gates * h)
-        found[layer("encoder_state", number)] = (2, h, gates * h)
-    return found | {"start_weight": (2 * h, c.memory), "start_bias": (c.memory,)}
-
-
 def encode(
     p: Mapping[str, Array],
-    c: Recurrent,
+    c: RecurrentConfig,
     source: Ids,
     lengths: Ids,
     rate: float = 0.0,
@@ -71,18 +39,18 @@ def encode(
     ----------
     p : mapping of str to array
         The network's parameters.
-    c : Recurrent
+    c : RecurrentConfig
         Its configuration.
     source : integer array (T, B)
-        Words, time first.
+        Tokens, time first.
     lengths : integer array (B,)
-        Words of each source; what lies behind has no influence.
+        Tokens of each source; padding has no influence.
     rate : float
         Dropout of the embeddings and of every layer's states.
     rng : numpy.random.Generator or None
-        Chance for dropout; None outside training.
+        Random numbers for dropout; None outside training.
     keep : bool
-        Whether there will be a way back.
+        Whether there will be a backward pass.
 
     Returns
     -------
@@ -93,21 +61,20 @@ def encode(
 
     Examples
     --------
-    >>> from regard.seq2seq.networks.recurrent.network import Recurrent, RecurrentNetwork
-    >>> c = Recurrent(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
+    >>> from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+    >>> c = RecurrentConfig(9, 7, embedding=4, encoder=3, decoder=5, attention=2)
     >>> encoded, _ = encode(RecurrentNetwork(c).parameters, c, np.array([[4], [5], [2]]), np.array([3]))
     >>> [part.shape for part in encoded]
     [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
-    words, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
-    states, states_back = _layers(p, c, words, lengths, rate, rng, keep)  # (T, B, C)
+    embedded, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
+    states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
     size = c.encoder
     final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
     start, tanh_back = tanh(summed)  # (B, S)
     values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, C)
-    projects = projects_keys(c) and c.attends
-    keys, keys_back = linear(values, p["key_weight"]) if projects else (values, lambda dkeys: (dkeys,))
+    keys, keys_back = linear(values, p["key_weight"]) if c.projects_keys else (values, lambda dkeys: (dkeys,))
 
     def pullback(d: Encoded) -> Named:
         g: Named = {}
@@ -120,8 +87,8 @@ def encode(
         np.add(dvalues.swapaxes(0, 1), d.values.swapaxes(0, 1), out=dstates)
         dstates[-1, :, :size] += dfinal[:, :size]
         dstates[0, :, size:] += dfinal[:, size:]
-        dwords, of_layers = states_back(dstates)
-        (g["source_embedding"],) = embed_back(dwords)
+        dembedded, of_layers = states_back(dstates)
+        (g["source_embedding"],) = embed_back(dembedded)
         return g | of_layers
 
     return Encoded(start, keys, values, final, lengths), pullback
@@ -129,18 +96,18 @@ def encode(
 
 def _layers(
     p: Mapping[str, Array],
-    c: Recurrent,
-    words: Array,
+    c: RecurrentConfig,
+    embedded: Array,
     lengths: Ids,
     rate: float,
     rng: np.random.Generator | None,
     keep: bool,
 ) -> tuple[Array, Callable[[Array], tuple[Array, Named]]]:
-    """Read the words (T, B, E) layer by layer: states (T, B, C) of the last one."""
-    padded = None if (lengths == len(words)).all() else lengths
-    states, first_back = dropout(words, rate, rng)
+    """Read the embeddings (T, B, E) layer by layer: states (T, B, C) of the last one."""
+    padded = None if (lengths == len(embedded)).all() else lengths
+    states, first_back = dropout(embedded, rate, rng)
     backs = []
-    for number in range(c.depth):
+    for number in range(c.encoder_depth):
         weights = (p[layer(f"encoder_{part}", number)] for part in ("input", "bias", "state"))
         states, read_back = SEQUENCES[c.cell](states, *weights, lengths=padded, keep=keep)
         states, drop_back = dropout(states, rate, rng)
@@ -148,7 +115,7 @@ def _layers(
 
     def pullback(dstates: Array) -> tuple[Array, Named]:
         g: Named = {}
-        for number in reversed(range(c.depth)):
+        for number in reversed(range(c.encoder_depth)):
             read_back, drop_back = backs[number]
             dstates, *gradients = read_back(drop_back(dstates)[0])
             for part, gradient in zip(("input", "bias", "state"), gradients, strict=True):

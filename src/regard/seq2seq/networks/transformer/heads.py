@@ -80,8 +80,8 @@ def look_into(
 
     Examples
     --------
-    >>> from regard.seq2seq.networks.transformer.network import Transformer
-    >>> network = TransformerNetwork(Transformer(9, 9, width=4, heads=2, hidden=8, decoder_layers=1))
+    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
+    >>> network = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8, decoder_layers=1))
     >>> [weights.shape for weights in look_into(network, [5, 6, 2], [1, 5, 2])]
     [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """

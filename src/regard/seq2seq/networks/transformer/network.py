@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,106 +15,15 @@ from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.data.vocabulary import PAD
 from regard.seq2seq.networks.output_layer import guide, log_frequency, predict
 from regard.seq2seq.networks.padding import Places
-from regard.seq2seq.networks.parameters import Parameters, check_sizes
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import undropped
 from regard.seq2seq.networks.transformer.stacks import decode, encode
-from regard.seq2seq.networks.transformer.stepper import TransformerSteps
+from regard.seq2seq.networks.transformer.stepper import TransformerStepper
 
-__all__ = ["Transformer", "TransformerNetwork"]
+__all__ = ["TransformerNetwork"]
 
 Array = NDArray[Any]
-Shapes = dict[str, tuple[int, ...]]
-
-_MOST = {"encoder_layers": 64, "decoder_layers": 64}  # a file from a stranger may ask for anything
-
-
-@dataclass(frozen=True)
-class Transformer:
-    """How large the parts of a transformer are.
-
-    Parameters
-    ----------
-    source_words, target_words : int
-        Words of the two vocabularies.
-    width : int
-        Numbers for a word, everywhere; a multiple of `heads`.
-    heads : int
-        Of each attention.
-    hidden : int
-        Numbers between the two maps of a hidden layer.
-    encoder_layers, decoder_layers : int
-        Blocks of attention and hidden layer on top of each other.
-    alignment_layer : int
-        The decoder layer, counted from 1, whose looks at the source say which words belong together. By default (0) it
-        is the one before the last, which knows best (Garg et al. 2019, section 4.2); of one layer, that one.
-
-    Raises
-    ------
-    ValueError
-        If one of them is too small, or too large.
-
-    Examples
-    --------
-    >>> Transformer(10, 10, width=8, heads=2, hidden=16).shapes()["encoder_0_self_in"]
-    (8, 24)
-    """
-
-    source_words: int
-    target_words: int
-    width: int = 256
-    heads: int = 4
-    hidden: int = 1024
-    encoder_layers: int = 3
-    decoder_layers: int = 3
-    alignment_layer: int = 0
-
-    # how sizes and the training's recipe are chosen where nobody says, see `regard.seq2seq.training.defaults`
-    grows: ClassVar = ("width", "hidden")
-    recipe: ClassVar[dict[str, float]] = {"rate": 1e-3, "dropout": 0.1}
-    hurry: ClassVar = (2_000, 2.5)  # a step takes eight times as long, and it learns from more of them
-    attends: ClassVar = True
-    idle: ClassVar[dict[str, str]] = {}  # every option has an effect
-
-    def __post_init__(self) -> None:
-        check_sizes(self, dict.fromkeys(asdict(self), 1) | {"alignment_layer": 0}, _MOST)
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
-        if self.alignment_layer > self.decoder_layers:
-            raise ValueError(
-                f"alignment_layer must be at most decoder_layers = {self.decoder_layers}. "
-                f"Got {self.alignment_layer} instead."
-            )
-
-    @property
-    def aligned(self) -> int:
-        """The decoder layer, counted from 0, whose looks are the alignment."""
-        return self.alignment_layer - 1 if self.alignment_layer else max(self.decoder_layers - 2, 0)
-
-    def shapes(self) -> Shapes:
-        """Return the shape of every parameter by its name."""
-        w = self.width
-        shapes: Shapes = {"source_embedding": (self.source_words, w)}
-        for i in range(self.encoder_layers):
-            shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
-        shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_words, w)}
-        for i in range(self.decoder_layers):
-            shapes |= self._block(f"decoder_{i}_self_", 3) | self._block(f"decoder_{i}_source_", 1)
-            shapes |= {f"decoder_{i}_source_keys": (w, 2 * w)} | self._hidden(f"decoder_{i}_hidden_")
-        return shapes | {"decoder_gain": (w,), "decoder_shift": (w,), "output_bias": (self.target_words,)}
-
-    def _block(self, name: str, kinds: int) -> Shapes:
-        w = self.width
-        return {name + "gain": (w,), name + "shift": (w,), name + "in": (w, kinds * w), name + "out": (w, w)}
-
-    def _hidden(self, name: str) -> Shapes:
-        w, h = self.width, self.hidden
-        norm: Shapes = {name + "gain": (w,), name + "shift": (w,)}
-        return norm | {
-            name + "in": (w, h),
-            name + "in_bias": (h,),
-            name + "out": (h, w),
-            name + "out_bias": (w,),
-        }
 
 
 class TransformerNetwork:
@@ -123,10 +31,10 @@ class TransformerNetwork:
 
     Parameters
     ----------
-    config : Transformer
-        How large its parts are.
+    config : TransformerConfig
+        Its sizes.
     parameters : Parameters, optional
-        Its numbers; zeros by default.
+        Its parameters; zeros by default.
 
     References
     ----------
@@ -134,7 +42,7 @@ class TransformerNetwork:
     Architecture"; Press and Wolf 2017 (tied embeddings).
     """
 
-    def __init__(self, config: Transformer, parameters: Parameters | None = None) -> None:
+    def __init__(self, config: TransformerConfig, parameters: Parameters | None = None) -> None:
         self.config = config
         self.parameters = Parameters(config.shapes()) if parameters is None else parameters
 
@@ -234,7 +142,7 @@ class TransformerNetwork:
 
         return loss + guided, pullback
 
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> TransformerSteps:
+    def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> TransformerStepper:
         """Begin a search.
 
         Parameters
@@ -248,12 +156,12 @@ class TransformerNetwork:
 
         Returns
         -------
-        TransformerSteps
-            Before the first word.
+        TransformerStepper
+            Before the first token.
         """
         p, over = self.parameters, Places(lengths, len(source))
         memory, _ = encode(p, over.pick(source), over, undropped, heads=self.config.heads)
-        return TransformerSteps(p, self.config.heads, self.config.aligned, memory, over, width)
+        return TransformerStepper(p, self.config.heads, self.config.aligned, memory, over, width)
 
 
 def _links(batch: Batch, at: Places, over: Places) -> Array | None:

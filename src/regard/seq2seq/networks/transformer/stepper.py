@@ -24,12 +24,13 @@ from regard.context import attend
 from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
+from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.padding import Places, split_heads
 from regard.seq2seq.networks.top_tokens import Output, Tops
 from regard.seq2seq.networks.transformer.layers import Look, hidden_block, look_block, undropped
 from regard.seq2seq.networks.transformer.stacks import layers
 
-__all__ = ["TransformerSteps"]
+__all__ = ["TransformerStepper"]
 
 Array = NDArray[Any]
 Back = Callable[[Array], Array]
@@ -37,7 +38,7 @@ Back = Callable[[Array], Array]
 _STEPS = 32  # as many as there is room for at first
 
 
-class TransformerSteps:
+class TransformerStepper(Stepper):
     """The decoder's steps: k hypotheses of each of B sentences, and where each of them looks.
 
     Parameters
@@ -57,10 +58,11 @@ class TransformerSteps:
 
     Examples
     --------
-    >>> from regard.seq2seq.networks.transformer.network import Transformer, TransformerNetwork
-    >>> network = TransformerNetwork(Transformer(9, 7, width=4, heads=2, hidden=8))
-    >>> steps = network.steps(np.array([[5, 4], [2, 4], [0, 2]]), np.array([2, 3]), width=2)
-    >>> logits, weights = steps(np.array([[1, 1], [1, 1]]))
+    >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
+    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
+    >>> network = TransformerNetwork(TransformerConfig(9, 7, width=4, heads=2, hidden=8))
+    >>> stepper = network.stepper(np.array([[5, 4], [2, 4], [0, 2]]), np.array([2, 3]), width=2)
+    >>> logits, weights = stepper(np.array([[1, 1], [1, 1]]))
     >>> logits.shape, weights[0, 0].tolist()
     ((2, 2, 7), [0.5, 0.5, 0.0])
     """
@@ -84,20 +86,20 @@ class TransformerSteps:
         self.caches = [self._cache() for _ in self.layers]
         self.weights = np.zeros((0, 0, 0))
 
-    def __call__(self, words: Ids) -> tuple[Array, Array]:
-        """Predict what follows the words (B, k): logits (B, k, V), and where each looked, (B, k, T)."""
-        return self.output.logits(self._step(words)).reshape(*words.shape, -1), self.weights
+    def __call__(self, tokens: Ids) -> tuple[Array, Array]:
+        """Take a step after tokens (B, k): logits (B, k, V); attention weights (B, k, T)."""
+        return self.output.logits(self._step(tokens)).reshape(*tokens.shape, -1), self.weights
 
-    def rank(self, words: Ids, count: int, first: int) -> tuple[Tops, Array]:
-        """Predict what follows the words (B, k): the `count` likeliest words from `first` on, and the same weights."""
-        return self.output.tops(self._step(words), count, first), self.weights
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        """Take a step, and return the `count` largest logits from token `first` on, of B k rows; weights (B, k, T)."""
+        return self.output.tops(self._step(tokens), count, first), self.weights
 
-    def _step(self, words: Ids) -> Array:
-        """Return what is known before the next words (B k, W)."""
-        batch, k = words.shape
+    def _step(self, tokens: Ids) -> Array:
+        """Return the readouts (B k, W)."""
+        batch, k = tokens.shape
         self._remember(batch, k)
         table = self.p["target_embedding"]
-        x = table[words.reshape(-1)] * table.dtype.type(table.shape[1] ** 0.5)  # (B k, W)
+        x = table[tokens.reshape(-1)] * table.dtype.type(table.shape[1] ** 0.5)  # (B k, W)
         if self.place == len(self.positions):
             self.positions = sinusoidal(2 * self.place, table.shape[1]).astype(table.dtype)
         x += self.positions[self.place]
@@ -110,11 +112,11 @@ class TransformerSteps:
         return readout
 
     def select(self, parents: Ids) -> None:
-        """Go on with these hypotheses (B, k) of each sentence."""
+        """Continue with these hypotheses (B, k) of each sentence."""
         self.seen = np.take_along_axis(self.seen, parents[:, :, None], axis=1)
 
     def keep(self, sentences: Ids) -> None:
-        """Go on with these sentences (B,) only."""
+        """Continue with these sentences (B,) only."""
         self.lengths, self.seen = self.lengths[sentences], self.seen[sentences]
         self.source = [[part[sentences] for part in parts] for parts in self.source]
         self.caches = [self._moved(cache, sentences) for cache in self.caches]

@@ -1,0 +1,85 @@
+"""The interfaces of networks: what training needs (`Network`), and what a search needs (`Predictor`, `Stepper`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.kernels.search import Aims, Found
+from regard.seq2seq.data.batching import Batch, Ids
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.top_tokens import Tops, tops
+
+__all__ = ["Network", "Predictor", "Stepper"]
+
+Array = NDArray[Any]
+
+
+class Stepper(ABC):
+    """The decoder steps of a search: k hypotheses of each of B sentences, one token at a time.
+
+    A subclass says how to take a step and which hypotheses stay; the other methods have defaults.
+    """
+
+    has_posterior: bool = False  #: whether `posterior` can be asked
+
+    @abstractmethod
+    def __call__(self, tokens: Ids) -> tuple[Array, Array]:
+        """Take a step after tokens (B, k): logits (B, k, V); weights (B, k, T), or (B, k, 0) without attention."""
+
+    @abstractmethod
+    def select(self, parents: Ids) -> None:
+        """Continue with these hypotheses (B, k') of each sentence."""
+
+    @abstractmethod
+    def keep(self, sentences: Ids) -> None:
+        """Continue with these sentences (B',) only."""
+
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[Tops, Array]:
+        """Take a step, and return the `count` largest logits from token `first` on, of B k rows; weights (B, k, T)."""
+        logits, weights = self(tokens)
+        return tops(logits.reshape(tokens.size, -1), count, first), weights
+
+    def beam(self, aims: Aims) -> Found | None:
+        """Search to the end in one call, before the first step; None where there is no such fast path."""
+        return None
+
+    def posterior(self, tokens: Ids) -> Array:
+        """Return the posterior attention (B, k, T) of the last step, given the tokens (B, k) that followed it."""
+        raise NotImplementedError("this network has no posterior attention")
+
+
+class Predictor(Protocol):
+    """What a search needs of a network, or of an ensemble."""
+
+    def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
+        """Begin a search for sources (T, B) of these lengths (B,) with `width` hypotheses of each."""
+
+
+class Network(Predictor, Protocol):
+    """A network: its configuration, parameters, loss and stepper."""
+
+    parameters: Parameters
+
+    @property
+    def config(self) -> Any:
+        """The configuration, of one of the families."""
+
+    def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
+        """Draw the initial parameters; `target_counts` (V,) says how often each target token occurs."""
+
+    def loss(
+        self,
+        batch: Batch,
+        *,
+        dropout: float = 0.0,
+        rng: np.random.Generator | None = None,
+        smoothing: float = 0.0,
+        guidance: float = 0.0,
+        agreement: float = 0.0,
+    ) -> tuple[float, Callable[[float], dict[str, Array]]]:
+        """Return the mean loss of a target token, and its pullback to gradients by parameter name."""

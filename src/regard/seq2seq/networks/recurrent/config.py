@@ -1,0 +1,183 @@
+"""The configuration of a recurrent encoder-decoder: its options, and the shape of every parameter.
+
+Letters: E embedding, H encoder state of one direction, C = 2 H annotation, A attention, D decoder state, G gates of a
+cell, S state of all decoder layers side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from regard import _check
+from regard.seq2seq.networks.parameters import check_sizes
+from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
+
+__all__ = ["SCORES", "RecurrentConfig"]
+
+SCORES = ("additive", "general", "dot", "scaled_dot")
+
+_CHOICES = {
+    "score": ("none", *SCORES),
+    "style": ("conditional", "bahdanau", "luong"),
+    "cell": tuple(GATES),
+}
+_LEAST = {"source_tokens": 1, "target_tokens": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
+_LEAST |= {"layers": 1, "encoder_layers": 0}
+_MOST = {"layers": 32, "encoder_layers": 32}  # an untrusted file may ask for anything
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Sizes and options of a recurrent encoder-decoder.
+
+    Parameters
+    ----------
+    source_tokens, target_tokens : int
+        Sizes of the two vocabularies.
+    embedding : int
+        Size of a token's embedding, and of the readout (its output matrix is the target embedding).
+    encoder : int
+        State of the encoder, in each direction.
+    decoder : int
+        State of the decoder.
+    attention : int
+        Size in which decoder states and annotations are compared.
+    score : {"additive", "general", "dot", "scaled_dot", "none"}
+        The score function, see `regard.seq2seq.networks.recurrent.attention`. With "none" there is no attention: the
+        decoder reads the last states of the encoder only.
+    style : {"conditional", "bahdanau", "luong"}
+        Whether the decoder attends between two halves of a step, before each step, or after it; see
+        `regard.seq2seq.networks.recurrent.step`.
+    cell : {"gru", "lstm"}
+        The recurrent cell.
+    layers : int
+        Layers of the decoder.
+    encoder_layers : int
+        Layers of the encoder; 0 for as many as the decoder has. A deep encoder costs little, since it reads all tokens
+        of a batch at once, while each layer of the decoder takes a step for each token.
+    feeding : bool
+        In Luong's style, whether each step reads the readout of the step before (input feeding).
+
+    Raises
+    ------
+    ValueError
+        If a size is too small, a name is unknown, or two options do not go together.
+
+    Examples
+    --------
+    >>> RecurrentConfig(10, 10, 4, 4, 4, score="none").shapes()["start_weight"]
+    (8, 4)
+    """
+
+    source_tokens: int
+    target_tokens: int
+    embedding: int = 160
+    encoder: int = 128
+    decoder: int = 192
+    attention: int = 128
+    score: str = "additive"
+    style: str = "conditional"
+    cell: str = "gru"
+    layers: int = 1
+    encoder_layers: int = 0
+    feeding: bool = True
+
+    # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
+    grows: ClassVar = ("embedding", "encoder", "decoder", "attention")
+    recipe: ClassVar[dict[str, float]] = {"rate": 5e-3, "dropout": 0.2}
+    hurry: ClassVar = (16_000, 1.6)
+
+    def __post_init__(self) -> None:
+        check_sizes(self, _LEAST, _MOST)
+        for name, choices in _CHOICES.items():
+            _check.choice(name, getattr(self, name), choices)
+        _check.flag("feeding", self.feeding)
+        if self.attends and not self.attention:
+            raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
+        if self.score == "dot" and self.decoder != 2 * self.encoder:
+            raise ValueError(
+                "with the score dot, decoder must be twice encoder (the annotations are of both directions). "
+                f"Got {self.decoder} and {self.encoder} instead."
+            )
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention."""
+        return self.score != "none"
+
+    @property
+    def projects_keys(self) -> bool:
+        """Whether the annotations are projected before they are compared; else they are the keys themselves."""
+        return self.score in ("additive", "scaled_dot")
+
+    @property
+    def fused(self) -> bool:
+        """Whether the library has all decoder steps in one call: one layer of GRUs, additive attention."""
+        plain = self.cell == "gru" and self.layers == 1 and self.score == "additive"
+        return plain and self.style in ("bahdanau", "conditional")
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """The options that have no effect with the others, and what they would need."""
+        needs = {
+            "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
+            "feeding": (self.style == "luong", "the style luong"),
+        }
+        return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
+
+    @property
+    def encoder_depth(self) -> int:
+        """The number of layers of the encoder."""
+        return self.encoder_layers or self.layers
+
+    @property
+    def state_size(self) -> int:
+        """The size S of the states of all decoder layers, cells of an LSTM included."""
+        return self.layers * parts(self.cell) * self.decoder
+
+    def shapes(self) -> Shapes:
+        """Return the shape of every parameter by its name."""
+        return self._encoder() | self._attention() | self._decoder() | self._readout()
+
+    def _encoder(self) -> Shapes:
+        e, h, gates = self.embedding, self.encoder, GATES[self.cell] * self.encoder
+        shapes: Shapes = {"source_embedding": (self.source_tokens, e)}
+        for number in range(self.encoder_depth):
+            shapes[layer("encoder_input", number)] = (2 * h if number else e, 2, gates)
+            shapes[layer("encoder_bias", number)] = (2, gates)
+            shapes[layer("encoder_state", number)] = (2, h, gates)
+        return shapes | {"start_weight": (2 * h, self.state_size), "start_bias": (self.state_size,)}
+
+    def _attention(self) -> Shapes:
+        a, d, c = self.attention, self.decoder, 2 * self.encoder
+        projections: Shapes = {"key_weight": (c, a), "query_weight": (d, a)}
+        if self.score == "additive":
+            return projections | {"attention_vector": (a,)}
+        if self.score == "scaled_dot":
+            return projections
+        return {"query_weight": (d, c)} if self.score == "general" else {}
+
+    def _decoder(self) -> Shapes:
+        e, d, c, gates = self.embedding, self.decoder, 2 * self.encoder, GATES[self.cell] * self.decoder
+        shapes: Shapes = {"target_embedding": (self.target_tokens, e), "decoder_word": (e, gates)}
+        if self.style != "luong":
+            shapes["decoder_context"] = (c, gates)
+        elif self.feeding:
+            shapes["decoder_readout"] = (e, gates)
+        if self.style == "conditional":
+            shapes |= {"decoder_bias_after": (gates,), "decoder_state_after": (d, gates)}
+        shapes |= {"decoder_bias": (gates,), "decoder_state": (d, gates)}
+        for number in range(1, self.layers):
+            shapes[layer("decoder_input", number)] = (d, gates)
+            shapes[layer("decoder_bias", number)] = (gates,)
+            shapes[layer("decoder_state", number)] = (d, gates)
+        return shapes
+
+    def _readout(self) -> Shapes:
+        e, d, c = self.embedding, self.decoder, 2 * self.encoder
+        shapes: Shapes = {} if self.style == "luong" else {"readout_word": (e, e)}
+        shapes |= {"readout_state": (d, e), "readout_context": (c, e), "readout_bias": (e,)}
+        return shapes | {"output_bias": (self.target_tokens,)}

@@ -1,0 +1,103 @@
+"""The configuration of a transformer: its sizes, and the shape of every parameter."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from regard.seq2seq.networks.parameters import check_sizes
+
+__all__ = ["TransformerConfig"]
+
+Shapes = dict[str, tuple[int, ...]]
+
+_MOST = {"encoder_layers": 64, "decoder_layers": 64}  # an untrusted file may ask for anything
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes of a transformer.
+
+    Parameters
+    ----------
+    source_tokens, target_tokens : int
+        Sizes of the two vocabularies.
+    width : int
+        The model dimension; a multiple of `heads`.
+    heads : int
+        Heads of each attention.
+    hidden : int
+        Size of the feed-forward layers.
+    encoder_layers, decoder_layers : int
+        Layers of attention and feed-forward.
+    alignment_layer : int
+        The decoder layer, counted from 1, whose cross-attention is the alignment. By default (0) it is the one before
+        the last, which aligns best (Garg et al. 2019, section 4.2), or the only one.
+
+    Raises
+    ------
+    ValueError
+        If a size is too small or too large.
+
+    Examples
+    --------
+    >>> TransformerConfig(10, 10, width=8, heads=2, hidden=16).shapes()["encoder_0_self_in"]
+    (8, 24)
+    """
+
+    source_tokens: int
+    target_tokens: int
+    width: int = 256
+    heads: int = 4
+    hidden: int = 1024
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    alignment_layer: int = 0
+
+    # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
+    grows: ClassVar = ("width", "hidden")
+    recipe: ClassVar[dict[str, float]] = {"rate": 1e-3, "dropout": 0.1}
+    hurry: ClassVar = (2_000, 2.5)  # a step takes eight times as long, and it learns from more of them
+    attends: ClassVar = True
+    idle: ClassVar[dict[str, str]] = {}  # options without effect: none
+
+    def __post_init__(self) -> None:
+        check_sizes(self, dict.fromkeys(asdict(self), 1) | {"alignment_layer": 0}, _MOST)
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
+        if self.alignment_layer > self.decoder_layers:
+            raise ValueError(
+                f"alignment_layer must be at most decoder_layers = {self.decoder_layers}. "
+                f"Got {self.alignment_layer} instead."
+            )
+
+    @property
+    def aligned(self) -> int:
+        """The decoder layer, counted from 0, whose cross-attention is the alignment."""
+        return self.alignment_layer - 1 if self.alignment_layer else max(self.decoder_layers - 2, 0)
+
+    def shapes(self) -> Shapes:
+        """Return the shape of every parameter by its name."""
+        w = self.width
+        shapes: Shapes = {"source_embedding": (self.source_tokens, w)}
+        for i in range(self.encoder_layers):
+            shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
+        shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}
+        for i in range(self.decoder_layers):
+            shapes |= self._block(f"decoder_{i}_self_", 3) | self._block(f"decoder_{i}_source_", 1)
+            shapes |= {f"decoder_{i}_source_keys": (w, 2 * w)} | self._hidden(f"decoder_{i}_hidden_")
+        return shapes | {"decoder_gain": (w,), "decoder_shift": (w,), "output_bias": (self.target_tokens,)}
+
+    def _block(self, name: str, kinds: int) -> Shapes:
+        w = self.width
+        return {name + "gain": (w,), name + "shift": (w,), name + "in": (w, kinds * w), name + "out": (w, w)}
+
+    def _hidden(self, name: str) -> Shapes:
+        w, h = self.width, self.hidden
+        norm: Shapes = {name + "gain": (w,), name + "shift": (w,)}
+        return norm | {
+            name + "in": (w, h),
+            name + "in_bias": (h,),
+            name + "out": (h, w),
+            name + "out_bias": (w,),
+        }
