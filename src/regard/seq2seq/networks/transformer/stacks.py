@@ -98,7 +98,7 @@ def encode(
     Examples
     --------
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-from regard.seq2seq.networks.transformer.network import TransformerNetwork
+    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
     >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
     >>> memory, _ = encode(p, np.array([5, 2, 2]), Places(np.array([2, 1])), lambda rows: (rows, None), heads=2)
     >>> memory.shape
@@ -172,7 +172,7 @@ def decode(
     Examples
     --------
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
-from regard.seq2seq.networks.transformer.network import TransformerNetwork
+    >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
     >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
     >>> at, over = Places(np.array([1])), Places(np.array([2]))
     >>> found = decode(p, np.array([1]), at, np.zeros((2, 4)), over, lambda rows: (rows, None), heads=2, watched=1)
