@@ -4,7 +4,7 @@
 
 The model is an encoder-decoder trained with Keras: a bidirectional GRU, a GRU, additive attention between them. Here
 it runs on `nn.gru`, `nn.gru_step`, `attend`, `scores.additive` and, beside the authors' own search,
-`regard.seq2seq.decoding.search`. Printed are the largest difference of its probabilities from Keras's own (where keras is
+`regard.seq2seq.decoding.beam`. Printed are the largest difference of its probabilities from Keras's own (where keras is
 installed; any backend will do), and its error rates: the mean over words of edit distance / length.
 
 Published are a validation character error rate of 15.07 % with a beam of 3, and 44.44 % of the words right with none.
@@ -34,8 +34,10 @@ from scipy.special import softmax
 from data import Missing, Pair, netra, run
 from regard import attend, nn, scores
 from regard.seq2seq.data import vocabulary as text
-from regard.seq2seq.decoding.search import Scoring, beam
+from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
+from regard.seq2seq.networks.base import Stepper
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -189,7 +191,7 @@ def published_search(model: Model, keys: Array, letters: Letters, width: int) ->
 
 
 class Network:
-    """The model as `regard.seq2seq.decoding.search` asks for it: start and end have other numbers there."""
+    """The model as `regard.seq2seq.decoding.beam` asks for it: start and end have other numbers there."""
 
     def __init__(self, model: Model, letters: Letters) -> None:
         self.model = model
@@ -197,12 +199,12 @@ class Network:
         for ours, theirs in ((text.START, letters.start), (text.END, letters.end)):
             self.order[[ours, theirs]] = self.order[[theirs, ours]]
 
-    def steps(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
+    def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Steps:
         """Begin with sources (T, B); their padding is read and looked at, as it was in training."""
         return Steps(self, self.model.keys(source), self.model.start(source.shape[1], width))
 
 
-class Steps:
+class Steps(Stepper):
     """The decoder's steps for a search."""
 
     def __init__(self, network: Network, keys: Array, states: Array) -> None:
@@ -224,7 +226,7 @@ class Steps:
 
 
 def our_search(model: Model, source: Ids, letters: Letters, width: int) -> list[str]:
-    """Search with `regard.seq2seq.decoding.search.beam`, for the most probable word."""
+    """Search with `regard.seq2seq.decoding.beam.beam`, for the most probable word."""
     network, found = Network(model, letters), []
     for start in range(0, source.shape[1], TOGETHER):
         some = source[:, start : start + TOGETHER]

@@ -13,9 +13,6 @@ The model looks up the words it has learned that are most like the one at hand, 
 What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones.model`); ``--joint 0`` is
 without.
 
-Where there is half an hour, the model learns to say each word from its end, too, and the pronunciation is taken that is
-likeliest both ways (`regard.seq2seq.ways`).
-
 Two peers: Phonetisaurus 0.3.0 learns from the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
 with what it has learned, from most of these words. The split of the literature is not to be had, so its figures are for
 a comparable setting, not the same words; how comparable, Phonetisaurus says, which counts joint sequences as Bisani and
@@ -136,7 +133,6 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "max_tokens": LONGEST,
         "memory": args.memory,
         "joint": args.joint,
-        "both_ways": args.minutes >= MANY_MINUTES,
     }
     if args.family == "recurrent":
         chosen = LARGE if args.minutes >= MANY_MINUTES else SMALL

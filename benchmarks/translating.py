@@ -4,7 +4,7 @@
 
 The model (embeddings of 96, states of 128, 2,500 words) is trained here for some seconds on data/help-en-fr. Both get
 its numbers and the same numbered batches of 64 held-out sentences, each batch of like lengths: in regard
-`regard.seq2seq.decoding.search.beam`, which also says where it looked, in PyTorch a loop under `inference_mode` that is written
+`regard.seq2seq.decoding.beam.beam`, which also says where it looked, in PyTorch a loop under `inference_mode` that is written
 here. What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
 translates two batches at a time; PyTorch's own threads share each product.
 
@@ -36,7 +36,8 @@ from regard._threads import two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.data.batching import Ids, source_batch
 from regard.seq2seq.data.vocabulary import END, START
-from regard.seq2seq.decoding.search import beam, longest
+from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.translator import _alike
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"

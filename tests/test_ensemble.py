@@ -17,10 +17,13 @@ from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.alignment.links import joint, links, spell
 from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
 from regard.seq2seq.data.vocabulary import END, START
-from regard.seq2seq.decoding.search import Hypothesis, Scoring, beam, force, sample
+from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.ensemble import Together
 from regard.seq2seq.extras.translation_memory import Memory
-from regard.seq2seq.networks.families import Network, Predicting
+from regard.seq2seq.networks.families import Network
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -49,13 +52,13 @@ def network(kind: str, seed: int) -> Network:
     return made
 
 
-class Fixed:
+class Fixed(Stepper):
     """A network that predicts the same logits (V,) or (B, k, V) at every step, and looks nowhere."""
 
     def __init__(self, logits: Any) -> None:
         self.logits = logits
 
-    def steps(self, source: Any, lengths: Any, width: int = 1) -> Fixed:
+    def stepper(self, source: Any, lengths: Any, width: int = 1) -> Fixed:
         return self
 
     def __call__(self, words: Any) -> tuple[Any, Any]:
@@ -71,7 +74,7 @@ class Fixed:
 
 
 def told(
-    network: Predicting, source: list[int], words: tuple[int, ...], *, posterior: bool = False
+    network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
     """What a network says of one sentence."""
     batch: Batch = collate([Numbered(source, [START, *words, END])])
@@ -144,7 +147,7 @@ def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, s
     wide = logits.astype(np.float64)
     expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
     steps = [Fixed(one) for one in logits]
-    found, _ = Together(steps).steps(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
+    found, _ = Together(steps).stepper(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max()))
 
@@ -234,7 +237,7 @@ def test_drawn_ones_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     assert [found.text for found in one] == [found.text for found in other]
 
 
-def test_without_attention_and_both_ways() -> None:
+def test_without_attention() -> None:
     blind = [learned(attention=False, seed=seed) for seed in (1, 2)]
     assert not Ensemble(blind).attention
     assert Ensemble(blind).translate(["one"])[0].alignment is None
@@ -243,8 +246,6 @@ def test_without_attention_and_both_ways() -> None:
     found = seeing.translate(["one two"])[0]
     assert found.alignment is not None
     assert found.alignment.shape[1] == 3
-    both = Ensemble([learned(both_ways=True, epochs=60, seed=seed) for seed in (1, 2)])
-    assert [found.text for found in both.translate(LEFT)] == SAID
 
 
 def test_the_memory_is_read_by_all() -> None:
@@ -276,7 +277,6 @@ def other_memory() -> Seq2Seq:
         ({}, {"target": "tokens"}, "know the same tokens of the target"),
         ({}, {"memory": 1}, "have the same memory"),
         ({"memory": 1}, {"memory": 2}, "have the same memory"),
-        ({}, {"both_ways": True}, "all say sentences both ways, or none"),
     ],
 )
 def test_models_that_do_not_go_together_are_refused(

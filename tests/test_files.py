@@ -79,7 +79,7 @@ def test_the_format_is_that_of_safetensors(good: bytes) -> None:
     header, body = parts(good)
     told = header["__metadata__"]
     assert told.keys() == {"format", "version", "config", "source", "target"}
-    assert (told["format"], told["version"]) == ("regard.seq2seq", "2")
+    assert (told["format"], told["version"]) == ("regard.seq2seq", "1")
     assert json.loads(told["config"]) == describe(SIZES)
     assert json.loads(told["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
     first = header["source_embedding"]
@@ -178,10 +178,9 @@ CASES = {
     "its header is not a JSON object": lambda good: joined([], b""),
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
-    "its version is '4', this program reads '1', '2' and '3'": lambda good: metadata(good, version="4"),
-    "both_ways must be true where it is given": lambda good: metadata(good, version="3", both_ways="1"),
+    "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
     "its memory is damaged: it must have sources and targets": lambda good: metadata(
-        good, version="3", memory='{"count": 1}'
+        good, memory='{"count": 1}'
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
@@ -339,88 +338,6 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
 )
 def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any) -> None:
     never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
-
-
-# ------------------------------------------------------------------------------------------------- older files
-
-
-def of_version_1(attention: int) -> bytes:
-    """A model file as the first version of the format has it, put together by hand."""
-    shapes = {
-        "source_embedding": (6, 2),
-        "encoder_input": (2, 2, 3),
-        "encoder_bias": (2, 3),
-        "encoder_state": (2, 1, 3),
-        "start_weight": (2, 2),
-        "start_bias": (2,),
-        "key_weight": (2, attention),
-        "query_weight": (2, attention),
-        "attention_vector": (attention,),
-        "target_embedding": (5, 2),
-        "decoder_word": (2, 6),
-        "decoder_context": (2, 6),
-        "decoder_bias": (6,),
-        "decoder_state": (2, 6),
-        "readout_word": (2, 2),
-        "readout_state": (2, 2),
-        "readout_context": (2, 2),
-        "readout_bias": (2,),
-        "output_bias": (5,),
-    }
-    sizes = {"source_tokens": 6, "target_tokens": 5, "embedding": 2, "encoder": 1, "decoder": 2}
-    header: dict[str, Any] = {
-        "__metadata__": {
-            "format": "regard.seq2seq",
-            "version": "1",
-            "sizes": json.dumps(sizes | {"attention": attention}),
-            "lower": "true",
-        }
-    }
-    body = b""
-    for name, shape in shapes.items():
-        data = np.full(shape, len(body) / 64, "<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
-        body += data
-    texts = ("<pad>\n<s>\n</s>\n<unk>\né\ncat", "<pad>\n<s>\n</s>\n<unk>\nchat")
-    for name, text in zip(("source_vocabulary", "target_vocabulary"), texts, strict=True):
-        data = text.encode()
-        header[name] = {
-            "dtype": "U8",
-            "shape": [len(data)],
-            "data_offsets": [len(body), len(body) + len(data)],
-        }
-        body += data
-    return joined(header, body)
-
-
-@pytest.mark.parametrize("attention", [3, 0])
-def test_files_of_version_1_are_read(attention: int, tmp_path: Path) -> None:
-    (tmp_path / "old").write_bytes(of_version_1(attention))
-    model = read_model(tmp_path / "old")
-    assert model.network.config == RecurrentConfig(
-        6,
-        5,
-        embedding=2,
-        encoder=1,
-        decoder=2,
-        attention=attention,
-        score="additive" if attention else "none",
-        style="bahdanau",
-    )
-    header, body = parts((tmp_path / "old").read_bytes())
-    for name, array in model.network.parameters.items():
-        begin, end = header[name]["data_offsets"]
-        assert array.tobytes() == body[begin:end]
-    assert model.source.encode(["CAT", "É", "dog"]) == [5, 4, 3]
-    assert model.target.tokens[4:] == ("chat",)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("sizes", '{"embedding": 2}'), ("sizes", "[]"), ("lower", "1"), ("lower", "perhaps")]
-)
-def test_damaged_files_of_version_1_are_refused(name: str, value: str, tmp_path: Path) -> None:
-    said = refused(metadata(of_version_1(3), **{name: value}), tmp_path / "m")
-    assert said == "its configuration is incomplete or damaged"
 
 
 def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:

@@ -99,12 +99,6 @@ def test_words_are_shown_without_the_signs_that_glue_them() -> None:
     )
 
 
-def test_a_model_that_reads_both_ways_has_heads() -> None:
-    model = Seq2Seq(family="transformer", network=SMALL, both_ways=True, epochs=30).fit(*PAIRS)
-    (translation,) = model.translate(["two one"])
-    assert model.heads(translation).said == translation.tokens
-
-
 def test_translate_draws_all_heads(
     model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

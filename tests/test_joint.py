@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from regard.cli import main
 from regard.seq2seq.data.packing import packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
-from regard.seq2seq.decoding.search import Hypothesis, Scoring
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.extras.graphones import em_aligner as spelling_module
 from regard.seq2seq.extras.graphones import model as module
@@ -392,9 +392,7 @@ def speaker() -> Seq2Seq:
     return learned()
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"both_ways": True}, {"memory": 2}, {"family": "transformer", "epochs": 5}]
-)
+@pytest.mark.parametrize("options", [{}, {"memory": 2}, {"family": "transformer", "epochs": 5}])
 def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     model = learned(**options)
     joint = model.model.joint

@@ -10,18 +10,17 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq.alignment import posterior
 from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.families import build, describe, read_config
 from regard.seq2seq.networks.output_layer import guide, predict, short_list
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent import attention as looks
-from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent import posterior
+from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
-from regard.seq2seq.networks.recurrent.stepper import Steps, steps
+from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
@@ -42,12 +41,8 @@ OPTIONS: list[dict[str, Any]] = [
         {"layers": 2, "cell": "lstm", "score": "general"},
         {"encoder_layers": 3},
         {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
-        *({"score": score} for score in looks.SCORES if score not in ("additive", "dot")),
+        *({"score": score} for score in SCORES if score not in ("additive", "dot")),
         {"score": "dot", "decoder": 6},
-        {"coverage": True},
-        {"window": "local-m", "reach": 1},
-        {"window": "local-p", "reach": 2},
-        {"window": "local-p", "reach": 2, "score": "general"},
         {"feeding": False},
     ]
 ]
@@ -57,8 +52,8 @@ def name(options: dict[str, Any]) -> str:
     return "-".join(str(value) for value in options.values())
 
 
-def made(options: dict[str, Any], dtype: Any = np.float64, places: int = 3) -> RecurrentNetwork:
-    sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3, "places": places}
+def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
+    sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
     config = RecurrentConfig(9, 11, **{**sizes, **options})
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
@@ -134,10 +129,10 @@ def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> Non
     network, batch = made(options), collate(PAIRS)
     p, c = network.parameters, network.config
     encoded, _ = encode(p, c, batch.source, batch.lengths)
-    decoded, _ = decode(p, c, encoded, batch.target[:-1], seen=True)
-    steps = network.steps(batch.source, batch.lengths)
+    decoded, _ = decode(p, c, encoded, batch.target[:-1], with_weights=True)
+    stepper = network.stepper(batch.source, batch.lengths)
     for t in range(len(batch.target) - 1):
-        logits, weights = steps(batch.target[t][:, None])
+        logits, weights = stepper(batch.target[t][:, None])
         wanted = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
         np.testing.assert_allclose(logits[:, 0], wanted, rtol=1e-8, atol=1e-10)
         if c.attends:
@@ -152,7 +147,7 @@ def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> Non
 def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
-    together = network.steps(batch.source, batch.lengths, width=2)
+    together = network.stepper(batch.source, batch.lengths, width=2)
     for t in range(2):
         together(words[t])
     parents = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]])
@@ -160,7 +155,7 @@ def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
     together.keep(np.array([0, 2]))
     logits, weights = together(np.repeat(words[2][[0, 2], :1], 3, axis=1))
     for place, sentence in enumerate((0, 2)):
-        alone = network.steps(batch.source[:, [sentence]], batch.lengths[[sentence]])
+        alone = network.stepper(batch.source[:, [sentence]], batch.lengths[[sentence]])
         for t in range(2):
             alone(words[t][[sentence]][:, [parents[sentence, 1]]])
         wanted, looked = alone(words[2][[sentence], :1])
@@ -172,7 +167,7 @@ def test_the_decoder_looks_through_regards_attention() -> None:
     network, batch = made({"style": "bahdanau"}), collate(PAIRS[:1])
     p = network.parameters
     encoded, _ = encode(p, network.config, batch.source, batch.lengths)
-    _, weights = network.steps(batch.source, batch.lengths)(np.array([[1]]))
+    _, weights = network.stepper(batch.source, batch.lengths)(np.array([[1]]))
     score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
     whole = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
     np.testing.assert_allclose(weights, whole.weights, rtol=1e-10)
@@ -183,7 +178,7 @@ def test_the_conditional_decoder_by_its_equations() -> None:
     p = network.parameters
     encoded, _ = encode(p, network.config, np.array([[5], [6], [2]]), np.array([3]))
     state = encoded.start
-    steps = network.steps(np.array([[5], [6], [2]]), np.array([3]))
+    stepper = network.stepper(np.array([[5], [6], [2]]), np.array([3]))
     for word in words:  # Sennrich et al. 2017, section 3
         y = p["target_embedding"][[word]]
         between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
@@ -195,7 +190,7 @@ def test_the_conditional_decoder_by_its_equations() -> None:
         state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
         summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
         wanted = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
-        logits, seen = steps(np.array([[word]]))
+        logits, seen = stepper(np.array([[word]]))
         np.testing.assert_allclose(seen[0, 0], weights, rtol=1e-10)
         np.testing.assert_allclose(logits[0], wanted, rtol=1e-10)
 
@@ -209,46 +204,13 @@ def test_what_a_look_knows(style: str, first: int) -> None:
     encoded, _ = encode(p, c, batch.source, batch.lengths)
     other = batch.target[:-1].copy()
     other[1] = 9
-    one, two = (decode(p, c, encoded, words, seen=True)[0].weights for words in (batch.target[:-1], other))
+    one, two = (
+        decode(p, c, encoded, words, with_weights=True)[0].weights for words in (batch.target[:-1], other)
+    )
     assert one is not None
     assert two is not None
     same = (one == two).all(axis=(1, 2)).tolist()
     assert same == [t < first for t in range(len(same))]
-
-
-def test_local_windows_see_what_is_near() -> None:
-    source, lengths = np.full((30, 1), 4), np.array([30])
-    source[-1] = 2
-    monotonic = made({"window": "local-m", "reach": 2}, places=40).steps(source, lengths)
-    for t in range(40):
-        _, weights = monotonic(np.array([[4]]))
-        middle = min(t, 29)
-        assert np.flatnonzero(weights[0, 0]).tolist() == [j for j in range(30) if abs(j - middle) <= 2]
-        assert weights.sum() == pytest.approx(1)
-    predicted = made({"window": "local-p", "reach": 2}, places=40)
-    _, weights = predicted.steps(source, lengths)(np.array([[4]]))
-    assert 1 <= np.count_nonzero(weights) <= 5
-
-
-def test_places_that_training_had_not_share_the_last() -> None:
-    network = made({"score": "location"}, places=2)
-    _, weights = network.steps(np.array([[4], [5], [6], [2]]), np.array([4]))(np.array([[1]]))
-    assert weights[0, 0, 1] == weights[0, 0, 2] == weights[0, 0, 3]
-
-
-def test_what_has_been_looked_at_is_looked_at_less() -> None:
-    network = made({"coverage": True})
-    p, c = network.parameters, network.config
-    p["coverage_vector"][...] = -np.sign(p["attention_vector"])
-    encoded, _ = encode(p, c, np.array([[4], [4], [4], [2]]), np.array([4]))
-    covered = np.zeros((1, 1, 4))
-    _, before = looks.glance(p, c, encoded, encoded.start[:, None], 0, covered)
-    covered[..., 1] = 1
-    _, after = looks.glance(p, c, encoded, encoded.start[:, None], 0, covered)
-    assert after[0, 0, 1] < before[0, 0, 1]
-    steps = network.steps(np.array([[4], [4], [4], [2]]), np.array([4]))
-    _, first = steps(np.array([[5]]))
-    np.testing.assert_allclose(steps.coverage, first)
 
 
 def test_guidance_pulls_the_weights_to_the_links() -> None:
@@ -259,7 +221,7 @@ def test_guidance_pulls_the_weights_to_the_links() -> None:
         for part, gradient in pullback(1.0).items():
             network.parameters[part][...] -= 0.3 * gradient
     encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
-    decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], seen=True)
+    decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], with_weights=True)
     assert network.loss(batch, guidance=1.0)[0] < before
     assert batch.links is not None
     assert decoded.weights is not None
@@ -344,7 +306,7 @@ def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[
     network = made(options, np.float32)
     counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
     network.draw(np.random.default_rng(0), counts)
-    logits, _ = network.steps(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
+    logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
     assert np.isfinite(network.parameters.flat).all()
     assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
 
@@ -384,10 +346,6 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
             "with the score dot, decoder must be twice encoder (the annotations are of both directions). "
             "Got 5 and 3 instead.",
         ),
-        (
-            {"score": "general", "coverage": True},
-            "coverage needs the score additive or concat. Got 'general' instead.",
-        ),
     ],
 )
 def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
@@ -407,14 +365,14 @@ def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) ->
 def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     p = network.parameters
-    steps = network.steps(batch.source, batch.lengths, width=2)
-    assert steps.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    stepper = network.stepper(batch.source, batch.lengths, width=2)
+    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
     for t in range(2):
         words = batch.target[t : t + 2].T  # (B, k)
-        _, weights = steps(words)
+        _, weights = stepper(words)
     following = np.array([[7, 8], [9, 10], [2, 4]])
-    found = steps.posterior(following)
-    states, annotations = steps.stack.top(steps.memory), steps.encoded.values
+    found = stepper.posterior(following)
+    states, annotations = stepper.step.stack.top(stepper.memory), stepper.encoded.values
     for sentence, hypothesis in np.ndindex(3, 2):
         shares = []
         for place, annotation in enumerate(annotations[sentence]):
@@ -429,19 +387,20 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
 
 def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     network, batch = made({}), collate(PAIRS)
-    steps = network.steps(batch.source, batch.lengths)
-    steps(batch.target[:1].T)
-    together = steps.posterior(batch.target[1:2].T)
+    stepper = network.stepper(batch.source, batch.lengths)
+    stepper(batch.target[:1].T)
+    together = stepper.posterior(batch.target[1:2].T)
     monkeypatch.setattr(posterior, "_NEAR", 25)
-    np.testing.assert_allclose(steps.posterior(batch.target[1:2].T), together, rtol=1e-12)
+    np.testing.assert_allclose(stepper.posterior(batch.target[1:2].T), together, rtol=1e-12)
 
 
-@pytest.mark.parametrize("places", [3, 40])
-def test_the_steps_of_the_library_are_those_of_numpy(places: int) -> None:
-    network = made({}, np.float32, places)
+def test_the_steps_of_the_library_are_those_of_numpy() -> None:
+    network = made({}, np.float32)
     encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
     encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: what stands behind the end has no influence
-    both = [kind(network.parameters, network.config, encoded) for kind in (Steps, steps)]
+    both = [
+        kind(network.parameters, network.config, encoded) for kind in (RecurrentStepper, recurrent_stepper)
+    ]
     rng = np.random.default_rng(0)
     words, k = np.ones((3, 1), np.int64), 1
     for kept in ([0, 1, 2], [0, 2], [1]):
@@ -460,5 +419,5 @@ def test_the_steps_of_the_library_are_those_of_numpy(places: int) -> None:
 def test_a_record_block_sees_the_looks_of_a_search() -> None:
     network = made({}, np.float32)
     with record() as seen:
-        _, weights = network.steps(*source_batch([[5, 6, 2]]))(np.array([[1]]))
+        _, weights = network.stepper(*source_batch([[5, 6, 2]]))(np.array([[1]]))
     np.testing.assert_array_equal(seen[0].weights, weights)

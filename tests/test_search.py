@@ -16,12 +16,17 @@ from regard import kernels
 from regard.kernels import native, training
 from regard.seq2seq.data.batching import Batch
 from regard.seq2seq.data.vocabulary import END, PAD, START
-from regard.seq2seq.decoding.search import Hypothesis, Scoring, _Beam, beam, force, longest, sample
+from regard.seq2seq.decoding.beam import _Beam, beam
+from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.sampling import sample
+from regard.seq2seq.decoding.search import longest
 from regard.seq2seq.networks import top_tokens as ranking
-from regard.seq2seq.networks.families import Searching
+from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
@@ -58,11 +63,11 @@ class Chance:
         logits = state @ self.out + self.bias
         return logits - math.log(sum(map(math.exp, logits))), weights
 
-    def steps(self, source: Any, lengths: Any, width: int = 1) -> ChanceSteps:
+    def stepper(self, source: Any, lengths: Any, width: int = 1) -> ChanceSteps:
         return ChanceSteps(self, source, lengths, width)
 
 
-class ChanceSteps:
+class ChanceSteps(Stepper):
     """The same through the protocol."""
 
     def __init__(self, network: Chance, source: Any, lengths: Any, width: int) -> None:
@@ -264,7 +269,7 @@ def test_greedy_is_a_beam_of_one_to_the_bit(
     network, (source, lengths) = Chance(seed, end=end), THREE
     chosen, limits = scoring(numbers), np.array([most, 3, 5])
     found = beam(network, source, lengths, width=1, scoring=chosen, most=limits)
-    by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.steps(source, lengths))
+    by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.stepper(source, lengths))
     for (one,), (two,) in zip(found, by_beam, strict=True):
         assert (one.words, one.score) == (two.words, two.score)
         np.testing.assert_array_equal(one.log_probabilities, two.log_probabilities)
@@ -289,7 +294,7 @@ def test_the_library_finds_what_python_does_step_by_step(
     isa: str, style: str, data: Any, seed: int, width: int, end: float
 ) -> None:
     network, (source, lengths) = plain_network(style, seed, end=end), THREE
-    if not isinstance(network.steps(source, lengths), Searching):
+    if type(network.stepper(source, lengths)) is RecurrentStepper:
         assert isa == "baseline"
         return
     n_best = data.draw(st.integers(1, width))
@@ -298,7 +303,7 @@ def test_the_library_finds_what_python_does_step_by_step(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels.matrix, "_FEW", 1)  # the same products on both ways
         patch.setattr(kernels.search, "_STEPS", data.draw(st.integers(1, 16)))
-        wanted = _Beam(lengths, most, width, n_best, chosen).run(network.steps(source, lengths))
+        wanted = _Beam(lengths, most, width, n_best, chosen).run(network.stepper(source, lengths))
         options: Any = {"width": width, "n_best": n_best, "most": most}
         found = beam(network, source, lengths, scoring=chosen, **options)
     for ours, theirs in zip(found, wanted, strict=True):
@@ -326,7 +331,7 @@ def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, widt
 def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
     network, (source, lengths) = plain_network("bahdanau", 1), THREE
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
-    wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.steps(source, lengths))
+    wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
     found = beam(network, source, lengths, width=width, **options)
     assert [[x.words for x in of_it] for of_it in found] == [[x.words for x in of_it] for of_it in wanted]
 
@@ -392,10 +397,10 @@ def test_of_equals_the_first_wins() -> None:
     class Even(Chance):
         """All words are alike."""
 
-        def steps(self, source: Any, lengths: Any, width: int = 1) -> Any:
-            steps = super().steps(source, lengths, width)
+        def stepper(self, source: Any, lengths: Any, width: int = 1) -> Any:
+            stepper = super().stepper(source, lengths, width)
             self.out[...] = 0
-            return steps
+            return stepper
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
@@ -602,8 +607,6 @@ CONFIGS: dict[str, Any] = {
     "bahdanau": RecurrentConfig(20, 9, **SMALL),
     "conditional": RecurrentConfig(20, 9, **SMALL, style="conditional"),
     "luong": RecurrentConfig(20, 9, **SMALL, style="luong", cell="lstm", layers=2, score="general"),
-    "coverage": RecurrentConfig(20, 9, **SMALL, coverage=True),
-    "local": RecurrentConfig(20, 9, **SMALL, style="luong", window="local-p", reach=2),
     "none": RecurrentConfig(20, 9, **SMALL, score="none"),
     "transformer": TransformerConfig(20, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2),
 }
@@ -768,7 +771,7 @@ def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) ->
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 2), (3, 3), (3, 1)])
 def test_words_of_other_hypotheses_are_refused(style: str, shape: tuple[int, int]) -> None:
-    steps = plain_network(style, 0).steps(*THREE, 2)
+    steps = plain_network(style, 0).stepper(*THREE, 2)
     with pytest.raises(ValueError):
         steps(np.full(shape, START))
     assert steps(np.full((3, 2), START))[0].shape[:2] == (3, 2)  # nothing was lost

@@ -290,16 +290,10 @@ def test_options_are_checked(options: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"reach": 3}, "reach needs the window local-m or local-p; here it has no effect. Got 3 instead."),
-        ({"places": 9}, "places needs the score location; here it has no effect. Got 9 instead."),
         ({"feeding": True}, "feeding needs the style luong; here it has no effect. Got True instead."),
         (
-            {"score": "none", "window": "local-m"},
-            "window needs attention; here it has no effect. Got 'local-m' instead.",
-        ),
-        (
             {"score": "general", "attention": 9},
-            "attention needs a score that projects states, or the window local-p; here it has no effect. "
+            "attention needs a score that projects states: additive or scaled_dot; here it has no effect. "
             "Got 9 instead.",
         ),
     ],
@@ -313,11 +307,8 @@ def test_an_option_of_the_network_without_effect_is_refused(options: Any, said: 
 @pytest.mark.parametrize(
     "options",
     [
-        {"window": "local-p", "reach": 3},
-        {"window": "local-m", "reach": 3},
-        {"score": "location", "places": 9},
         {"style": "luong", "feeding": False},
-        {"score": "general", "window": "local-p", "attention": 9},
+        {"score": "scaled_dot", "attention": 9},
     ],
     ids=str,
 )
@@ -346,7 +337,7 @@ def test_guidance_and_links_go_with_each_other_and_attention() -> None:
     [
         {"network": {"embedding": 10**12}},
         {"network": {"decoder": 10**9}},
-        {"network": {"score": "location", "places": 10**30}},
+        {"network": {"attention": 10**30}},
         {"family": "transformer", "network": {"hidden": 10**12}},
     ],
     ids=str,
@@ -791,8 +782,7 @@ def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: 
     "options",
     [
         {},
-        {"network": {"style": "luong", "window": "local-p", "cell": "lstm"}},
-        {"network": {"coverage": True}},
+        {"network": {"style": "luong", "cell": "lstm"}},
         {"attention": False},
         {"family": "transformer"},
     ],

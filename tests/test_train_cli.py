@@ -76,7 +76,7 @@ def test_compare_trains_the_same_without_attention(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m.safetensors"
-    network = ["--network", "score=additive", "coverage=true"]
+    network = ["--network", "score=additive", "style=bahdanau"]
     options = ["--epochs", "1", "--compare", *network, "--out", str(out)]
     assert main(["train", str(pairs), *options]) == 0
     said = capsys.readouterr().out
@@ -610,7 +610,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     "options",
     [
         ["--family", "transformer", "--network", "width=16", "hidden=32", "heads=2", "encoder_layers=1"],
-        ["--network", "style=luong", "score=general", "cell=lstm", "layers=2", "window=local-p"],
+        ["--network", "style=luong", "score=general", "cell=lstm", "layers=2"],
         ["--source", "characters", "--target", "tokens"],
         ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
         ["--subwords", "bpe", "--target", "subwords", "--vocabulary", "30"],

@@ -47,7 +47,7 @@ def batch(links: bool = False) -> Batch:
 
 def follow(network: TransformerNetwork, given: Batch) -> tuple[Any, Any]:
     """Logits (n, B, V) and weights (n, B, T) of each step of forced decoding."""
-    steps = network.steps(given.source, given.lengths)
+    steps = network.stepper(given.source, given.lengths)
     told = [steps(words[:, None]) for words in given.target[:-1]]
     return np.stack([logits[:, 0] for logits, _ in told]), np.stack([weights[:, 0] for _, weights in told])
 
@@ -223,7 +223,7 @@ def test_drawn_parameters_predict_the_frequencies() -> None:
     config = TransformerConfig(50, 400, width=64, heads=4, hidden=128)
     network = TransformerNetwork(config)
     network.draw(np.random.default_rng(0), np.full(400, 10))
-    logits, _ = network.steps(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
+    logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
     assert 0.7 < logits.std() < 1.3
 
 
@@ -247,7 +247,7 @@ def test_a_later_word_changes_nothing_before_it() -> None:
 
 def test_hypotheses_that_were_selected_and_kept_are_as_if_written_alone() -> None:
     network, given, rng = made(), batch(), np.random.default_rng(1)
-    steps = network.steps(given.source, given.lengths, width=3)
+    steps = network.stepper(given.source, given.lengths, width=3)
     sentences = np.arange(3)
     past = np.zeros((3, 3, 0), int)  # what each hypothesis has said
     for place in range(40):  # more than there is room for at first

@@ -21,7 +21,7 @@ from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.data.vocabulary import cut, glue
-from regard.seq2seq.decoding.search import Scoring
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.translator import Translation
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from regard.cli import main
 from regard.seq2seq.data import dataset as corpora
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
-from regard.seq2seq.decoding.search import Scoring
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import translation_memory as module
 from regard.seq2seq.extras.translation_memory import Memory
 from regard.seq2seq.model import Seq2Seq

@@ -193,7 +193,6 @@ def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, 
         ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
         ("know the same tokens of the target", _learned(first.target), _learned(other.target)),
         ("have the same memory", _remembered(first), _remembered(other)),
-        ("all say sentences both ways, or none", first.both_ways, other.both_ways),
         ("count joint sequences of the same length, or none", _counted(first), _counted(other)),
     ]
 

@@ -31,7 +31,6 @@ from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_place, go_on, read_checkpoint
 from regard.seq2seq.training.loop import Step, Training
 from regard.seq2seq.translator import Translation, Translator
-from regard.seq2seq.ways import both_ways
 
 __all__ = ["Seq2Seq"]
 
@@ -67,9 +66,6 @@ class Seq2Seq(Translator):
     memory : int
         How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
         `regard.seq2seq.extras.translation_memory`. 0 for none.
-    both_ways : bool
-        Whether it learns each target from its end, too, and takes those translations that are likely both ways; see
-        `regard.seq2seq.ways`. An epoch reads twice as many pairs, and there are two searches.
     joint : int
         How many source tokens in a row are counted together with what they became, to rank what a beam finds by that,
         too: for targets that follow their source from left to right, as sounds follow letters; see
@@ -121,7 +117,6 @@ class Seq2Seq(Translator):
         normalization: str = "NFC",
         subwords: str | None = None,
         memory: int = 0,
-        both_ways: bool = False,
         joint: int = 0,
         max_tokens: int = 50,
         epochs: int | None = None,
@@ -144,7 +139,6 @@ class Seq2Seq(Translator):
                     f"score must not be given without attention. Got {self.network['score']!r} instead."
                 )
         self.vocabulary, self.least = _known(vocabulary, least, (source, target))
-        self.both_ways = _check.flag("both_ways", both_ways)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _method(subwords, (source, target))
@@ -382,13 +376,11 @@ class Seq2Seq(Translator):
             learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts, memory, self.both_ways, joint)
+        self._model = files.Model(network, *texts, memory, joint)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
-        if self.both_ways:
-            learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
-        besides = ("source", "target", "memory", "both_ways", "joint")
+        besides = ("source", "target", "memory", "joint")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
 
     def fits(self, pair: Pair) -> bool:
@@ -535,7 +527,6 @@ class Seq2Seq(Translator):
             normalization=cut["normalization"],
             subwords=cut.get("method"),
             memory=model.memory.count if model.memory else 0,
-            both_ways=model.both_ways,
             joint=model.joint.order if model.joint else 0,
         )
         loaded._model = model

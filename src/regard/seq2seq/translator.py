@@ -22,11 +22,13 @@ from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
 from regard.seq2seq.data.tokenizers import Text
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
-from regard.seq2seq.decoding.search import BEAM, Hypothesis, Scoring, force, sample
-from regard.seq2seq.decoding.search import beam as beam_search
+from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.beam import beam as beam_search
+from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.storage.model_file import Model
-from regard.seq2seq.ways import agreed
 
 __all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length", "target_ids"]
 
@@ -210,8 +212,7 @@ class Translator(ABC):
         kept = width if wanted > 1 or joint is not None else 1  # what is said twice makes room for others
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            find = agreed if self.model.both_ways and width > 1 else beam_search
-            return find(self.model.network, source, lengths, width=width, n_best=kept, scoring=ranked)
+            return beam_search(self.model.network, source, lengths, width=width, n_best=kept, scoring=ranked)
 
         def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             return found if joint is None else joint.ranked(rows, found, ranked, kept)
@@ -241,7 +242,7 @@ class Translator(ABC):
         count : int
             How many for each sentence.
         temperature, top_k, top_p
-            As for `regard.seq2seq.decoding.search.sample`.
+            As for `regard.seq2seq.decoding.sampling.sample`.
         seed : int or sequence of int
             Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
             sources, not on the others.
@@ -321,10 +322,10 @@ class Translator(ABC):
         """Return what hypotheses are ranked by."""
         scoring = asked or Scoring()
         model = self.model
-        if (model.memory or model.both_ways or model.joint) and scoring.coverage_penalty:
+        if (model.memory or model.joint) and scoring.coverage_penalty:
             _check.fail(
-                "coverage_penalty must be 0 for a model with a memory or joint sequences, or that says sentences both "
-                f"ways. Got {scoring.coverage_penalty} instead."
+                "coverage_penalty must be 0 for a model with a memory or joint sequences. "
+                f"Got {scoring.coverage_penalty} instead."
             )
         return scoring
 

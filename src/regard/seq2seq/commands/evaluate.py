@@ -22,7 +22,7 @@ from regard.seq2seq.commands.loading import add_ensemble, links_of_words, load_a
 from regard.seq2seq.data.normalization import Normalization, tidy
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Text
-from regard.seq2seq.decoding.search import BEAM
+from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics as measure
 from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
 from regard.seq2seq.model import Seq2Seq

@@ -20,7 +20,7 @@ from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
 from regard.seq2seq.data.splits import keep_aside
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tokenizers import KINDS
-from regard.seq2seq.decoding.search import BEAM
+from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
@@ -119,11 +119,6 @@ def _add_model(group: Any) -> None:
         default=0,
         metavar="N",
         help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
-    )
-    add(
-        "--both-ways",
-        action="store_true",
-        help="learn each target from its end, too, and take translations that are likely both ways (twice the time)",
     )
     add(
         "--joint",
@@ -338,7 +333,6 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         normalization=args.normalization,
         subwords=args.subwords,
         memory=memory,
-        both_ways=args.both_ways,
         joint=args.joint,
         max_tokens=args.max_tokens,
         epochs=args.epochs,

@@ -13,7 +13,8 @@ from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, check_pictures, links_of_words, load_all
-from regard.seq2seq.decoding.search import BEAM, LARGEST_PENALTY, Scoring
+from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length

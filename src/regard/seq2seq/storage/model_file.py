@@ -5,22 +5,19 @@ have learned (U8) as ``source.tokens``, ``target.tokens`` and so on, the tokens 
 Its metadata::
 
     format   "regard.seq2seq"
-    version  "2"
+    version  "1"
     config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
     source   JSON: how the source's text is cut                   see `regard.seq2seq.data.tokenizers`
     target   JSON: the same of the target's
 
-A model that needs more than that to be used has version "3", and one or more of these:
+A model may have more parts:
 
 - what it looks up (`regard.seq2seq.extras.translation_memory`): ``memory`` in its metadata (JSON: ``{"count": ...}``), the pairs (U8) as
   ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
   256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
   network's source words are the source's tokens and then the target's.
-- that it says sentences both ways (`regard.seq2seq.ways`): ``both_ways`` in its metadata, ``true``.
 - how its pairs were spelled (`regard.seq2seq.extras.graphones.model`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
   ``joint.units`` and ``joint.rows``, as the memory's pairs are, ``joint.tokens`` and ``joint.counts`` (float32).
-
-Files of version 1 are read too: their configuration is ``sizes`` and ``lower``, their texts are words.
 
 A checkpoint has what training needs to go on, all arrays flat (F32). Its metadata: format "regard.checkpoint", version
 "1", and ``state``, JSON: step, seconds, best_loss, waited and fingerprint of `regard.seq2seq.training.loop.State`.
@@ -36,14 +33,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.tokenizers import Text, Words, restore
-from regard.seq2seq.data.vocabulary import Vocabulary
+from regard.seq2seq.data.tokenizers import Text, restore
 from regard.seq2seq.extras.graphones.model import Joint
 from regard.seq2seq.extras.translation_memory import Memory
 from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
 from regard.seq2seq.training.loop import State
 
@@ -58,14 +53,11 @@ __all__ = [
 ]
 
 MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
-FORMAT, VERSION, WITH_MORE = "regard.seq2seq", "2", "3"
-CHECKPOINT = "regard.checkpoint"
+FORMAT, CHECKPOINT, VERSION = "regard.seq2seq", "regard.checkpoint", "1"
 SIDES = ("source", "target")
 MORE = ("memory", "joint")  # what a model may know besides
 Known = TypeVar("Known")
 Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
-_OLD_VOCABULARIES = ("source_vocabulary", "target_vocabulary")  # of version 1
-_OLD_ATTENTION = ("key_weight", "query_weight", "attention_vector")  # empty there without attention
 
 
 class Model(NamedTuple, Generic[Predicts]):
@@ -79,8 +71,6 @@ class Model(NamedTuple, Generic[Predicts]):
         How the source and the target become numbers and text again.
     memory : Memory or None
         What is looked up.
-    both_ways : bool
-        Whether the network says sentences from their end, too.
     joint : Joint or None
         How pairs were spelled, to rank translations by.
     """
@@ -89,7 +79,6 @@ class Model(NamedTuple, Generic[Predicts]):
     source: Text
     target: Text
     memory: Memory | None = None
-    both_ways: bool = False
     joint: Joint | None = None
 
 
@@ -113,6 +102,8 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> from regard.seq2seq.data.tokenizers import Words
+    >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
     >>> words = Words.learn(["a"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_model(f"{folder}/model", Model(build(RecurrentConfig(5, 5, 2, 2, 2, 2)), words, words))
@@ -127,11 +118,9 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     for part, known in zip(MORE, (model.memory, model.joint), strict=True):
         if known is not None:
-            metadata |= {"version": WITH_MORE, part: json.dumps(known.describe())}
+            metadata[part] = json.dumps(known.describe())
             for name, data in known.data((len(model.source), len(model.target))).items():
                 arrays[f"{part}.{name}"] = np.frombuffer(data, np.uint8)
-    if model.both_ways:
-        metadata |= {"version": WITH_MORE, "both_ways": json.dumps(True)}
     write(path, arrays, metadata)
 
 
@@ -198,36 +187,32 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     here/short is no model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
-        _check_format(file, FORMAT, ("1", VERSION, WITH_MORE))
-        return _read_old(file) if file.metadata["version"] == "1" else _read_new(file)
+        _check_format(file, FORMAT)
+        return _read(file)
 
 
-def _check_format(file: Container, form: str, versions: tuple[str, ...]) -> None:
+def _check_format(file: Container, form: str) -> None:
     if file.metadata.get("format") != form:
         raise Wrong(f"__metadata__ doesn't say format {form!r}")
-    if file.metadata.get("version") not in versions:
-        said = " and ".join(filter(None, (", ".join(map(repr, versions[:-1])), repr(versions[-1]))))
-        raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {said}")
+    if file.metadata.get("version") != VERSION:
+        raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {VERSION!r}")
 
 
-def _read_new(file: Container) -> Model[Network]:
+def _read(file: Container) -> Model[Network]:
     try:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {error}") from None
     source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
-    more = file.metadata.keys() & {*MORE, "both_ways"} if file.metadata["version"] == WITH_MORE else set()
-    if "both_ways" in more and file.json("both_ways") is not True:
-        raise Wrong("both_ways must be true where it is given")
-    parts = [*SIDES, *(part for part in MORE if part in more)]
+    more = [part for part in MORE if part in file.metadata]
+    parts = [*SIDES, *more]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
     sizes = len(source), len(target)
     memory = _restored(file, "memory", Memory.restore, "its memory", sizes) if "memory" in more else None
     joint = _restored(file, "joint", Joint.restore, "its joint", sizes) if "joint" in more else None
-    model = _assembled(file, config, source, target, memory)
-    return model._replace(both_ways="both_ways" in more, joint=joint)
+    return _assembled(file, config, source, target, memory)._replace(joint=joint)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -275,39 +260,6 @@ def _assembled(
     return Model(build(config, parameters), source, target, memory)
 
 
-def _read_old(file: Container) -> Model[Network]:
-    """Read a file of version 1: Bahdanau's model, with words on both sides."""
-    sizes, lower = file.json("sizes"), file.json("lower")
-    try:
-        sizes = _mapping(sizes)
-        score = "additive" if sizes.get("attention") else "none"
-        config = RecurrentConfig(**sizes, score=score, style="bahdanau")
-        if type(lower) is not bool:
-            raise TypeError
-    except (TypeError, ValueError):
-        raise Wrong("its configuration is incomplete or damaged") from None
-    unused = [] if config.attends else list(_OLD_ATTENTION)
-    _check_names(file, [*config.shapes(), *_OLD_VOCABULARIES, *unused])
-    source, target = (_old_text(file, name) for name in _OLD_VOCABULARIES)
-    return _assembled(
-        file,
-        config,
-        Words(Vocabulary(source, lower=lower), normalization="none"),
-        Words(Vocabulary(target), normalization="none"),
-    )
-
-
-def _old_text(file: Container, name: str) -> list[str]:
-    try:
-        words = file.bytes(name).decode("utf-8").split("\n")
-        Vocabulary(words)
-    except UnicodeDecodeError:
-        raise Wrong(f"{name} is not UTF-8") from None
-    except ValueError:
-        raise Wrong(f"{name} is no list of different words") from None
-    return words
-
-
 def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     """Write all that training needs to go on; the file is there whole or not at all.
 
@@ -335,7 +287,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     3
     """
     numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
-    metadata = {"format": CHECKPOINT, "version": "1", "state": json.dumps(numbers)}
+    metadata = {"format": CHECKPOINT, "version": VERSION, "state": json.dumps(numbers)}
     write(path, state.arrays, metadata)
 
 
@@ -366,7 +318,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     with opened(path, "checkpoint") as file:
-        _check_format(file, CHECKPOINT, ("1",))
+        _check_format(file, CHECKPOINT)
         numbers = file.json("state")
         kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
         if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != kinds:

@@ -295,5 +295,5 @@ def _split(numbers: Ids, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
 
 
 def _log_probability(one: Hypothesis, scoring: Scoring) -> float:
-    """Return the logarithm that a score was made of: of sentences said both ways the mean."""
+    """Return the log-probability that a score was made of."""
     return float(one.score * scoring.divisor(len(one.log_probabilities)))

@@ -109,9 +109,7 @@ def attend_once(
     if not c.attends:
         final = encoded.final[:, None]
         return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros((*states.shape[:2], 0))
-    found = attend(
-        _queries(p, states), encoded.keys, encoded.values, score=_score(p, c), mask=encoded.mask()
-    )
+    found = attend(_queries(p, states), encoded.keys, encoded.values, score=_score(p, c), mask=encoded.mask())
     return found.context, found.weights
 
 

@@ -149,7 +149,9 @@ class _Unrolled:
         self.weights = np.stack(weights) if self.attention.with_weights else None
         return self.readouts
 
-    def backward(self, dreadout: Array, dweights: Array | None) -> tuple[Encoded, Array, Array | float, Named]:
+    def backward(
+        self, dreadout: Array, dweights: Array | None
+    ) -> tuple[Encoded, Array, Array | float, Named]:
         """Go back: (dencoded, dinputs, dembeddings, gradients)."""
         back = _ReadoutBack(self.p, self.readouts, dreadout, together=self.embeddings is not None)
         dmemory, dfed = np.zeros_like(self.encoded.start), None

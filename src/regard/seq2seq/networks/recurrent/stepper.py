@@ -55,9 +55,7 @@ class RecurrentStepper(Stepper):
 
     has_posterior = True
 
-    def __init__(
-        self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1
-    ) -> None:
+    def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1) -> None:
         self.p, self.c, self.encoded = p, c, encoded
         self.step = decoder_step(p, c)
         self.memory = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
@@ -131,9 +129,7 @@ class _FusedStepper(RecurrentStepper):
     The context is a sum of values, so values go through the matrices behind it once, and not at every step.
     """
 
-    def __init__(
-        self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1
-    ) -> None:
+    def __init__(self, p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1) -> None:
         super().__init__(p, c, encoded, width)
         to_gates_and_readout = np.concatenate([p["decoder_context"], p["readout_context"]], axis=1)
         values = linear(encoded.values, to_gates_and_readout)[0]

@@ -1,0 +1,221 @@
+"""Sampling translations, with temperature, top-k and top-p.
+
+Letters: B sentences, T source positions, n target tokens, V size of the vocabulary, k hypotheses of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.hypothesis import Ending, Hypothesis, Said, Scoring, Trail
+from regard.seq2seq.decoding.search import (
+    FIRST,
+    check_sentences,
+    first_rows,
+    in_rows,
+    keep,
+    limits,
+    log_normalizer,
+    next_rows,
+)
+from regard.seq2seq.networks.base import Predictor, Stepper
+
+__all__ = ["sample"]
+
+Array = NDArray[Any]
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def sample(
+    network: Predictor,
+    source: Ids,
+    lengths: Ids,
+    *,
+    rng: np.random.Generator | Sequence[np.random.Generator],
+    count: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    scoring: Scoring = Scoring(),
+    most: Ids | None = None,
+) -> list[list[Hypothesis]]:
+    """Draw each word by chance, with the probability that the network gives it.
+
+    Parameters
+    ----------
+    network : Predictor
+        A network, or an ensemble.
+    source : integer array (T, B)
+        Source sentences, each with END, then PAD.
+    lengths : integer array (B,)
+        Words of each, END with them.
+    rng : numpy.random.Generator or sequence of B of them
+        Chance: one generator for each sentence, or one that gives birth to them, ``rng.spawn(B)``. What is drawn for a
+        sentence depends on its own one alone.
+    count : int
+        How many sentences are drawn for each source.
+    temperature : float
+        Logits are divided by it: near 0 the most probable word is always drawn, above 1 rare ones come more often.
+    top_k : int, optional
+        Draw among so many words only: the most probable ones, and those that tie with the last of them.
+    top_p : float, optional
+        Draw among the fewest words only that have so much probability together (and those that tie with the last).
+    scoring : Scoring
+        What their scores are.
+    most : integer array (B,), optional
+        After how many words each sentence is broken off; by default `longest`.
+
+    Returns
+    -------
+    list of list of Hypothesis
+        For each of the B sentences, `count` in the order in which they were drawn. Their probabilities are those of the
+        network, whatever the temperature.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not what it should be, or the network predicts what is no number.
+
+    References
+    ----------
+    Fan, Lewis and Dauphin 2018, "Hierarchical Neural Story Generation" (top k); Holtzman et al. 2020, "The Curious Case
+    of Neural Text Degeneration" (top p).
+
+    Examples
+    --------
+    >>> from regard.seq2seq.networks.base import Stepper
+    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; looks nowhere
+    ...     stepper = lambda self, source, lengths, width=1: self
+    ...     select = keep = lambda self, kept: None
+    ...     def __call__(self, words):
+    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...         logits[..., [2, 4]] = 0
+    ...         return logits, np.zeros((*words.shape, 0))
+    >>> source, lengths = np.array([[4], [2]]), np.array([2])
+    >>> (drawn,) = sample(Toss(), source, lengths, count=1000, rng=np.random.default_rng(1))
+    >>> 200 < sum(hypothesis.words == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
+    True
+    """
+    check_sentences(source, lengths)
+    count = _check.whole("count", count, least=1)
+    choice = _Choice.checked(temperature, top_k, top_p)
+    rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
+    if len(rngs) != len(lengths):
+        _check.fail(
+            f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
+        )
+    draws = _Draws(lengths, limits(lengths, most), count, scoring, choice, rngs)
+    return draws.run(network.stepper(source, lengths, count))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """How a word is drawn."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+
+    @classmethod
+    def checked(cls, temperature: float, top_k: int | None, top_p: float | None) -> _Choice:
+        temperature = _check.number("temperature", temperature, positive=True)
+        if top_k is not None:
+            top_k = _check.whole("top_k", top_k, least=1)
+        if top_p is not None:
+            top_p = _check.number("top_p", top_p, positive=True, most=1)
+        return cls(temperature, top_k, top_p)
+
+    def __call__(self, logits: Array, chance: Array) -> Ids:
+        """Draw a word for each row of logits (B, k, V) with a number (B, k) from 0 to 1."""
+        p = np.subtract(logits, logits.max(axis=-1, keepdims=True), dtype=float)
+        p /= self.temperature
+        np.exp(p, out=p)
+        if self.top_k is not None and self.top_k < p.shape[-1]:
+            p[p < np.partition(p, -self.top_k, axis=-1)[..., [-self.top_k]]] = 0
+        if self.top_p is not None:
+            p[p < self._least_of_top(p)] = 0
+        sums = np.cumsum(p, axis=-1, out=p)
+        aims = np.minimum(chance[..., None] * sums[..., -1:], np.nextafter(sums[..., -1:], 0))
+        drawn: Ids = (sums <= aims).sum(axis=-1)
+        return drawn
+
+    def _least_of_top(self, p: Array) -> Array:
+        """Return the smallest (B, k, 1) of the probabilities that make up `top_p` together."""
+        falling = -np.sort(-p, axis=-1)
+        sums = np.cumsum(falling, axis=-1)
+        last = (sums[..., :-1] < self.top_p * sums[..., -1:]).sum(axis=-1, keepdims=True)
+        return np.take_along_axis(falling, last, axis=-1)
+
+
+class _Draws:
+    """What is being drawn for B' sentences, until each of the `count` samples has ended."""
+
+    def __init__(
+        self,
+        lengths: Ids,
+        most: Ids,
+        count: int,
+        scoring: Scoring,
+        choice: _Choice,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
+        self.trail, self.most = Trail(lengths, scoring), most
+        self.choice, self.rngs = choice, rngs
+        self.sentences = np.arange(len(lengths))  # (B',): which ones go on
+        self.said = first_rows(len(lengths), count)
+        self.which = np.tile(
+            np.arange(count), (len(lengths), 1)
+        )  # (B', k'): which sample is there; -1 none any more
+        self.done: list[dict[int, Ending]] = [{} for _ in lengths]
+
+    def run(self, stepper: Stepper) -> list[list[Hypothesis]]:
+        """Draw to the end."""
+        tokens = np.full(self.which.shape, START)
+        while tokens.size:
+            logits, weights = stepper(tokens)
+            tokens, parents, going = self.step(logits, weights)
+            if going.any():
+                keep(stepper, going)
+                stepper.select(parents)
+        found = [
+            (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
+        ]
+        return self.trail.hypotheses(found)
+
+    def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
+        """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
+        step, slots = len(self.trail.steps), self.which.shape[1]
+        normaliser = log_normalizer(logits)
+        logits[..., :FIRST] = -np.inf
+        words = self.choice(logits, self._chance())
+        logs = np.take_along_axis(logits, words[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
+        here, ended = self.which >= 0, words == END
+        over = step + 1 >= self.most[self.sentences]
+        for row, slot in np.argwhere(here & (ended | over[:, None])).tolist():
+            last = Ending(None, step, row * slots + slot, int(words[row, slot]), float(logs[row, slot]))
+            self.done[int(self.sentences[row])][int(self.which[row, slot])] = last
+        live = here & ~ended
+        parents = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
+        self.which = np.where(live, self.which, -1)
+        self.which, words, logs = (np.take_along_axis(x, parents, axis=1) for x in (self.which, words, logs))
+        self.trail.steps.append(Said(*self.said, in_rows(weights)))
+        going = live.any(axis=1) & ~over
+        self.said = next_rows(going, slots, words, parents, logs)
+        self.which, self.sentences = self.which[going], self.sentences[going]
+        return words[going], parents[going], going
+
+    def _chance(self) -> Array:
+        """Return a number (B', k') for each sample, from its sentence's own generator."""
+        chance = np.zeros(self.which.shape)
+        for row, sentence in enumerate(self.sentences.tolist()):
+            count = int((self.which[row] >= 0).sum())
+            chance[row, :count] = self.rngs[sentence].random(count)
+        return chance
