@@ -1,4 +1,8 @@
-"""Where the words of sentences of different lengths stand: rows of words alone, or places with padding between them."""
+"""Sentences of different lengths: packed rows of tokens alone, and padded arrays for attention.
+
+A batch is computed as rows (N, W), one for each token, so that padding is never computed. Only attention needs to know
+where a token stands: rows are padded to B x T positions on the way into it, and unpadded behind it.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,27 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.data.batching import Ids
 
-__all__ = ["Places", "beside_identity", "split_heads"]
+__all__ = ["Padding", "append_identity", "split_heads"]
 
 Array = NDArray[Any]
 
 
-class Places:
-    """Where the words of B sentences stand among B x T places.
+class Padding:
+    """The positions of the tokens of B sentences among B x T positions.
 
     Parameters
     ----------
     lengths : integer array (B,)
-        Words of each sentence.
+        Tokens of each sentence.
     longest : int, optional
         T; the largest length by default.
 
     Examples
     --------
-    >>> at = Places(np.array([2, 1]))
-    >>> at.pick(np.array([[5, 6], [7, 0]])).tolist()
+    >>> padding = Padding(np.array([2, 1]))
+    >>> padding.unpad_ids(np.array([[5, 6], [7, 0]])).tolist()
     [5, 7, 6]
-    >>> at.spread(np.array([[1.0], [2.0], [3.0]]))[..., 0].tolist()
+    >>> padding.pad(np.array([[1.0], [2.0], [3.0]]))[..., 0].tolist()
     [[1.0, 2.0], [3.0, 0.0]]
     """
 
@@ -39,34 +43,34 @@ class Places:
         self.sentence, self.position = np.nonzero(np.arange(self.longest) < lengths[:, None])  # (N,) each
         self.full = len(self.position) == len(lengths) * self.longest
 
-    def pick(self, ids: Ids) -> Ids:
-        """Return the words (N,) among ids (at least T, B)."""
+    def unpad_ids(self, ids: Ids) -> Ids:
+        """Return the tokens (N,) of padded ids, time first (at least T, B)."""
         return ids[self.position, self.sentence]
 
-    def spread(self, rows: Array) -> Array:
-        """Return rows (N, ...) at their places (B, T, ...), between zeros."""
+    def pad(self, rows: Array) -> Array:
+        """Return rows (N, ...) at their positions (B, T, ...), with zeros as padding."""
         shape = (len(self.lengths), self.longest, *rows.shape[1:])
         if self.full:
             return rows.reshape(shape)
-        places = np.zeros(shape, rows.dtype)
-        places[self.sentence, self.position] = rows
-        return places
+        padded = np.zeros(shape, rows.dtype)
+        padded[self.sentence, self.position] = rows
+        return padded
 
-    def gather(self, places: Array, out: Array) -> None:
-        """Write what stands at the places of words (B, T, ...) into rows (N, ...)."""
+    def unpad(self, padded: Array, out: Array) -> None:
+        """Write a padded array (B, T, ...) without its padding into rows (N, ...)."""
         if self.full:
-            out.reshape(places.shape)[...] = places
+            out.reshape(padded.shape)[...] = padded
         else:
-            out[...] = places[self.sentence, self.position]
+            out[...] = padded[self.sentence, self.position]
 
 
 def split_heads(x: Array, heads: int) -> Array:
-    """View vectors as those of several heads.
+    """Split vectors into those of several heads.
 
     Parameters
     ----------
     x : array (B, T, W)
-        One vector for each place.
+        A vector for each position.
     heads : int
         A divisor of W.
 
@@ -83,22 +87,22 @@ def split_heads(x: Array, heads: int) -> Array:
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(1, 2)
 
 
-def beside_identity(values: Array) -> Array:
-    """Put an identity behind values: the weighted sum of its rows is the weights themselves.
+def append_identity(values: Array) -> Array:
+    """Append an identity matrix to values: the weighted sum of its rows is the weights themselves.
 
     Parameters
     ----------
     values : array (..., T, d)
-        One for each of T positions.
+        A value for each of T positions.
 
     Returns
     -------
     array (..., T, d + T)
-        Values, and which position each is of.
+        Values, and a one-hot vector of the position.
 
     Examples
     --------
-    >>> beside_identity(np.array([[7.0], [8.0]])).tolist()
+    >>> append_identity(np.array([[7.0], [8.0]])).tolist()
     [[7.0, 1.0, 0.0], [8.0, 0.0, 1.0]]
     """
     size = values.shape[-2]

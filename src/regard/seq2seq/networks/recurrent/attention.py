@@ -21,7 +21,7 @@ from regard import scores
 from regard.attention import attention_vjp
 from regard.context import attend
 from regard.mask import lengths as length_mask
-from regard.seq2seq.networks.padding import beside_identity
+from regard.seq2seq.networks.padding import append_identity
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 
 __all__ = ["AttentionPass", "Encoded", "attend_once"]
@@ -133,7 +133,7 @@ class AttentionPass:
     ) -> None:
         self.p, self.c, self.encoded = p, c, encoded
         self.with_weights = c.attends and with_weights
-        self.values = beside_identity(encoded.values) if self.with_weights else encoded.values
+        self.values = append_identity(encoded.values) if self.with_weights else encoded.values
         self.states: list[Array] = []
         self.dqueries: list[Array] = []
         self.pullbacks: list[Callable[[Array], Any]] = []

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.context import Attention, record
-from regard.seq2seq.networks.padding import Places
-from regard.seq2seq.networks.transformer.layers import undropped
+from regard.seq2seq.networks.padding import Padding
+from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 
@@ -86,11 +86,11 @@ def look_into(
     [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """
     p, heads, said = network.parameters, network.config.heads, len(target) - 2
-    over, at = Places(np.array([len(source)])), Places(np.array([len(target) - 1]))
+    over, at = Padding(np.array([len(source)])), Padding(np.array([len(target) - 1]))
     with record() as encoder:
-        memory, _ = encode(p, np.array(source), over, undropped, heads=heads)
+        memory, _ = encode(p, np.array(source), over, no_dropout, heads=heads)
     with record() as decoder:  # one step more than there are tokens: the end
-        decode(p, np.array(target[:-1]), at, memory, over, undropped, heads=heads, watched=None)
+        decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
     own, looks = (_stacked(decoder[kind::2])[:, :, :said] for kind in (0, 1))
     return _stacked(encoder), own[..., :said], looks
 

@@ -1,11 +1,10 @@
-"""What a transformer is made of: looks and hidden layers, over the words of sentences of different lengths.
+"""The blocks of a transformer: attention and feed-forward, over the tokens of sentences of different lengths.
 
-Letters: N words of a batch, B sentences, T source positions, n target positions, W width, d = W / heads.
+Letters: N tokens of a batch, B sentences, T source positions, n target positions, W width, d = W / heads.
 
-A batch is worked on as rows (N, W), one for each word: what pads a sentence is never computed. Only attention needs to
-know where a word stands, so rows are spread over B x T places on the way into it, and gathered behind it. Every block
-adds to its input what it finds in the normalised input (Xiong et al. 2020, "On Layer Normalization in the Transformer
-Architecture", figure 1b). The pullback of a block takes a dict and writes the gradients of its parameters into it.
+Rows (N, W) come in and go out, one for each token. Every block adds its output to its input, and reads the normalised
+input (Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", figure 1b). The pullback of a block
+takes a dict and writes the gradients of its parameters into it.
 """
 
 from __future__ import annotations
@@ -16,22 +15,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import mask
 from regard.attention import attention_vjp
+from regard.mask import Mask
 from regard.nn import layer_norm, linear, perceptron
-from regard.seq2seq.networks.padding import Places, beside_identity, split_heads
+from regard.seq2seq.networks.padding import Padding, append_identity, split_heads
 
-__all__ = ["Attending", "SourceLook", "hidden_block", "look_block", "self_look", "undropped"]
+__all__ = [
+    "CrossAttention",
+    "MultiHeadAttention",
+    "attention_block",
+    "feed_forward_block",
+    "no_dropout",
+    "self_attention",
+]
 
 Array = NDArray[Any]
 Named = dict[str, Array]
 Back = Callable[[Array, Named], Array]
 Drop = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
-Look = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
+Attend = Callable[[Array], tuple[Array, Callable[[Array], Array]]]
 
 
-def undropped(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Drop nothing out.
+def no_dropout(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Return rows as they are, where dropout would be in training.
 
     Parameters
     ----------
@@ -43,38 +49,36 @@ def undropped(rows: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     rows : array
         The same.
     pullback : function
-        What gives gradients back as they are.
+        ``pullback(drows) -> (drows,)``.
 
     Examples
     --------
-    >>> undropped(np.eye(1))[0].tolist()
+    >>> no_dropout(np.eye(1))[0].tolist()
     [[1.0]]
     """
     return rows, lambda drows: (drows,)
 
 
-class Attending:
-    """Multi-head attention from the words at some places to those at others, rows in and rows out.
+class MultiHeadAttention:
+    """Multi-head attention between the tokens of two sides, rows in and rows out.
 
     Parameters
     ----------
-    at : Places
-        Where the words stand that look.
-    over : Places
-        Where those stand that are looked at.
+    queries_padding, keys_padding : Padding
+        The positions of the queries' tokens and of the keys'.
     heads : int
-        How many look side by side.
-    who : Mask
-        Who may see whom.
-    watched : bool
+        The number of heads.
+    mask : Mask
+        Which keys are visible to which query.
+    with_weights : bool
         Whether the weights are wanted.
 
     Attributes
     ----------
     weights : array (B, n, T)
-        The mean over the heads, where they are wanted: known after the call.
+        The mean of the weights over the heads, where they are wanted: set by the call.
     dweights : array (B, n, T) or None
-        Their gradient, to be set before the way back.
+        Their gradient, to be set before the backward pass.
 
     References
     ----------
@@ -82,48 +86,57 @@ class Attending:
 
     Examples
     --------
-    >>> at = Places(np.array([1, 2]))
-    >>> attending = Attending(at, at, 1, mask.lengths(at.lengths[:, None]), watched=True)
-    >>> attending(np.zeros((3, 1)), np.zeros((3, 1)), np.array([[8.0], [2.0], [4.0]]))[0].tolist()
+    >>> from regard.mask import lengths
+    >>> padding = Padding(np.array([1, 2]))
+    >>> attention = MultiHeadAttention(padding, padding, 1, lengths(padding.lengths[:, None]), with_weights=True)
+    >>> attention(np.zeros((3, 1)), np.zeros((3, 1)), np.array([[8.0], [2.0], [4.0]]))[0].tolist()
     [[8.0], [3.0], [3.0]]
-    >>> attending.weights[1].tolist()
+    >>> attention.weights[1].tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
 
     def __init__(
-        self, at: Places, over: Places, heads: int, who: mask.Mask, *, watched: bool = False
+        self,
+        queries_padding: Padding,
+        keys_padding: Padding,
+        heads: int,
+        mask: Mask,
+        *,
+        with_weights: bool = False,
     ) -> None:
-        self.at, self.over, self.heads, self.who, self.watched = at, over, heads, who, watched
+        self.queries_padding, self.keys_padding, self.heads = queries_padding, keys_padding, heads
+        self.mask, self.with_weights = mask, with_weights
         self.weights = np.zeros((0, 0, 0))
         self.dweights: Array | None = None
 
     def __call__(self, queries: Array, keys: Array, values: Array) -> tuple[Array, Callable[..., None]]:
         """Attend; ``pullback(dcontext, dqueries, dkeys, dvalues)`` writes into the last three."""
-        q = split_heads(self.at.spread(queries), self.heads)  # (B, heads, n, d)
-        k, v = (split_heads(self.over.spread(x), self.heads) for x in (keys, values))  # (B, heads, T, d)
+        q = split_heads(self.queries_padding.pad(queries), self.heads)  # (B, heads, n, d)
+        k, v = (split_heads(self.keys_padding.pad(x), self.heads) for x in (keys, values))  # (B, heads, T, d)
         size = v.shape[-1]
         # The values of an identity are the weights, and their gradient comes back as any value's.
-        context, pull = attention_vjp(q, k, beside_identity(v) if self.watched else v, mask=self.who)
-        if self.watched:
+        context, pull = attention_vjp(q, k, append_identity(v) if self.with_weights else v, mask=self.mask)
+        if self.with_weights:
             self.weights = context[..., size:].mean(axis=1)
-        found = self._gathered(context[..., :size], self.at, np.empty_like(queries))
+        rows = self._unpadded(context[..., :size], self.queries_padding, np.empty_like(queries))
 
         def pullback(dcontext: Array, dqueries: Array, dkeys: Array, dvalues: Array) -> None:
-            gradients = pull(self._whole(split_heads(self.at.spread(dcontext), self.heads)))
-            self._gathered(gradients.queries, self.at, dqueries)
-            self._gathered(gradients.keys, self.over, dkeys)
-            self._gathered(gradients.values[..., :size], self.over, dvalues)
+            of_heads = split_heads(self.queries_padding.pad(dcontext), self.heads)
+            gradients = pull(self._with_dweights(of_heads))
+            self._unpadded(gradients.queries, self.queries_padding, dqueries)
+            self._unpadded(gradients.keys, self.keys_padding, dkeys)
+            self._unpadded(gradients.values[..., :size], self.keys_padding, dvalues)
 
-        return found, pullback
+        return rows, pullback
 
-    def _gathered(self, x: Array, places: Places, out: Array) -> Array:
-        """Write what heads have at their places (B, heads, T, d) into rows (N, W)."""
-        places.gather(x.swapaxes(1, 2), out.reshape(len(out), self.heads, x.shape[-1]))
+    def _unpadded(self, x: Array, padding: Padding, out: Array) -> Array:
+        """Write the vectors of heads (B, heads, T, d) into rows (N, W)."""
+        padding.unpad(x.swapaxes(1, 2), out.reshape(len(out), self.heads, x.shape[-1]))
         return out
 
-    def _whole(self, dcontext: Array) -> Array:
-        """Return the gradient of all that came out: of the weights too, where they are wanted."""
-        if not self.watched:
+    def _with_dweights(self, dcontext: Array) -> Array:
+        """Append the gradient of the weights to that of the context, where weights are wanted."""
+        if not self.with_weights:
             return dcontext
         dweights = np.zeros_like(self.weights) if self.dweights is None else self.dweights
         share = (dweights / dweights.dtype.type(self.heads))[:, None]
@@ -131,29 +144,30 @@ class Attending:
         return np.concatenate([dcontext, np.broadcast_to(share, (*lead, share.shape[-1]))], axis=-1)
 
 
-def self_look(attending: Attending) -> Look:
-    """Return the look of each word at its own sentence, for `look_block`.
+def self_attention(attention: MultiHeadAttention) -> Attend:
+    """Return the self-attention of an `attention_block`.
 
     Parameters
     ----------
-    attending : Attending
-        From places to themselves.
+    attention : MultiHeadAttention
+        With the same padding for queries and keys.
 
     Returns
     -------
     function
-        ``look(projected (N, 3 W)) -> (context (N, W), pullback)``: queries, keys and values come side by side.
+        ``attend(projected (N, 3 W)) -> (context (N, W), pullback)``: queries, keys and values come side by side.
 
     Examples
     --------
-    >>> at = Places(np.array([2]))
-    >>> look = self_look(Attending(at, at, 1, mask.causal()))
-    >>> look(np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 4.0]]))[0].tolist()
+    >>> from regard.mask import causal
+    >>> padding = Padding(np.array([2]))
+    >>> attend = self_attention(MultiHeadAttention(padding, padding, 1, causal()))
+    >>> attend(np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 4.0]]))[0].tolist()
     [[2.0], [3.0]]
     """
 
-    def look(projected: Array) -> tuple[Array, Callable[[Array], Array]]:
-        context, pull = attending(*np.split(projected, 3, axis=1))
+    def attend(projected: Array) -> tuple[Array, Callable[[Array], Array]]:
+        context, pull = attention(*np.split(projected, 3, axis=1))
 
         def pullback(dcontext: Array) -> Array:
             dprojected = np.empty_like(projected)
@@ -162,38 +176,39 @@ def self_look(attending: Attending) -> Look:
 
         return context, pullback
 
-    return look
+    return attend
 
 
-class SourceLook:
-    """The look of target words at the source, for `look_block`.
+class CrossAttention:
+    """The attention of target tokens over the source, for an `attention_block`.
 
     Parameters
     ----------
-    attending : Attending
-        From the target's places to the source's.
+    attention : MultiHeadAttention
+        From the target's positions to the source's.
     keys : array (M, 2 W)
-        Keys and values of the source words, side by side.
+        Keys and values of the source tokens, side by side.
 
     Attributes
     ----------
     dkeys : array (M, 2 W)
-        Their gradient: known after the way back.
+        Their gradient: set by the backward pass.
 
     Examples
     --------
-    >>> attending = Attending(Places(np.array([1])), Places(np.array([2])), 1, mask.lengths([[2]]))
-    >>> SourceLook(attending, np.array([[0.0, 2.0], [0.0, 4.0]]))(np.zeros((1, 1)))[0].tolist()
+    >>> from regard.mask import lengths
+    >>> attention = MultiHeadAttention(Padding(np.array([1])), Padding(np.array([2])), 1, lengths([[2]]))
+    >>> CrossAttention(attention, np.array([[0.0, 2.0], [0.0, 4.0]]))(np.zeros((1, 1)))[0].tolist()
     [[3.0]]
     """
 
-    def __init__(self, attending: Attending, keys: Array) -> None:
-        self.attending, self.keys = attending, keys
+    def __init__(self, attention: MultiHeadAttention, keys: Array) -> None:
+        self.attention, self.keys = attention, keys
         self.dkeys = np.zeros((0, 0))
 
     def __call__(self, queries: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Look, as ``look(queries (N, W)) -> (context (N, W), pullback)``."""
-        context, pull = self.attending(queries, *np.split(self.keys, 2, axis=1))
+        """Attend: ``attend(queries (N, W)) -> (context (N, W), pullback)``."""
+        context, pull = self.attention(queries, *np.split(self.keys, 2, axis=1))
 
         def pullback(dcontext: Array) -> Array:
             dqueries, self.dkeys = np.empty_like(queries), np.empty_like(self.keys)
@@ -203,26 +218,28 @@ class SourceLook:
         return context, pullback
 
 
-def look_block(p: Mapping[str, Array], name: str, x: Array, look: Look, drop: Drop) -> tuple[Array, Back]:
-    """Add to each row what it finds by looking: ``x + drop(look(norm(x) @ in) @ out)``.
+def attention_block(
+    p: Mapping[str, Array], name: str, x: Array, attend: Attend, drop: Drop
+) -> tuple[Array, Back]:
+    """Add attention to each row: ``x + drop(attend(norm(x) @ in) @ out)``.
 
     Parameters
     ----------
     p : mapping of str to array
         The parameters.
     name : str
-        What the names of this block's begin with.
+        The prefix of the names of this block's parameters.
     x : array (N, W)
-        The words.
-    look : function
-        ``look(projected) -> (context (N, W), pullback)``.
+        A row for each token.
+    attend : function
+        ``attend(projected) -> (context (N, W), pullback)``.
     drop : function
         Dropout.
 
     Returns
     -------
     y : array (N, W)
-        The words, knowing more.
+        The rows with what was attended to.
     pullback : function
         ``pullback(dy, gradients by name) -> dx``.
 
@@ -233,44 +250,44 @@ def look_block(p: Mapping[str, Array], name: str, x: Array, look: Look, drop: Dr
     Examples
     --------
     >>> p = {"gain": np.ones(2), "shift": np.zeros(2), "in": np.eye(2), "out": np.eye(2)}
-    >>> y, _ = look_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None), lambda rows: (rows, None))
+    >>> y, _ = attention_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None), lambda rows: (rows, None))
     >>> y.round(2)
     array([[0., 4.]])
     """
     normal, norm_back = layer_norm(x, p[name + "gain"], p[name + "shift"])
     projected, in_back = linear(normal, p[name + "in"])
-    context, look_back = look(projected)
-    found, out_back = linear(context, p[name + "out"])
-    found, drop_back = drop(found)
-    found += x
+    context, attend_back = attend(projected)
+    y, out_back = linear(context, p[name + "out"])
+    y, drop_back = drop(y)
+    y += x
 
     def pullback(dy: Array, g: Named) -> Array:
         dcontext, g[name + "out"] = out_back(drop_back(dy)[0])
-        dnormal, g[name + "in"] = in_back(look_back(dcontext))
+        dnormal, g[name + "in"] = in_back(attend_back(dcontext))
         dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal, dy)
         return dx
 
-    return found, pullback
+    return y, pullback
 
 
-def hidden_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tuple[Array, Back]:
-    """Add to each row what a hidden layer makes of it: ``x + drop(perceptron(norm(x)))``.
+def feed_forward_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tuple[Array, Back]:
+    """Add a feed-forward layer to each row: ``x + drop(perceptron(norm(x)))``.
 
     Parameters
     ----------
     p : mapping of str to array
         The parameters.
     name : str
-        What the names of this block's begin with.
+        The prefix of the names of this block's parameters.
     x : array (N, W)
-        The words.
+        A row for each token.
     drop : function
         Dropout.
 
     Returns
     -------
     y : array (N, W)
-        The words, thought about.
+        The rows after the layer.
     pullback : function
         ``pullback(dy, gradients by name) -> dx``.
 
@@ -282,14 +299,14 @@ def hidden_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tup
     --------
     >>> p = {"gain": np.ones(2), "shift": np.zeros(2), "in": np.eye(2), "out": np.eye(2)}
     >>> p |= {"in_bias": np.zeros(2), "out_bias": np.zeros(2)}
-    >>> hidden_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None))[0].round(2)
+    >>> feed_forward_block(p, "", np.array([[1.0, 3.0]]), lambda rows: (rows, None))[0].round(2)
     array([[1., 4.]])
     """
     weights = [name + part for part in ("in", "in_bias", "out", "out_bias")]
     normal, norm_back = layer_norm(x, p[name + "gain"], p[name + "shift"])
-    found, perceptron_back = perceptron(normal, *(p[weight] for weight in weights))
-    found, drop_back = drop(found)
-    found += x
+    y, perceptron_back = perceptron(normal, *(p[weight] for weight in weights))
+    y, drop_back = drop(y)
+    y += x
 
     def pullback(dy: Array, g: Named) -> Array:
         dnormal, *gradients = perceptron_back(drop_back(dy)[0])
@@ -297,4 +314,4 @@ def hidden_block(p: Mapping[str, Array], name: str, x: Array, drop: Drop) -> tup
         dx, g[name + "gain"], g[name + "shift"] = norm_back(dnormal, dy)
         return dx
 
-    return found, pullback
+    return y, pullback

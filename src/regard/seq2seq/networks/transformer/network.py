@@ -14,10 +14,10 @@ from regard.nn import dropout as drop_out
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.data.vocabulary import PAD
 from regard.seq2seq.networks.output_layer import guide, log_frequency, predict
-from regard.seq2seq.networks.padding import Places
+from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
-from regard.seq2seq.networks.transformer.layers import undropped
+from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 from regard.seq2seq.networks.transformer.stepper import TransformerStepper
 
@@ -47,21 +47,23 @@ class TransformerNetwork:
         self.parameters = Parameters(config.shapes()) if parameters is None else parameters
 
     def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
-        """Draw the parameters that training starts from.
+        """Draw the initial parameters.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Where chance comes from.
+            The source of random numbers.
         target_counts : array (V,)
-            How often each target word comes, for the output bias.
+            How often each target token occurs, for the output bias.
 
         References
         ----------
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
-            if name.endswith("embedding"):  # so that words enter with variance 1, and logits leave with it
+            if name.endswith(
+                "embedding"
+            ):  # so that embeddings enter with variance 1, and logits leave with it
                 parameter[...] = rng.normal(0, self.config.width**-0.5, parameter.shape)
             elif name.endswith("gain"):
                 parameter[...] = 1
@@ -73,7 +75,7 @@ class TransformerNetwork:
         self.parameters["output_bias"][...] = log_frequency(target_counts)
 
     def _outputs(self, name: str) -> int:
-        """Return how many outputs a matrix has, where several that stand side by side are counted as one."""
+        """Return how many outputs a matrix has, counting side-by-side matrices as one."""
         return self.config.hidden if name.endswith("hidden_in") else self.config.width
 
     def loss(
@@ -86,28 +88,29 @@ class TransformerNetwork:
         guidance: float = 0.0,
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Predict each word of the targets from the words before it.
+        """Predict each token of the targets from the tokens before it.
 
         Parameters
         ----------
         batch : Batch
             Sentence pairs.
         dropout : float
-            Share of the embeddings, and of what each block adds, that is dropped while training.
+            Dropout of the embeddings and of the output of each block.
         rng : numpy.random.Generator, optional
-            Chance for dropout and for the short list of a large vocabulary; without it, all words are compared.
+            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
+            dropout and the softmax is complete.
         smoothing : float
             Label smoothing.
         guidance : float
-            How much it counts that the alignment layer's weights follow the batch's links.
+            The weight of the cross-entropy between the batch's links and the alignment layer's weights.
         agreement : float
-            How much it counts that two readings of each pair, with other numbers dropped, predict alike; they take
+            The weight of the divergence between two passes over each pair, each with dropout of its own; they take
             twice as long as one.
 
         Returns
         -------
         loss : float
-            The mean over all words that are not PAD, with guidance and agreement.
+            The mean over all tokens that are not PAD, with guidance and agreement.
         pullback : function
             ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
 
@@ -118,17 +121,19 @@ class TransformerNetwork:
         """
         p, heads, batch = self.parameters, self.config.heads, batch.twice() if agreement else batch
         drop = partial(drop_out, rate=dropout, rng=rng)
-        over, at = Places(batch.lengths), Places(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
-        links = _links(batch, at, over) if guidance else None
-        watched = None if links is None else self.config.aligned
-        memory, encode_back = encode(p, over.pick(batch.source), over, drop, heads=heads)
+        source = Padding(batch.lengths)
+        target = Padding(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
+        links = _links(batch, target, source) if guidance else None
+        aligned = None if links is None else self.config.aligned
+        memory, encode_back = encode(p, source.unpad_ids(batch.source), source, drop, heads=heads)
         readout, weights, decode_back = decode(
-            p, at.pick(batch.target), at, memory, over, drop, heads=heads, watched=watched
+            p, target.unpad_ids(batch.target), target, memory, source, drop, heads=heads, aligned=aligned
         )
-        # All words of a sentence, then those of the next: two columns, if they are to agree.
+        # All tokens of a sentence, then those of the next: two columns, if they are to agree.
         columns = 2 if agreement else 1
         following, rows = (
-            x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1) for x in (at.pick(batch.target[1:]), readout)
+            x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1)
+            for x in (target.unpad_ids(batch.target[1:]), readout)
         )
         loss, predict_back = predict(p, rows, following, smoothing=smoothing, rng=rng, agreement=agreement)
         guided, guide_back = guide(weights, links, guidance)
@@ -148,9 +153,9 @@ class TransformerNetwork:
         Parameters
         ----------
         source : integer array (T, B)
-            Source sentences, each with END, filled up with PAD.
+            Source sentences, each with END, padded with PAD.
         lengths : integer array (B,)
-            Words of each.
+            Tokens of each.
         width : int
             Hypotheses of each sentence.
 
@@ -159,13 +164,13 @@ class TransformerNetwork:
         TransformerStepper
             Before the first token.
         """
-        p, over = self.parameters, Places(lengths, len(source))
-        memory, _ = encode(p, over.pick(source), over, undropped, heads=self.config.heads)
-        return TransformerStepper(p, self.config.heads, self.config.aligned, memory, over, width)
+        p, padding = self.parameters, Padding(lengths, len(source))
+        memory, _ = encode(p, padding.unpad_ids(source), padding, no_dropout, heads=self.config.heads)
+        return TransformerStepper(p, self.config.heads, self.config.aligned, memory, padding, width)
 
 
-def _links(batch: Batch, at: Places, over: Places) -> Array | None:
-    """Return links (B, n, T) as long as the sentences are."""
+def _links(batch: Batch, target: Padding, source: Padding) -> Array | None:
+    """Return links (B, n, T), cut to the longest sentences."""
     if batch.links is None:
         return None
-    return batch.links[: at.longest, :, : over.longest].swapaxes(0, 1)
+    return batch.links[: target.longest, :, : source.longest].swapaxes(0, 1)

@@ -1,6 +1,6 @@
-"""The transformer's two stacks: the encoder reads a source at once, the decoder each target word after those before it.
+"""The two stacks of a transformer: the encoder, and the decoder under teacher forcing.
 
-Letters: N target words of a batch, M source words, B sentences, T source positions, n target positions, W width.
+Letters: N target tokens of a batch, M source tokens, B sentences, T source positions, n target positions, W width.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from regard import mask
 from regard.nn import embed, layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
-from regard.seq2seq.networks.padding import Places
+from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.layers import (
-    Attending,
     Back,
+    CrossAttention,
     Drop,
+    MultiHeadAttention,
     Named,
-    SourceLook,
-    hidden_block,
-    look_block,
-    self_look,
+    attention_block,
+    feed_forward_block,
+    self_attention,
 )
 
 __all__ = ["decode", "encode", "layers"]
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 
 
 def layers(p: Mapping[str, Array], stack: str) -> list[str]:
-    """Return what the names of each layer's parameters begin with.
+    """Return the prefix of the parameter names of each layer.
 
     Parameters
     ----------
@@ -56,38 +56,38 @@ def layers(p: Mapping[str, Array], stack: str) -> list[str]:
     return [f"{stack}_{i}_" for i in range(count)]
 
 
-def _words(table: Array, ids: Ids, at: Places, drop: Drop) -> tuple[Array, Callable[[Array], Array]]:
-    """Look words up and add their positions: (N, W); the pullback gives the table's gradient (V, W)."""
+def _embed(table: Array, ids: Ids, padding: Padding, drop: Drop) -> tuple[Array, Callable[[Array], Array]]:
+    """Embed tokens and add their positions: (N, W); the pullback gives the table's gradient (V, W)."""
     scale = table.dtype.type(table.shape[1] ** 0.5)
     rows, embed_back = embed(table, ids)
     rows *= scale
-    rows += sinusoidal(at.longest, table.shape[1]).astype(table.dtype)[at.position]
+    rows += sinusoidal(padding.longest, table.shape[1]).astype(table.dtype)[padding.position]
     rows, drop_back = drop(rows)
     return rows, lambda drows: embed_back(drop_back(drows)[0] * scale)[0]
 
 
 def encode(
-    p: Mapping[str, Array], ids: Ids, at: Places, drop: Drop, *, heads: int
+    p: Mapping[str, Array], ids: Ids, padding: Padding, drop: Drop, *, heads: int
 ) -> tuple[Array, Callable[[Array], Named]]:
-    """Read source words, each in the light of the others.
+    """Encode source tokens.
 
     Parameters
     ----------
     p : mapping of str to array
         The parameters.
     ids : integer array (M,)
-        The words.
-    at : Places
-        Where they stand.
+        The tokens.
+    padding : Padding
+        Their positions.
     drop : function
         Dropout.
     heads : int
-        Of each attention.
+        Heads of each attention.
 
     Returns
     -------
     memory : array (M, W)
-        What the decoder looks at.
+        The encoder's output, which the decoder attends to.
     pullback : function
         ``pullback(dmemory) -> gradients by name``.
 
@@ -100,17 +100,18 @@ def encode(
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
     >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
     >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
-    >>> memory, _ = encode(p, np.array([5, 2, 2]), Places(np.array([2, 1])), lambda rows: (rows, None), heads=2)
+    >>> memory, _ = encode(p, np.array([5, 2, 2]), Padding(np.array([2, 1])), lambda rows: (rows, None), heads=2)
     >>> memory.shape
     (3, 4)
     """
-    x, words_back = _words(p["source_embedding"], ids, at, drop)
-    who = mask.lengths(at.lengths[:, None])
+    x, embed_back = _embed(p["source_embedding"], ids, padding, drop)
+    visible = mask.lengths(padding.lengths[:, None])
     backs: list[Back] = []
     for layer in layers(p, "encoder"):
-        x, self_back = look_block(p, layer + "self_", x, self_look(Attending(at, at, heads, who)), drop)
-        x, hidden_back = hidden_block(p, layer + "hidden_", x, drop)
-        backs += [self_back, hidden_back]
+        attend = self_attention(MultiHeadAttention(padding, padding, heads, visible))
+        x, self_back = attention_block(p, layer + "self_", x, attend, drop)
+        x, feed_forward_back = feed_forward_block(p, layer + "hidden_", x, drop)
+        backs += [self_back, feed_forward_back]
     memory, norm_back = layer_norm(x, p["encoder_gain"], p["encoder_shift"])
 
     def pullback(dmemory: Array) -> Named:
@@ -118,7 +119,7 @@ def encode(
         dx, g["encoder_gain"], g["encoder_shift"] = norm_back(dmemory)
         for back in reversed(backs):
             dx = back(dx, g)
-        g["source_embedding"] = words_back(dx)
+        g["source_embedding"] = embed_back(dx)
         return g
 
     return memory, pullback
@@ -127,41 +128,41 @@ def encode(
 def decode(
     p: Mapping[str, Array],
     ids: Ids,
-    at: Places,
+    padding: Padding,
     memory: Array,
-    over: Places,
+    source_padding: Padding,
     drop: Drop,
     *,
     heads: int,
-    watched: int | None = None,
+    aligned: int | None = None,
 ) -> tuple[Array, Array, Callable[[Array, Array | None], tuple[Array, Named]]]:
-    """Read target words, each in the light of those before it and of the source.
+    """Decode target tokens under teacher forcing: each attends to those before it and to the source.
 
     Parameters
     ----------
     p : mapping of str to array
         The parameters.
     ids : integer array (N,)
-        The words, each sentence's from START.
-    at : Places
-        Where they stand.
+        The tokens, each sentence's from START.
+    padding : Padding
+        Their positions.
     memory : array (M, W)
-        The source words.
-    over : Places
-        Where these stand.
+        The encoder's output.
+    source_padding : Padding
+        Its positions.
     drop : function
         Dropout.
     heads : int
-        Of each attention.
-    watched : int, optional
-        The layer whose looks at the source are wanted.
+        Heads of each attention.
+    aligned : int, optional
+        The layer whose cross-attention weights are wanted, counted from 0.
 
     Returns
     -------
     readout : array (N, W)
-        What each next word is predicted from.
+        What each next token is predicted from.
     weights : array (B, n, T)
-        Where the watched layer looked, the mean over its heads; (0, 0, 0) if none is watched.
+        The cross-attention weights of that layer, the mean over its heads; (0, 0, 0) without one.
     pullback : function
         ``pullback(dreadout, dweights or None) -> (dmemory, gradients by name)``.
 
@@ -174,33 +175,34 @@ def decode(
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
     >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
     >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
-    >>> at, over = Places(np.array([1])), Places(np.array([2]))
-    >>> found = decode(p, np.array([1]), at, np.zeros((2, 4)), over, lambda rows: (rows, None), heads=2, watched=1)
-    >>> found[1].tolist()
+    >>> padding, source_padding = Padding(np.array([1])), Padding(np.array([2]))
+    >>> memory, no_dropout = np.zeros((2, 4)), lambda rows: (rows, None)
+    >>> decode(p, np.array([1]), padding, memory, source_padding, no_dropout, heads=2, aligned=1)[1].tolist()
     [[[0.5, 0.5]]]
     """
-    x, words_back = _words(p["target_embedding"], ids, at, drop)
-    before, who = mask.causal(), mask.lengths(over.lengths[:, None])
-    looks: list[Attending] = []
+    x, embed_back = _embed(p["target_embedding"], ids, padding, drop)
+    visible = mask.lengths(source_padding.lengths[:, None])
+    cross: list[MultiHeadAttention] = []
     backs: list[Callable[[Array, Array, Named], Array]] = []
     for i, layer in enumerate(layers(p, "decoder")):
-        looks.append(Attending(at, over, heads, who, watched=i == watched))
-        x, back = _decoder_layer(p, layer, x, memory, (Attending(at, at, heads, before), looks[-1]), drop)
+        own = MultiHeadAttention(padding, padding, heads, mask.causal())
+        cross.append(MultiHeadAttention(padding, source_padding, heads, visible, with_weights=i == aligned))
+        x, back = _decoder_layer(p, layer, x, memory, (own, cross[-1]), drop)
         backs.append(back)
     readout, norm_back = layer_norm(x, p["decoder_gain"], p["decoder_shift"])
 
     def pullback(dreadout: Array, dweights: Array | None) -> tuple[Array, Named]:
         g: Named = {}
         dmemory = np.zeros_like(memory)
-        if watched is not None:
-            looks[watched].dweights = dweights
+        if aligned is not None:
+            cross[aligned].dweights = dweights
         dx, g["decoder_gain"], g["decoder_shift"] = norm_back(dreadout)
         for back in reversed(backs):
             dx = back(dx, dmemory, g)
-        g["target_embedding"] = words_back(dx)
+        g["target_embedding"] = embed_back(dx)
         return dmemory, g
 
-    return readout, np.zeros((0, 0, 0)) if watched is None else looks[watched].weights, pullback
+    return readout, np.zeros((0, 0, 0)) if aligned is None else cross[aligned].weights, pullback
 
 
 def _decoder_layer(
@@ -208,20 +210,20 @@ def _decoder_layer(
     layer: str,
     x: Array,
     memory: Array,
-    attendings: tuple[Attending, Attending],
+    attentions: tuple[MultiHeadAttention, MultiHeadAttention],
     drop: Drop,
 ) -> tuple[Array, Callable[[Array, Array, Named], Array]]:
-    """Look at the words before, then at the source, then think; the pullback adds to dmemory."""
-    x, self_back = look_block(p, layer + "self_", x, self_look(attendings[0]), drop)
+    """Self-attention, cross-attention and feed-forward; the pullback adds to dmemory."""
+    x, self_back = attention_block(p, layer + "self_", x, self_attention(attentions[0]), drop)
     keys, keys_back = linear(memory, p[layer + "source_keys"])
-    look = SourceLook(attendings[1], keys)
-    x, source_back = look_block(p, layer + "source_", x, look, drop)
-    x, hidden_back = hidden_block(p, layer + "hidden_", x, drop)
+    cross = CrossAttention(attentions[1], keys)
+    x, source_back = attention_block(p, layer + "source_", x, cross, drop)
+    x, feed_forward_back = feed_forward_block(p, layer + "hidden_", x, drop)
 
     def pullback(dx: Array, dmemory: Array, g: Named) -> Array:
-        dx = source_back(hidden_back(dx, g), g)
-        found, g[layer + "source_keys"] = keys_back(look.dkeys)
-        dmemory += found
+        dx = source_back(feed_forward_back(dx, g), g)
+        from_keys, g[layer + "source_keys"] = keys_back(cross.dkeys)
+        dmemory += from_keys
         return self_back(dx, g)
 
     return x, pullback

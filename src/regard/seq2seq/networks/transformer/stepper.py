@@ -25,9 +25,9 @@ from regard.nn import layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.networks.base import Stepper
-from regard.seq2seq.networks.padding import Places, split_heads
+from regard.seq2seq.networks.padding import Padding, split_heads
 from regard.seq2seq.networks.top_tokens import Output, Tops
-from regard.seq2seq.networks.transformer.layers import Look, hidden_block, look_block, undropped
+from regard.seq2seq.networks.transformer.layers import Attend, attention_block, feed_forward_block, no_dropout
 from regard.seq2seq.networks.transformer.stacks import layers
 
 __all__ = ["TransformerStepper"]
@@ -39,20 +39,20 @@ _STEPS = 32  # as many as there is room for at first
 
 
 class TransformerStepper(Stepper):
-    """The decoder's steps: k hypotheses of each of B sentences, and where each of them looks.
+    """The decoder steps of a search: k hypotheses of each of B sentences.
 
     Parameters
     ----------
     p : mapping of str to array
         The network's parameters.
     heads : int
-        Of each attention.
+        Heads of each attention.
     aligned : int
-        The layer, counted from 0, whose weights are given.
+        The layer, counted from 0, whose cross-attention weights are returned.
     memory : array (M, W)
-        The source words, encoded.
-    over : Places
-        Where these stand.
+        The encoder's output.
+    padding : Padding
+        Its positions.
     width : int
         k, at first.
 
@@ -68,20 +68,24 @@ class TransformerStepper(Stepper):
     """
 
     def __init__(
-        self, p: Mapping[str, Array], heads: int, aligned: int, memory: Array, over: Places, width: int = 1
+        self,
+        p: Mapping[str, Array],
+        heads: int,
+        aligned: int,
+        memory: Array,
+        padding: Padding,
+        width: int = 1,
     ) -> None:
-        self.p, self.heads, self.aligned, self.lengths = p, heads, aligned, over.lengths
+        self.p, self.heads, self.aligned, self.lengths = p, heads, aligned, padding.lengths
         self.layers = layers(p, "decoder")
-        self.source: list[
-            list[Array]
-        ] = []  # keys and values (B, heads, T, d) of each layer, once for all steps
+        self.source: list[list[Array]] = []  # keys and values (B, heads, T, d) of each layer, for all steps
         for layer in self.layers:
             keys, _ = linear(memory, p[layer + "source_keys"])
-            self.source.append(_in_heads(over.spread(keys), 2, heads))
-        self.seen = np.zeros((len(over.lengths), width, 0), bool)
-        self.output, self.place = Output(p), 0
+            self.source.append(_in_heads(padding.pad(keys), 2, heads))
+        self.visible = np.zeros((len(padding.lengths), width, 0), bool)  # cached positions of each hypothesis
+        self.output, self.step = Output(p), 0
         self.room = _STEPS * width
-        table = p["target_embedding"]  # positions are those of as many words as were said, or more
+        table = p["target_embedding"]  # at least as many positions as steps were taken
         self.positions = sinusoidal(_STEPS, table.shape[1]).astype(table.dtype)
         self.caches = [self._cache() for _ in self.layers]
         self.weights = np.zeros((0, 0, 0))
@@ -97,64 +101,64 @@ class TransformerStepper(Stepper):
     def _step(self, tokens: Ids) -> Array:
         """Return the readouts (B k, W)."""
         batch, k = tokens.shape
-        self._remember(batch, k)
+        self._extend(batch, k)
         table = self.p["target_embedding"]
         x = table[tokens.reshape(-1)] * table.dtype.type(table.shape[1] ** 0.5)  # (B k, W)
-        if self.place == len(self.positions):
-            self.positions = sinusoidal(2 * self.place, table.shape[1]).astype(table.dtype)
-        x += self.positions[self.place]
+        if self.step == len(self.positions):
+            self.positions = sinusoidal(2 * self.step, table.shape[1]).astype(table.dtype)
+        x += self.positions[self.step]
         for i, layer in enumerate(self.layers):
-            x, _ = look_block(self.p, layer + "self_", x, self._own_look(i, k), undropped)
-            x, _ = look_block(self.p, layer + "source_", x, self._source_look(i, k), undropped)
-            x, _ = hidden_block(self.p, layer + "hidden_", x, undropped)
+            x, _ = attention_block(self.p, layer + "self_", x, self._self_attention(i, k), no_dropout)
+            x, _ = attention_block(self.p, layer + "source_", x, self._cross_attention(i, k), no_dropout)
+            x, _ = feed_forward_block(self.p, layer + "hidden_", x, no_dropout)
         readout, _ = layer_norm(x, self.p["decoder_gain"], self.p["decoder_shift"])
-        self.place += 1
+        self.step += 1
         return readout
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k) of each sentence."""
-        self.seen = np.take_along_axis(self.seen, parents[:, :, None], axis=1)
+        self.visible = np.take_along_axis(self.visible, parents[:, :, None], axis=1)
 
     def keep(self, sentences: Ids) -> None:
         """Continue with these sentences (B,) only."""
-        self.lengths, self.seen = self.lengths[sentences], self.seen[sentences]
+        self.lengths, self.visible = self.lengths[sentences], self.visible[sentences]
         self.source = [[part[sentences] for part in parts] for parts in self.source]
         self.caches = [self._moved(cache, sentences) for cache in self.caches]
 
-    def _own_look(self, i: int, k: int) -> Look:
-        """Look at the words that each hypothesis has had, its newest with them."""
+    def _self_attention(self, i: int, k: int) -> Attend:
+        """Attend to the tokens of each hypothesis, the newest included."""
         cache = self.caches[i]
 
-        def look(projected: Array) -> tuple[Array, Back]:
-            places = projected.reshape(len(self.lengths), k, projected.shape[1])
-            queries, keys, values = _in_heads(places, 3, self.heads)
+        def attend_own(projected: Array) -> tuple[Array, Back]:
+            positions = projected.reshape(len(self.lengths), k, projected.shape[1])
+            queries, keys, values = _in_heads(positions, 3, self.heads)
             cache.append(keys, values)
-            who = None if self.seen.all() else self.seen[:, None]
-            return _in_rows(attention(queries, cache.keys, cache.values, mask=who)), _no_way_back
+            visible = None if self.visible.all() else self.visible[:, None]
+            return _in_rows(attention(queries, cache.keys, cache.values, mask=visible)), _no_pullback
 
-        return look
+        return attend_own
 
-    def _source_look(self, i: int, k: int) -> Look:
-        """Look at the source; the aligned layer keeps where."""
+    def _cross_attention(self, i: int, k: int) -> Attend:
+        """Attend to the source; the aligned layer keeps its weights."""
         keys, values = self.source[i]
-        who = mask.lengths(self.lengths[:, None])
+        visible = mask.lengths(self.lengths[:, None])
 
-        def look(projected: Array) -> tuple[Array, Back]:
+        def attend_source(projected: Array) -> tuple[Array, Back]:
             (queries,) = _in_heads(projected.reshape(len(self.lengths), k, -1), 1, self.heads)
             if i != self.aligned:
-                return _in_rows(attention(queries, keys, values, mask=who)), _no_way_back
-            seen = attend(queries, keys, values, mask=who)
-            self.weights = seen.weights.mean(axis=1)
-            return _in_rows(seen.context), _no_way_back
+                return _in_rows(attention(queries, keys, values, mask=visible)), _no_pullback
+            found = attend(queries, keys, values, mask=visible)
+            self.weights = found.weights.mean(axis=1)
+            return _in_rows(found.context), _no_pullback
 
-        return look
+        return attend_source
 
-    def _remember(self, batch: int, k: int) -> None:
-        """Let each hypothesis see the word that it is about to get, and make room for them."""
+    def _extend(self, batch: int, k: int) -> None:
+        """Make the token that is about to be cached visible to its hypothesis, and make room for it."""
         own = np.broadcast_to(np.eye(k, dtype=bool), (batch, k, k))
-        self.seen = np.concatenate([self.seen, own], axis=-1)
-        if self.seen.shape[-1] > self.room:
-            self.room = 2 * self.seen.shape[-1]
+        self.visible = np.concatenate([self.visible, own], axis=-1)
+        if self.visible.shape[-1] > self.room:
+            self.room = 2 * self.visible.shape[-1]
             self.caches = [self._moved(cache, np.arange(batch)) for cache in self.caches]
 
     def _cache(self) -> KVCache:
@@ -163,22 +167,22 @@ class TransformerStepper(Stepper):
         return KVCache(lead, table.shape[1] // self.heads, capacity=self.room, dtype=table.dtype)
 
     def _moved(self, cache: KVCache, sentences: Ids) -> KVCache:
-        """Return a cache with room for more, of these sentences."""
+        """Return a larger cache of these sentences."""
         moved = self._cache()
         moved.append(cache.keys[sentences], cache.values[sentences])
         return moved
 
 
-def _in_heads(places: Array, kinds: int, heads: int) -> list[Array]:
-    """View what stands side by side (B, T, kinds W) as so many arrays (B, heads, T, d)."""
-    return [split_heads(part, heads) for part in np.split(places, kinds, axis=-1)]
+def _in_heads(x: Array, parts: int, heads: int) -> list[Array]:
+    """Split side-by-side vectors (B, T, parts W) into arrays (B, heads, T, d)."""
+    return [split_heads(part, heads) for part in np.split(x, parts, axis=-1)]
 
 
 def _in_rows(context: Array) -> Array:
-    """Return what heads found (B, heads, k, d) as rows (B k, W)."""
+    """Return the contexts of heads (B, heads, k, d) as rows (B k, W)."""
     batch, heads, k, size = context.shape
     return context.swapaxes(1, 2).reshape(batch * k, heads * size)
 
 
-def _no_way_back(_: Array) -> Array:
+def _no_pullback(_: Array) -> Array:
     raise NotImplementedError("a search has no gradients")
