@@ -23,7 +23,7 @@ from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.ensemble import Together
 from regard.seq2seq.extras.translation_memory import Memory
-from regard.seq2seq.networks.families import Network
+from regard.seq2seq.networks.base import Network, Predictor, Stepper
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.transformer.config import TransformerConfig

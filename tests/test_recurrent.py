@@ -13,7 +13,7 @@ from regard.context import attend, record
 from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.families import build, describe, read_config
-from regard.seq2seq.networks.output_layer import guide, predict, short_list
+from regard.seq2seq.networks.output_layer import alignment_loss, prediction_loss, sampled_vocabulary
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent import posterior
 from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
@@ -103,7 +103,7 @@ def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch, agreeme
     flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
     parameters = Parameters(config.shapes(), flat)
     batch = collate(PAIRS)
-    ids, _ = short_list(batch.target[batch.target > 0], 40, np.random.default_rng(1))
+    ids, _ = sampled_vocabulary(batch.target[batch.target > 0], 40, np.random.default_rng(1))
     assert len(ids) < 15
     loss = loss_of(config, batch, dropout=0.2, agreement=agreement)
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
@@ -231,20 +231,20 @@ def test_guidance_pulls_the_weights_to_the_links() -> None:
 def test_guidance_by_hand() -> None:
     weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
     links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # of the first row nobody knows anything
-    loss, pullback = guide(weights, links, 2.0)
+    loss, pullback = alignment_loss(weights, links, 2.0)
     assert loss == pytest.approx(-2 * (0.5 * np.log(0.25) + 0.5 * np.log(0.75)))
     gradient = pullback(1.0)
     assert gradient is not None
     np.testing.assert_allclose(gradient, [[[0, 0]], [[-4.0, -4 / 3]]], rtol=1e-6)
-    assert guide(None, None, 1.0)[1](1.0) is None
-    assert np.isfinite(guide(np.array([[[0.0, 1.0]]]), np.array([[[1.0, 0.0]]]), 1.0)[0])
+    assert alignment_loss(None, None, 1.0)[1](1.0) is None
+    assert np.isfinite(alignment_loss(np.array([[[0.0, 1.0]]]), np.array([[[1.0, 0.0]]]), 1.0)[0])
 
 
 def test_predict_counts_real_words_only() -> None:
     p = {"target_embedding": np.eye(5, 3), "output_bias": np.zeros(5)}
     readout = np.random.default_rng(0).normal(size=(2, 2, 3))
     following = np.array([[4, 3], [2, 0]])
-    loss, pullback = predict(p, readout, following)
+    loss, pullback = prediction_loss(p, readout, following)
     logits = readout @ p["target_embedding"].T
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     assert loss == pytest.approx(-(logs[0, 0, 4] + logs[0, 1, 3] + logs[1, 0, 2]) / 3)
@@ -255,7 +255,7 @@ def test_predictions_that_shall_agree_by_hand() -> None:
     p = {"target_embedding": np.eye(5, 3), "output_bias": np.arange(5.0)}
     readout = np.random.default_rng(0).normal(size=(2, 4, 3))
     following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
-    plain, _ = predict(p, readout, following)
+    plain, _ = prediction_loss(p, readout, following)
     chance = scipy.special.softmax(readout @ p["target_embedding"].T + p["output_bias"], axis=-1)
     differ = [
         (scipy.special.rel_entr(one, other) + scipy.special.rel_entr(other, one)).sum()
@@ -265,7 +265,7 @@ def test_predictions_that_shall_agree_by_hand() -> None:
             (chance[1, 0], chance[1, 2]),
         )
     ]
-    found, pullback = predict(p, readout, following, agreement=2.0)
+    found, pullback = prediction_loss(p, readout, following, agreement=2.0)
     assert found == pytest.approx(plain + 2 / 4 * np.mean(differ))
     assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
 
@@ -286,7 +286,7 @@ def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None
     terms = rng.exponential(size=words)
     sums = []
     for _ in range(300):
-        ids, log_weights = short_list(following, words, rng)
+        ids, log_weights = sampled_vocabulary(following, words, rng)
         assert len(set(ids.tolist())) == len(ids) < words / 3
         assert np.isin(following, ids).all()
         assert (log_weights[np.isin(ids, following)] == 0).all()
@@ -296,7 +296,7 @@ def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None
 
 
 def test_outside_training_all_words_compete() -> None:
-    ids, log_weights = short_list(np.array([4999]), 5000, None)
+    ids, log_weights = sampled_vocabulary(np.array([4999]), 5000, None)
     assert (ids == np.arange(5000)).all()
     assert not log_weights.any()
 

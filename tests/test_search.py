@@ -447,7 +447,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
         for library in (True, False):
             if not library:
                 patch.setattr(training, "tops", lambda *_: None)
-            found = ranking.tops(logits, count, first)
+            found = ranking.top_tokens(logits, count, first)
             top = logits.max(axis=1)
             np.testing.assert_array_equal(found.sums[:, 0], top)
             np.testing.assert_allclose(

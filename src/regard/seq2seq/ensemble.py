@@ -17,7 +17,7 @@ from regard import _check
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.data.tokenizers import Text
 from regard.seq2seq.networks.base import Predictor, Stepper
-from regard.seq2seq.networks.top_tokens import sums
+from regard.seq2seq.networks.top_tokens import exponential_sums
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translator
 
@@ -156,7 +156,7 @@ def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
 
 def _log_of_sums(logits: Array) -> Array:
     """Return the logarithms (N, 1) of the sums of exponentials."""
-    found = sums(logits)
+    found = exponential_sums(logits)
     return np.log(found[:, 1:]) + found[:, :1]
 
 

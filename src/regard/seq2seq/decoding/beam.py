@@ -26,7 +26,7 @@ from regard.seq2seq.decoding.search import (
     refuse,
 )
 from regard.seq2seq.networks.base import Predictor, Stepper
-from regard.seq2seq.networks.top_tokens import Tops
+from regard.seq2seq.networks.top_tokens import TopTokens
 
 __all__ = ["BEAM", "beam"]
 
@@ -172,7 +172,7 @@ class _Beam:
         """Return what ended, the best first; or the best beginning, if nothing did."""
         return [(sentence, ending) for ending in self.done[sentence] or [self.broken[sentence]]]
 
-    def step(self, found: Tops, weights: Array) -> tuple[Ids, Ids, Mask]:
+    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
         step = len(self.trail.steps)
         totals, parents, words = _likeliest(found, self.sums, 2 * self.width)  # half of them may be ENDs
@@ -253,8 +253,8 @@ class _Greedy(_Beam):
         super().__init__(*arguments)
         self.asked = 1
 
-    def step(self, found: Tops, weights: Array) -> tuple[Ids, Ids, Mask]:
-        step, words = len(self.trail.steps), found.words
+    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
+        step, words = len(self.trail.steps), found.tokens
         totals = np.minimum(found.best + (self.sums - log_totals(found.sums)[:, None]), 0)
         possible = totals[:, 0] > -np.inf
         ends = possible & (words[:, 0] == END)
@@ -273,7 +273,7 @@ class _Greedy(_Beam):
         return words[going], parents[going], going
 
 
-def _likeliest(found: Tops, before: Array, most: int) -> tuple[Array, Ids, Ids]:
+def _likeliest(found: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
     """Return the best beginnings that are a word longer: log-probabilities (B, most), falling; slots and words.
 
     Of equals, the smaller slot comes first, then the smaller word.
@@ -283,4 +283,4 @@ def _likeliest(found: Tops, before: Array, most: int) -> tuple[Array, Ids, Ids]:
     totals = (found.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :most]
     rows = np.arange(batch)[:, None]
-    return totals[rows, order], order // count, found.words.reshape(batch, width * count)[rows, order]
+    return totals[rows, order], order // count, found.tokens.reshape(batch, width * count)[rows, order]

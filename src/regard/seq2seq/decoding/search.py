@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.base import Stepper
-from regard.seq2seq.networks.top_tokens import sums
+from regard.seq2seq.networks.top_tokens import exponential_sums
 
 __all__: list[str] = []
 
@@ -72,7 +72,7 @@ def keep(stepper: Stepper, going: Mask) -> None:
 
 def log_normalizer(logits: Array) -> Array:
     """Return the logarithm of the sum of the exponentials (B, k) of logits (B, k, V)."""
-    return log_totals(sums(logits.reshape(-1, logits.shape[-1]))).reshape(logits.shape[:-1])
+    return log_totals(exponential_sums(logits.reshape(-1, logits.shape[-1]))).reshape(logits.shape[:-1])
 
 
 def log_totals(found: Array) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.kernels.search import Aims, Found
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.top_tokens import Tops, tops
+from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
 
 __all__ = ["Network", "Predictor", "Stepper"]
 
@@ -39,10 +39,10 @@ class Stepper(ABC):
     def keep(self, sentences: Ids) -> None:
         """Continue with these sentences (B',) only."""
 
-    def top(self, tokens: Ids, count: int, first: int) -> tuple[Tops, Array]:
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[TopTokens, Array]:
         """Take a step, and return the `count` largest logits from token `first` on, of B k rows; weights (B, k, T)."""
         logits, weights = self(tokens)
-        return tops(logits.reshape(tokens.size, -1), count, first), weights
+        return top_tokens(logits.reshape(tokens.size, -1), count, first), weights
 
     def beam(self, aims: Aims) -> Found | None:
         """Search to the end in one call, before the first step; None where there is no such fast path."""

@@ -1,4 +1,4 @@
-"""The end of every network: from what is known before a word to the loss of predicting it."""
+"""The output layer in training: the loss of predicting each next token, and of guided alignment."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from regard.kernels.matrix import multiply
 from regard.nn import divergence, linear_cross_entropy
 from regard.seq2seq.data.vocabulary import PAD
 
-__all__ = ["guide", "log_frequency", "predict", "short_list"]
+__all__ = ["alignment_loss", "log_frequency", "prediction_loss", "sampled_vocabulary"]
 
 Array = NDArray[Any]
 
-_FREQUENT, _OTHERS = 640, 512  # words of a large vocabulary that compete in each step of training
+_FREQUENT, _OTHERS = 640, 512  # tokens of a large vocabulary in the sampled softmax of a training step
 _LEAST_WEIGHT = 1e-10  # the logarithm of 0 would outweigh all others
 
 
-def predict(
+def prediction_loss(
     p: Mapping[str, Array],
     readout: Array,
     following: NDArray[np.int64],
@@ -29,28 +29,28 @@ def predict(
     rng: np.random.Generator | None = None,
     agreement: float = 0.0,
 ) -> tuple[float, Callable[[float], tuple[Array, dict[str, Array]]]]:
-    """Compare what is known before each word with the word that came, by a product with the target embedding.
+    """Return the cross-entropy of predicting each next token by a product with the target embedding.
 
     Parameters
     ----------
     p : mapping of str to array
         With ``target_embedding`` (V, E), the output matrix, and ``output_bias`` (V,).
     readout : array (n, B, E)
-        What is known before each word.
+        The readout before each token.
     following : integer array (n, B)
-        The words that came; PAD is not predicted.
+        The next tokens; PAD is not predicted.
     smoothing : float
         Label smoothing.
     rng : numpy.random.Generator or None
-        Chance for the short list of a large vocabulary; None: all words compete.
+        Random numbers for the sampled softmax of a large vocabulary; None for the complete softmax.
     agreement : float
-        How much it counts that the columns' second half, which has the first half's words, is predicted alike.
+        The weight of the divergence between the predictions of the columns' first and second half, which have the
+        same tokens.
 
     Returns
     -------
     loss : float
-        The mean over all words that are not PAD, and `agreement` / 4 times how much the halves differ, where it is
-        asked for.
+        The mean over all tokens that are not PAD, plus `agreement` / 4 times the divergence of the halves.
     pullback : function
         ``pullback(dloss) -> (dreadout (n, B, E), gradients by parameter name)``; to be called at most once.
 
@@ -63,32 +63,32 @@ def predict(
     Examples
     --------
     >>> p = {"target_embedding": np.zeros((4, 2)), "output_bias": np.zeros(4)}
-    >>> loss, _ = predict(p, np.zeros((1, 1, 2)), np.array([[3]]))
+    >>> loss, _ = prediction_loss(p, np.zeros((1, 1, 2)), np.array([[3]]))
     >>> bool(np.isclose(loss, np.log(4)))
     True
     """
-    words = following.reshape(-1)
-    real = np.flatnonzero(words != PAD)
-    rows = readout.reshape(words.size, -1)
-    if len(real) < words.size:
-        rows, words = rows[real], words[real]
-    ids, log_weights = short_list(words, len(p["output_bias"]), rng)
+    tokens = following.reshape(-1)
+    real = np.flatnonzero(tokens != PAD)
+    rows = readout.reshape(tokens.size, -1)
+    if len(real) < tokens.size:
+        rows, tokens = rows[real], tokens[real]
+    ids, log_weights = sampled_vocabulary(tokens, len(p["output_bias"]), rng)
     everything = len(ids) == len(p["output_bias"])
     embedding = p["target_embedding"] if everything else p["target_embedding"][ids]  # (C, E)
     bias = p["output_bias"] if everything else p["output_bias"][ids] + log_weights.astype(rows.dtype)
-    places = np.empty(len(p["output_bias"]), np.int64)
-    places[ids] = np.arange(len(ids))
-    loss, loss_back = linear_cross_entropy(rows, embedding, places[words], bias, smoothing=smoothing)
-    differ, differ_back = 0.0, None
+    positions = np.empty(len(p["output_bias"]), np.int64)
+    positions[ids] = np.arange(len(ids))
+    loss, loss_back = linear_cross_entropy(rows, embedding, positions[tokens], bias, smoothing=smoothing)
+    difference, difference_back = 0.0, None
     if agreement:
-        # Words in the order of rows; those of a column's second half have the same order among themselves.
+        # Rows are in the order of tokens; those of the columns' second half have the same order among themselves.
         second = real % following.shape[1] >= following.shape[1] // 2
-        differ, differ_back = _differ(rows, second, embedding, bias)
+        difference, difference_back = _divergence(rows, second, embedding, bias)
 
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
         found, dembedding, dbias = loss_back(dloss)
-        if differ_back:
-            gradients = differ_back(agreement / 4 * dloss)
+        if difference_back:
+            gradients = difference_back(agreement / 4 * dloss)
             found, dembedding, dbias = (
                 a + b for a, b in zip((found, dembedding, dbias), gradients, strict=True)
             )
@@ -97,19 +97,19 @@ def predict(
             dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
             dreadout[real] = found
         g = {"target_embedding": dembedding, "output_bias": dbias}
-        if not everything:  # no word is in ids twice
+        if not everything:  # no token is in ids twice
             short, g = g, {name: np.zeros_like(p[name]) for name in g}
             for name, part in short.items():
                 g[name][ids] = part
         return dreadout.reshape(readout.shape), g
 
-    return loss + agreement / 4 * differ, pullback
+    return loss + agreement / 4 * difference, pullback
 
 
-def _differ(
+def _divergence(
     rows: Array, second: NDArray[np.bool_], weight: Array, bias: Array
 ) -> tuple[float, Callable[[float], tuple[Array, Array, Array]]]:
-    """Return how much predictions from rows (N, E) differ from those of the others, their partners, in order."""
+    """Return the divergence between the predictions of rows (N, E) and of their partners, in order."""
     halves = [rows[~second], rows[second]]
     loss, back = divergence(*(multiply(half, weight.T, bias) for half in halves))
 
@@ -125,17 +125,17 @@ def _differ(
 
 
 def log_frequency(counts: Array) -> Array:
-    """Return the logarithm of how frequent words are, where each is thought to have come a little more often.
+    """Return the logarithm of the relative frequencies of tokens, with 0.1 added to each count.
 
     Parameters
     ----------
     counts : array (V,)
-        How often each came.
+        How often each token occurs.
 
     Returns
     -------
     array (V,)
-        What the output bias starts from.
+        The initial output bias.
 
     Examples
     --------
@@ -147,28 +147,28 @@ def log_frequency(counts: Array) -> Array:
     return found
 
 
-def short_list(
-    following: NDArray[np.int64], words: int, rng: np.random.Generator | None
+def sampled_vocabulary(
+    following: NDArray[np.int64], tokens: int, rng: np.random.Generator | None
 ) -> tuple[NDArray[np.int64], Array]:
-    """Choose the words that compete in a softmax: all; of a large vocabulary the frequent, the right and some others.
+    """Choose the tokens of a softmax: all; of a large vocabulary the frequent ones, the right ones and a sample.
 
-    Each of the others stands for as many as were not drawn, so that the softmax's sum is right on average.
+    Each token of the sample is weighted for those that were not drawn, so that the sum is right on average.
 
     Parameters
     ----------
     following : integer array (N,)
-        The words that came.
-    words : int
-        All words, the frequent ones first.
+        The right tokens.
+    tokens : int
+        Size of the vocabulary, whose frequent tokens come first.
     rng : numpy.random.Generator or None
-        Chance; None for all words.
+        Random numbers; None for all tokens.
 
     Returns
     -------
     ids : integer array (C,)
-        Different words.
+        Different tokens.
     log_weights : array (C,)
-        Logarithm of how many words each stands for.
+        Logarithm of the number of tokens that each stands for.
 
     References
     ----------
@@ -176,13 +176,13 @@ def short_list(
 
     Examples
     --------
-    >>> ids, log_weights = short_list(np.array([3000]), 4000, np.random.default_rng(0))
+    >>> ids, log_weights = sampled_vocabulary(np.array([3000]), 4000, np.random.default_rng(0))
     >>> len(ids), bool(np.isin(3000, ids)), float(np.exp(log_weights).sum().round(6))
     (1153, True, 4000.0)
     """
-    if rng is None or words <= 2 * (_FREQUENT + _OTHERS):
-        return np.arange(words), np.zeros(words)
-    missing = np.ones(words, bool)
+    if rng is None or tokens <= 2 * (_FREQUENT + _OTHERS):
+        return np.arange(tokens), np.zeros(tokens)
+    missing = np.ones(tokens, bool)
     missing[:_FREQUENT] = missing[following] = False
     rest = np.flatnonzero(missing)
     drawn = rng.choice(rest, min(_OTHERS, len(rest)), replace=False)
@@ -192,19 +192,19 @@ def short_list(
     return np.concatenate([sure, drawn]), log_weights
 
 
-def guide(
+def alignment_loss(
     weights: Array | None, links: Array | None, guidance: float
 ) -> tuple[float, Callable[[float], Array | None]]:
-    """Compare where was looked with where should have been: the mean of ``-sum_j links_j log weights_j``.
+    """Return the cross-entropy between links and attention weights: the mean of ``-sum_j links_j log weights_j``.
 
     Parameters
     ----------
     weights : array (n, B, T) or None
-        Where was looked; None without guidance.
+        Attention weights; None without guidance.
     links : array (n, B, T) or None
-        Rows that sum to 1, or to 0 where nobody knows.
+        Rows that sum to 1, or to 0 for tokens without links.
     guidance : float
-        How much it counts.
+        The weight of this loss.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def guide(
 
     Examples
     --------
-    >>> loss, pullback = guide(np.array([[[0.5, 0.5]]]), np.array([[[1.0, 0.0]]]), 2.0)
+    >>> loss, pullback = alignment_loss(np.array([[[0.5, 0.5]]]), np.array([[[1.0, 0.0]]]), 2.0)
     >>> bool(np.isclose(loss, 2 * np.log(2))), pullback(1.0).tolist()
     (True, [[[-4.0, -0.0]]])
     """
@@ -228,5 +228,5 @@ def guide(
     share = guidance / max(float(links.sum()), 1.0)
     seen = np.maximum(weights, _LEAST_WEIGHT)
     loss = -share * float((links * np.log(seen)).sum(dtype=np.float64))
-    # Below the least weight the slope stays what it is there: a look that is quite wrong is still pulled back.
+    # Below the least weight the slope stays constant, so that a weight near 0 still gets a gradient.
     return loss, lambda dloss: (-(share * dloss) * links / seen).astype(weights.dtype)

@@ -1,6 +1,6 @@
-"""The end of every network in a search: from what is known before a word to the likeliest words.
+"""The output layer in a search: from readouts to the most probable tokens.
 
-Letters: N rows, E numbers of a readout, V words of the vocabulary.
+Letters: N rows, E size of a readout, V size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -15,85 +15,85 @@ from numpy.typing import NDArray
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
-__all__ = ["Output", "Tops", "sums", "tops"]
+__all__ = ["OutputLayer", "TopTokens", "exponential_sums", "top_tokens"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-_NEAR = 1 << 16  # numbers that stay in a near cache
-_GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
+_NEAR = 1 << 16  # numbers that stay in a cache
+_GROUPS = 256  # of tokens; the largest logits of the groups bound the largest of all from below
 
 
-class Tops(NamedTuple):
+class TopTokens(NamedTuple):
     """The largest logits of N rows.
 
     Parameters
     ----------
     sums : array (N, 2)
-        Each row's largest logit, and the sum of exponentials of all, counted from there.
+        Each row's largest logit, and the sum of the exponentials of all logits less it.
     best : array (N, count)
-        The largest, in falling order; -inf where there are no more.
-    words : integer array (N, count)
-        Which words they are of; of equals the first word comes first.
+        The largest logits, in falling order; -inf where there are no more.
+    tokens : integer array (N, count)
+        Their tokens; of equals, the smaller id comes first.
     """
 
     sums: Array
     best: Array
-    words: Ids
+    tokens: Ids
 
 
-def tops(logits: Array, count: int, first: int = 0) -> Tops:
+def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     """Find the largest logits of each row.
 
     Parameters
     ----------
     logits : array (N, V)
-        Numbers; where there are others, they are seen in the sums.
+        Logits; a NaN or infinity shows in the sums.
     count : int
-        How many are wanted.
+        How many logits are wanted.
     first : int
-        Words before this one may be in the sums only.
+        Tokens before this one take part in the sums only.
 
     Returns
     -------
-    Tops
+    TopTokens
         Of each row.
 
     Examples
     --------
-    >>> found = tops(np.array([[9.0, 1.0, 3.0, 2.0]]), 2, first=1)
-    >>> found.best.tolist(), found.words.tolist()
+    >>> found = top_tokens(np.array([[9.0, 1.0, 3.0, 2.0]]), 2, first=1)
+    >>> found.best.tolist(), found.tokens.tolist()
     ([[3.0, 2.0]], [[2, 3]])
     """
     if (found := training.tops(logits, count, first)) is not None:
-        return Tops(*found)
-    best, words = _largest(logits[:, first:], count)
-    return Tops(sums(logits), best, words + first)
+        return TopTokens(*found)
+    best, tokens = _largest(logits[:, first:], count)
+    return TopTokens(exponential_sums(logits), best, tokens + first)
 
 
-def sums(logits: Array) -> Array:
-    """Sum up exponentials.
+def exponential_sums(logits: Array) -> Array:
+    """Sum the exponentials of each row.
 
     Parameters
     ----------
     logits : array (N, V)
-        Numbers.
+        Logits.
 
     Returns
     -------
     array (N, 2)
-        As in `Tops`.
+        As in `TopTokens`.
 
     Examples
     --------
-    >>> sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
+    >>> exponential_sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
     [[5.0, 2.0]]
     """
     if (found := training.tops(logits, 1)) is not None:
         return found[0]
     made = np.empty((len(logits), 2), logits.dtype)
     few = max(1, _NEAR // logits.shape[1])
-    with np.errstate(invalid="ignore"):  # whoever reads the sums checks them
+    with np.errstate(invalid="ignore"):  # whoever uses the sums checks them
         for start in range(0, len(logits), few):
             part = logits[start : start + few]
             most = part.max(axis=1, keepdims=True)
@@ -104,10 +104,10 @@ def sums(logits: Array) -> Array:
 
 
 def _largest(logits: Array, count: int) -> tuple[Array, Ids]:
-    """Return the largest of each row (N, count), falling, and their words; of equals, the first comes first."""
+    """Return the largest logits of each row (N, count), falling, and their tokens; of equals, the first comes first."""
     bars = _bars(logits, count)
     flat = np.flatnonzero(logits >= bars[:, None])  # few
-    found, (rows, words) = logits.ravel()[flat], np.divmod(flat, logits.shape[1])
+    found, (rows, tokens) = logits.ravel()[flat], np.divmod(flat, logits.shape[1])
     order = np.lexsort((-found, rows))  # stable
     rank = np.arange(len(flat)) - np.searchsorted(rows, np.arange(len(logits)))[rows]
     order, at = order[rank < count], (rows[rank < count], rank[rank < count])
@@ -115,15 +115,15 @@ def _largest(logits: Array, count: int) -> tuple[Array, Ids]:
         np.full((len(logits), count), -np.inf, logits.dtype),
         np.zeros((len(logits), count), np.int64),
     )
-    largest[at], places[at] = found[order], words[order]
+    largest[at], places[at] = found[order], tokens[order]
     return largest, places
 
 
 def _bars(logits: Array, count: int) -> Array:
-    """Return what a logit must reach (N,) to be one of the `count` largest of its row; a few more do."""
+    """Return lower bounds (N,) of the `count` largest logits of each row; a few more logits reach them."""
     least = np.finfo(logits.dtype).min
     whole = logits.shape[1] // _GROUPS * _GROUPS
-    # Frequent words have neighbouring numbers: a group is one word out of every 256.
+    # Frequent tokens have neighbouring ids: a group is one token out of every 256.
     most = logits[:, :whole].reshape(len(logits), -1, _GROUPS).max(axis=1) if whole else logits
     if most.shape[1] < count:
         return np.full(len(logits), least)
@@ -131,8 +131,8 @@ def _bars(logits: Array, count: int) -> Array:
     return bars
 
 
-class Output:
-    """From readouts to logits by a product with the target embedding, or straight to the likeliest words.
+class OutputLayer:
+    """From readouts to logits by a product with the target embedding, or to the most probable tokens directly.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ class Output:
 
     Examples
     --------
-    >>> output = Output({"target_embedding": np.array([[1.0], [2.0]]), "output_bias": np.zeros(2)})
-    >>> output.logits(np.array([[3.0]])).tolist(), output.tops(np.array([[3.0]]), 1).words.tolist()
+    >>> layer = OutputLayer({"target_embedding": np.array([[1.0], [2.0]]), "output_bias": np.zeros(2)})
+    >>> layer.logits(np.array([[3.0]])).tolist(), layer.top(np.array([[3.0]]), 1).tokens.tolist()
     ([[3.0, 6.0]], [[1]])
     """
 
@@ -153,13 +153,13 @@ class Output:
         """Return the logits (N, V) of readouts (N, E)."""
         return multiply(readout, self.embedding.T, self.bias)
 
-    def tops(self, readout: Array, count: int, first: int = 0) -> Tops:
-        """Return what `tops` finds among the logits of readouts (N, E); the library never holds them all."""
-        if self.words is not None and readout.dtype == np.float32:
-            return Tops(*self.words.tops(readout, count, first))
-        return tops(self.logits(readout), count, first)
+    def top(self, readout: Array, count: int, first: int = 0) -> TopTokens:
+        """Return the `top_tokens` of readouts (N, E); the library never holds all logits."""
+        if self.packed is not None and readout.dtype == np.float32:
+            return TopTokens(*self.packed.tops(readout, count, first))
+        return top_tokens(self.logits(readout), count, first)
 
     @cached_property
-    def words(self) -> training.Words | None:
-        """The matrix as the library reads it, if it does."""
+    def packed(self) -> training.Words | None:
+        """The matrix in the library's own layout, if there is the library."""
         return training.Words.of(self.embedding, self.bias)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.data.batching import Batch, Ids
-from regard.seq2seq.networks.output_layer import guide, log_frequency, predict
+from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -131,10 +131,10 @@ class RecurrentNetwork:
             readings=2 if agreement else 1,
         )
         following = np.tile(batch.target[1:], (1, 2)) if agreement else batch.target[1:]
-        loss, predict_back = predict(
+        loss, predict_back = prediction_loss(
             p, decoded.readout, following, smoothing=smoothing, rng=rng, agreement=agreement
         )
-        guided, guide_back = guide(decoded.weights, links, guidance)
+        guided, guide_back = alignment_loss(decoded.weights, links, guidance)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)

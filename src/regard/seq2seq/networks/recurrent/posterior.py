@@ -1,10 +1,10 @@
-"""Where a word was taken from, now that it is known: Bayes' rule on the weights of attention.
+"""Posterior attention: the attention weights given the token that followed, by Bayes' rule.
 
-A decoder looks before it knows the word that it is about to say. Who knows the word can do better::
+A decoder attends before it knows the next token. Given the token::
 
     posterior_j  is proportional to  weights_j p(word | context = annotation_j)
 
-where the probability is what the readout would have given if only the source word j had been looked at.
+where the probability is that of the readout with all attention on source position j.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ Ids = NDArray[np.int64]
 _NEAR = 1 << 18  # logits at a time
 
 
-def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights: Array, words: Ids) -> Array:
-    """Return where words were taken from.
+def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights: Array, tokens: Ids) -> Array:
+    """Return the posterior attention weights of tokens.
 
     Parameters
     ----------
     p : mapping of str to array
         With ``readout_context`` (C, E), ``target_embedding`` (V, E) and ``output_bias`` (V,).
     known : array (B, k, E)
-        What the readout sums before the words, but for the context.
+        The sum in the readout without the context's part.
     annotations : array (B, T, C)
-        What can be looked at.
+        The annotations of the source.
     weights : array (B, k, T)
-        Where was looked before the words were known.
-    words : integer array (B, k)
-        The words that came.
+        The attention weights before the tokens were known.
+    tokens : integer array (B, k)
+        The tokens that followed.
 
     Returns
     -------
     array (B, k, T)
-        Rows sum to 1; 0 where nothing was looked at.
+        Rows sum to 1; 0 where the attention weight is 0.
 
     References
     ----------
@@ -55,26 +55,26 @@ def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights:
     >>> posterior(p, known, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
     [[[0.0, 1.0, 0.0]]]
     """
-    sentence, hypothesis, place = np.nonzero(weights)
+    sentence, hypothesis, position = np.nonzero(weights)
     projected = annotations @ p["readout_context"]
-    readout = np.tanh(known[sentence, hypothesis] + projected[sentence, place])
+    readout = np.tanh(known[sentence, hypothesis] + projected[sentence, position])
     logs = np.full_like(weights, -np.inf)
-    logs[sentence, hypothesis, place] = np.log(weights[sentence, hypothesis, place])
-    logs[sentence, hypothesis, place] += _log_probabilities(p, readout, words[sentence, hypothesis])
+    logs[sentence, hypothesis, position] = np.log(weights[sentence, hypothesis, position])
+    logs[sentence, hypothesis, position] += _log_probabilities(p, readout, tokens[sentence, hypothesis])
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     found: Array = shares / shares.sum(axis=-1, keepdims=True)
     return found
 
 
-def _log_probabilities(p: Mapping[str, Array], readout: Array, words: Ids) -> Array:
-    """Return the logarithm of the probability of each of N words after a readout (N, E), some at a time."""
-    logs = np.empty(len(words), readout.dtype)
+def _log_probabilities(p: Mapping[str, Array], readout: Array, tokens: Ids) -> Array:
+    """Return the log-probability of each of N tokens after a readout (N, E), some at a time."""
+    logs = np.empty(len(tokens), readout.dtype)
     few = max(1, _NEAR // len(p["output_bias"]))
-    for start in range(0, len(words), few):
+    for start in range(0, len(tokens), few):
         rows = slice(start, start + few)
         logits = readout[rows] @ p["target_embedding"].T
         logits += p["output_bias"]
         logits -= logits.max(axis=1, keepdims=True)
-        logs[rows] = np.take_along_axis(logits, words[rows, None], axis=1)[:, 0]
+        logs[rows] = np.take_along_axis(logits, tokens[rows, None], axis=1)[:, 0]
         logs[rows] -= np.log(np.exp(logits, out=logits).sum(axis=1))
     return logs

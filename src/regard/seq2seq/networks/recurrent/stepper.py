@@ -22,7 +22,7 @@ from regard.seq2seq.networks.recurrent.attention import Encoded, attend_once
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.posterior import posterior
 from regard.seq2seq.networks.recurrent.step import decoder_step, read_out
-from regard.seq2seq.networks.top_tokens import Output, Tops
+from regard.seq2seq.networks.top_tokens import OutputLayer, TopTokens
 
 __all__ = ["RecurrentStepper", "recurrent_stepper"]
 
@@ -60,7 +60,7 @@ class RecurrentStepper(Stepper):
         self.step = decoder_step(p, c)
         self.memory = np.repeat(encoded.start[:, None], width, axis=1)  # (B, k, S)
         self.readout: Array | None = None  # of the step before, where the next one reads it
-        self.output = Output(p)
+        self.output = OutputLayer(p)
         self.last: _Last | None = None
 
     def __call__(self, tokens: Ids) -> tuple[Array, Array]:
@@ -68,10 +68,10 @@ class RecurrentStepper(Stepper):
         readout, weights = self._advance(tokens)
         return self.output.logits(as_rows(readout)).reshape(*tokens.shape, -1), weights
 
-    def top(self, tokens: Ids, count: int, first: int) -> tuple[Tops, Array]:
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[TopTokens, Array]:
         """Take a step, and return the `count` largest logits from token `first` on, of B k rows; weights (B, k, T)."""
         readout, weights = self._advance(tokens)
-        return self.output.tops(as_rows(readout), count, first), weights
+        return self.output.top(as_rows(readout), count, first), weights
 
     def _advance(self, tokens: Ids) -> tuple[Array, Array]:
         """Return the readouts (B, k, E) and the attention weights."""
@@ -158,9 +158,9 @@ class _FusedStepper(RecurrentStepper):
 
     def beam(self, aims: search.Aims) -> search.Found:
         """Search to the end in one call of the library, before the first step."""
-        table, words = self.table, self.output.words
-        assert words is not None
-        decoder = search.Decoder(table.embedding, table.weight, table.bias, self.p["readout_state"], words)
+        table, packed = self.table, self.output.packed
+        assert packed is not None
+        decoder = search.Decoder(table.embedding, table.weight, table.bias, self.p["readout_state"], packed)
         return search.beam(self.search, self.encoded.start, decoder, aims)
 
     def select(self, parents: Ids) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard.nn import dropout as drop_out
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.data.vocabulary import PAD
-from regard.seq2seq.networks.output_layer import guide, log_frequency, predict
+from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -135,8 +135,10 @@ class TransformerNetwork:
             x.reshape(columns, -1, *x.shape[1:]).swapaxes(0, 1)
             for x in (target.unpad_ids(batch.target[1:]), readout)
         )
-        loss, predict_back = predict(p, rows, following, smoothing=smoothing, rng=rng, agreement=agreement)
-        guided, guide_back = guide(weights, links, guidance)
+        loss, predict_back = prediction_loss(
+            p, rows, following, smoothing=smoothing, rng=rng, agreement=agreement
+        )
+        guided, guide_back = alignment_loss(weights, links, guidance)
 
         def pullback(dloss: float) -> dict[str, Array]:
             dreadout, of_output = predict_back(dloss)

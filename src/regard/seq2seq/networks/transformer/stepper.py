@@ -26,7 +26,7 @@ from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.networks.padding import Padding, split_heads
-from regard.seq2seq.networks.top_tokens import Output, Tops
+from regard.seq2seq.networks.top_tokens import OutputLayer, TopTokens
 from regard.seq2seq.networks.transformer.layers import Attend, attention_block, feed_forward_block, no_dropout
 from regard.seq2seq.networks.transformer.stacks import layers
 
@@ -83,7 +83,7 @@ class TransformerStepper(Stepper):
             keys, _ = linear(memory, p[layer + "source_keys"])
             self.source.append(_in_heads(padding.pad(keys), 2, heads))
         self.visible = np.zeros((len(padding.lengths), width, 0), bool)  # cached positions of each hypothesis
-        self.output, self.step = Output(p), 0
+        self.output, self.step = OutputLayer(p), 0
         self.room = _STEPS * width
         table = p["target_embedding"]  # at least as many positions as steps were taken
         self.positions = sinusoidal(_STEPS, table.shape[1]).astype(table.dtype)
@@ -94,9 +94,9 @@ class TransformerStepper(Stepper):
         """Take a step after tokens (B, k): logits (B, k, V); attention weights (B, k, T)."""
         return self.output.logits(self._step(tokens)).reshape(*tokens.shape, -1), self.weights
 
-    def top(self, tokens: Ids, count: int, first: int) -> tuple[Tops, Array]:
+    def top(self, tokens: Ids, count: int, first: int) -> tuple[TopTokens, Array]:
         """Take a step, and return the `count` largest logits from token `first` on, of B k rows; weights (B, k, T)."""
-        return self.output.tops(self._step(tokens), count, first), self.weights
+        return self.output.top(self._step(tokens), count, first), self.weights
 
     def _step(self, tokens: Ids) -> Array:
         """Return the readouts (B k, W)."""
