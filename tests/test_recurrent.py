@@ -96,7 +96,7 @@ def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: fl
 
 
 @pytest.mark.parametrize("agreement", [0.0, 2.0])
-def test_the_gradient_with_a_short_list(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
+def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
     monkeypatch.setattr(output, "_FREQUENT", 4)
     monkeypatch.setattr(output, "_OTHERS", 1)
     config = RecurrentConfig(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
@@ -280,7 +280,7 @@ def test_who_drops_nothing_agrees() -> None:
         np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
 
 
-def test_a_short_list_has_the_right_words_and_the_whole_sum_on_average() -> None:
+def test_a_sampled_vocabulary_has_the_right_tokens_and_the_whole_sum_on_average() -> None:
     words, rng = 5000, np.random.default_rng(0)
     following = np.array([4999, 3, 3, 2500])
     terms = rng.exponential(size=words)

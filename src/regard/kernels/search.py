@@ -1,8 +1,8 @@
-"""A beam search with a plain decoder, many steps in one call: the native library's (`source/search.cpp`) only.
+"""Beam search with a fused recurrent decoder, many steps in one call of the native library (`source/search.cpp`).
 
-`seq2seq/search.py` has the same for every network, step by step; `recurrence.native_does` says whether the library can.
-It uses the thread that calls it and no other. Letters: S sentences, T source positions, R hypotheses that go on,
-H the state's size, E that of embeddings and readout.
+`seq2seq/decoding/beam.py` has the same search for every network, step by step; `recurrence.native_does` tells whether
+the library can. It runs on the calling thread. Letters: S sentences, T source positions, R hypotheses that continue, H
+size of the state, E of embeddings and readout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,19 +87,54 @@ class Aims:
     offset: float
 
 
-Said: TypeAlias = tuple[Counts, Counts, Array, Array]
-Ended: TypeAlias = tuple[float | None, int, int, int | None, float]
+class SearchStep(NamedTuple):
+    """The R hypotheses before one step of a search, row by row.
+
+    Parameters
+    ----------
+    tokens : integer array (R,)
+        The last token of each; START before the first step.
+    parents : integer array (R,)
+        The row of each in the step before.
+    log_probabilities : array (R,)
+        The log-probability of each last token.
+    weights : array (R, T) or (R, 0)
+        The attention weights of the step.
+    """
+
+    tokens: Counts
+    parents: Counts
+    log_probabilities: Array
+    weights: Array
+
+
+class Ending(NamedTuple):
+    """The end of a hypothesis.
+
+    Parameters
+    ----------
+    score : float or None
+        What it is ranked by, if that is known.
+    step, row : int
+        The last step that has it, counted from 0, and its row there.
+    token : int or None
+        The token after that step: END, or another one if the hypothesis was cut off there; None if no token was possible.
+    log_probability : float
+        The log-probability of that token.
+    """
+
+    score: float | None
+    step: int
+    row: int
+    token: int | None
+    log_probability: float
 
 
 class Found(NamedTuple):
-    """Words, rows before, log-probabilities (R,) and looks (R, T) of each step; endings of each sentence.
+    """The steps of a search, and the endings of each sentence, the best first."""
 
-    Those are the score (None if it was broken off), step, row, last word (None if none was left) and that one's
-    log-probability; the best first.
-    """
-
-    steps: list[Said]
-    endings: list[list[Ended]]
+    steps: list[SearchStep]
+    endings: list[list[Ending]]
 
 
 _loaded = native.checked("regard_search_size", CSearch)
@@ -147,7 +182,7 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     return Found(said, _endings(endings, ended))
 
 
-def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
+def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
     """Search on and on, and give what was said in the steps of each call."""
     steps = min(_STEPS, max(1, _WORK // (most_rows * c.words * c.size)))
     capacity = c.capacity = most_rows * steps
@@ -159,17 +194,17 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[Said]]:
             raise MemoryError if status == 1 else NotFinite(c.wrong)
         ends = np.cumsum(taken[: c.steps_taken])
         yield [
-            (said[start:end], parents[start:end], logs[start:end], looks[start:end])
+            SearchStep(said[start:end], parents[start:end], logs[start:end], looks[start:end])
             for start, end in zip((ends - taken[: c.steps_taken]).tolist(), ends.tolist(), strict=True)
         ]
         if not c.rows:
             return
 
 
-def _endings(endings: Array, ended: Counts) -> list[list[Ended]]:
+def _endings(endings: Array, ended: Counts) -> list[list[Ending]]:
     return [
         [
-            (None if score != score else score, step, row, None if word < 0 else word, log)
+            Ending(None if score != score else score, step, row, None if word < 0 else word, log)
             for score, log, step, row, word in of_sentence[:count]
         ]
         for of_sentence, count in zip(endings.tolist(), ended.tolist(), strict=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard.kernels.search import Aims, Found, NotFinite
 from regard.seq2seq.data.vocabulary import END, START
-from regard.seq2seq.decoding.hypothesis import Ending, Hypothesis, Said, Scoring, Trail
+from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
     FIRST,
     check_sentences,
@@ -123,10 +123,10 @@ def _in_one_call(stepper: Stepper, aims: Aims) -> Found | None:
 
 
 def _hypotheses(found: Found, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
-    trail = Trail(lengths, scoring)
-    trail.steps += [Said(*said) for said in found.steps]
-    return trail.hypotheses(
-        [(sentence, Ending(*ending)) for sentence, of_it in enumerate(found.endings) for ending in of_it]
+    search = BackPointers(lengths, scoring)
+    search.steps += found.steps
+    return search.hypotheses(
+        [(sentence, ending) for sentence, of_it in enumerate(found.endings) for ending in of_it]
     )
 
 
@@ -139,13 +139,13 @@ class _Beam:
     """The beginnings of B' sentences that go on, at most `width` of each, the best first."""
 
     def __init__(self, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring) -> None:
-        self.trail, self.most, self.scoring = Trail(lengths, scoring), most, scoring
+        self.search, self.most, self.scoring = BackPointers(lengths, scoring), most, scoring
         self.width, self.n_best = width, n_best
         self.asked = (
             width + 1
         )  # words after each: one may be END, all others that are kept may have one beginning
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
-        self.said = first_rows(len(lengths))
+        self.last = first_rows(len(lengths))
         self.sums = np.zeros(
             (len(lengths), 1)
         )  # (B', k'): log-probabilities; -inf in a place that is not used
@@ -166,7 +166,7 @@ class _Beam:
                 keep(stepper, going)
                 stepper.select(parents)
         endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
-        return self.trail.hypotheses(endings)
+        return self.search.hypotheses(endings)
 
     def _found(self, sentence: int) -> list[tuple[int, Ending]]:
         """Return what ended, the best first; or the best beginning, if nothing did."""
@@ -174,7 +174,7 @@ class _Beam:
 
     def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
-        step = len(self.trail.steps)
+        step = len(self.search.steps)
         totals, parents, words = _likeliest(found, self.sums, 2 * self.width)  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
         rows = np.arange(len(parents))[:, None]
@@ -190,9 +190,9 @@ class _Beam:
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         words, parents, logs = words[rows, order], parents[rows, order], logs[rows, order]
         totals = np.where(live, totals, -np.inf)[rows, order]
-        self.trail.steps.append(Said(*self.said, in_rows(weights)))
+        self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
         self._break_off(~going, grown, words, parents, logs)
-        self.said = next_rows(going, self.sums.shape[1], words, parents, logs)
+        self.last = next_rows(going, self.sums.shape[1], words, parents, logs)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 
@@ -213,7 +213,7 @@ class _Beam:
     def _coverage(self, row: int, slot: int) -> Array | None:
         if not self.scoring.coverage_penalty or not self.coverage.shape[-1]:
             return None
-        length = int(self.trail.lengths[self.sentences[row]])
+        length = int(self.search.lengths[self.sentences[row]])
         covered: Array = self.coverage[row, slot, : length - 1]
         return covered
 
@@ -229,7 +229,7 @@ class _Beam:
 
     def _break_off(self, over: Mask, grown: Mask, words: Ids, parents: Ids, logs: Array) -> None:
         """Keep the best beginnings of sentences that may not go on, where nothing ended."""
-        step, width = len(self.trail.steps) - 1, self.sums.shape[1]
+        step, width = len(self.search.steps) - 1, self.sums.shape[1]
         for row in np.flatnonzero(over).tolist():
             sentence = int(self.sentences[row])
             if not self.done[sentence]:
@@ -254,7 +254,7 @@ class _Greedy(_Beam):
         self.asked = 1
 
     def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
-        step, words = len(self.trail.steps), found.tokens
+        step, words = len(self.search.steps), found.tokens
         totals = np.minimum(found.best + (self.sums - log_totals(found.sums)[:, None]), 0)
         possible = totals[:, 0] > -np.inf
         ends = possible & (words[:, 0] == END)
@@ -265,10 +265,10 @@ class _Greedy(_Beam):
             self.done[int(self.sentences[row])].append(Ending(score, step, row, END, float(logs[row, 0])))
         going: Mask = possible & ~ends & (step + 1 < self.most[self.sentences])
         parents = np.zeros_like(words)
-        self.trail.steps.append(Said(*self.said, in_rows(weights)))
+        self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
         if not going.all():
             self._break_off(~going & ~ends, possible, words, parents, logs)
-        self.said = next_rows(going, 1, words, parents, logs)
+        self.last = next_rows(going, 1, words, parents, logs)
         self._narrow(going, totals, parents)
         return words[going], parents[going], going
 

@@ -1,44 +1,45 @@
-"""Target sentences: what one is, what it is ranked by, and the way back from its last word to its first.
+"""Hypotheses: one translation with its alignment, its score, and the back-pointers of a search.
 
-Letters: B sentences, T source positions, R hypotheses that went on, H hypotheses that ended.
+Letters: B sentences, T source positions, R hypotheses that continue, H hypotheses that ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.kernels.search import Ending, SearchStep
 from regard.seq2seq.data.vocabulary import END
 
-__all__ = ["LARGEST_PENALTY", "Ending", "Hypothesis", "Said", "Scoring", "Trail", "hypothesis"]
+__all__ = ["LARGEST_PENALTY", "BackPointers", "Ending", "Hypothesis", "Scoring", "SearchStep", "hypothesis"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
 LARGEST_PENALTY = 10.0  # nothing overflows, whatever a sentence's length
-_LEAST_COVERAGE = 1e-6  # a word that was never looked at shall not cost infinitely much
+_LEAST_COVERAGE = 1e-6  # a source token without any weight must not cost infinitely much
 
 
 @dataclass(frozen=True, eq=False)  # arrays are not compared
 class Hypothesis:
-    """One way to translate a sentence.
+    """One translation of a sentence.
 
     Parameters
     ----------
     words : tuple of int
-        The n target words, without START and END.
+        The n target tokens, without START and END.
     score : float
         What it is ranked by; see `Scoring`.
     log_probabilities : array (n + 1,)
-        The logarithm of each word's probability, END's after them; (n,) if it was broken off before END.
+        The log-probability of each token and of END; (n,) if the hypothesis was cut off before END.
     alignment : array (n, T)
-        Where the network looked for each word, over the sentence's own T source positions with END; rows sum to 1,
-        or to less with the window "local-p". (n, 0) without attention.
+        The attention weights of each token over the sentence's T source positions, END included; rows sum to 1. (n, 0)
+        without attention.
     """
 
     words: tuple[int, ...]
@@ -48,28 +49,28 @@ class Hypothesis:
 
     @property
     def log_probability(self) -> float:
-        """The logarithm of the whole sentence's probability."""
+        """The log-probability of the sentence."""
         return float(self.log_probabilities.sum())
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a sentence is ranked: by its log-probability, without favour for what is short or skips source words. ::
+    """The score that ranks hypotheses, with penalties for length and for source tokens left out. ::
 
         score = log P / ((offset + length) / (offset + 1))**length_penalty
                 + coverage_penalty * sum_j log(min(sum_i weights[i, j], 1))
 
-    The length counts END, j runs over the source's words without END, i over the target's words with END. The default
-    is the mean log-probability of the words; Wu et al. have offset 5, and 0.2 for both penalties.
+    The length counts END, j runs over the source's tokens without END, i over the target's tokens with END. The default
+    is the mean log-probability of the tokens; Wu et al. have offset 5, and 0.2 for both penalties.
 
     Parameters
     ----------
     length_penalty : float
-        0 ranks by the bare log-probability; the larger, the better for long sentences.
+        0 ranks by the log-probability; larger values favour longer sentences.
     coverage_penalty : float
-        0 leaves the second line out, as a network without attention does.
+        0 leaves the second line out, as for a network without attention.
     offset : float
-        How many words of a sentence are too few to matter.
+        Added to the length.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class Scoring:
     -2.0
     >>> Scoring(length_penalty=0)(-6.0, 3)
     -6.0
-    >>> weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])  # half of the first word was looked at
+    >>> weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])  # the first token has half a weight in all
     >>> round(Scoring(coverage_penalty=1)(-4.0, 2, weights.sum(axis=0)[:-1]), 6)
     -2.693147
     """
@@ -101,119 +102,76 @@ class Scoring:
             object.__setattr__(self, name, _check.number(name, getattr(self, name), least=0, most=most))
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
-        """Return the score of a sentence of so many words, END with them, that looked at source words so much."""
+        """Return the score of a sentence of this length, END included; `coverage` is the sum of weights of source tokens."""
         score = log_probability / float(self.divisor(length))
         if self.coverage_penalty and coverage is not None:
             score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())
         return score
 
     def divisor(self, length: Any) -> Any:
-        """Return what the log-probability of a sentence of this length is divided by; or of several lengths."""
+        """Return the divisor of the log-probability for a length, or for several lengths."""
         return ((self.offset + length) / (self.offset + 1)) ** self.length_penalty
 
 
-class Said(NamedTuple):
-    """What is known of R hypotheses before one step, row by row.
-
-    Parameters
-    ----------
-    words : integer array (R,)
-        Their last words; START before the first step.
-    parents : integer array (R,)
-        Which rows they were before these words, a step earlier.
-    logs : array (R,)
-        The words' log-probabilities.
-    looks : array (R, T) or (R, 0)
-        Where they look for the next word.
-    """
-
-    words: Ids
-    parents: Ids
-    logs: Array
-    looks: Array
-
-
-class Ending(NamedTuple):
-    """How a hypothesis ended.
-
-    Parameters
-    ----------
-    score : float or None
-        What it is ranked by, if that is known.
-    step, row : int
-        The step that it did not survive, counted from 0, and its row of that step's `Said`.
-    word : int or None
-        What came last: END, or a word if it was broken off there; None if nothing could come.
-    log : float
-        The word's log-probability.
-    """
-
-    score: float | None
-    step: int
-    row: int
-    word: int | None
-    log: float
-
-
-class Trail:
-    """What was said, step by step, so that every hypothesis can be walked back to its beginning.
+class BackPointers:
+    """The steps of a search, from which every hypothesis is read back from its last token to its first.
 
     Parameters
     ----------
     lengths : integer array (B,)
-        Words of the sources, END with them.
+        Tokens of the sources, END included.
     scoring : Scoring
-        What hypotheses without a score are ranked by.
+        The score of hypotheses that have none yet.
 
     Examples
     --------
-    >>> trail = Trail(np.array([2]), Scoring())
-    >>> trail.steps.append(Said(np.array([1]), np.array([0]), np.zeros(1), np.array([[0.5, 0.5]])))
-    >>> trail.steps.append(Said(np.array([4]), np.array([0]), -np.ones(1), np.array([[0.0, 1.0]])))
-    >>> ((one,),) = trail.hypotheses([(0, Ending(None, 1, 0, END, -2.0))])
+    >>> search = BackPointers(np.array([2]), Scoring())
+    >>> search.steps.append(SearchStep(np.array([1]), np.array([0]), np.zeros(1), np.array([[0.5, 0.5]])))
+    >>> search.steps.append(SearchStep(np.array([4]), np.array([0]), -np.ones(1), np.array([[0.0, 1.0]])))
+    >>> ((one,),) = search.hypotheses([(0, Ending(None, 1, 0, END, -2.0))])
     >>> one.words, one.score, one.alignment.tolist()
     ((4,), -1.5, [[0.5, 0.5]])
     """
 
     def __init__(self, lengths: Ids, scoring: Scoring) -> None:
         self.lengths, self.scoring = lengths, scoring
-        self.steps: list[Said] = []
+        self.steps: list[SearchStep] = []
 
     def hypotheses(self, found: Sequence[tuple[int, Ending]]) -> list[list[Hypothesis]]:
-        """Return what was found for each of the B sentences; each ending comes with its sentence's number."""
+        """Return the hypotheses of each of the B sentences, given endings with the number of their sentence."""
         made: list[list[Hypothesis]] = [[] for _ in self.lengths]
         if not found:
             return made
-        words, logs, looks = self._walk([ending for _, ending in found])
+        tokens, logs, weights = self._read_back([ending for _, ending in found])
         for i, (sentence, ending) in enumerate(found):
-            count = ending.step + (ending.word is not None)
-            said = tuple(words[i, : count - (ending.word == END)].tolist())
+            count = ending.step + (ending.token is not None)
+            own = tuple(tokens[i, : count - (ending.token == END)].tolist())
             length = int(self.lengths[sentence])
-            parts = logs[i, :count].copy(), looks[i, :count, :length].copy()
-            made[sentence].append(hypothesis(said, *parts, length, self.scoring, ending.score))
+            parts = logs[i, :count].copy(), weights[i, :count, :length].copy()
+            made[sentence].append(hypothesis(own, *parts, length, self.scoring, ending.score))
         return made
 
-    def _walk(self, endings: Sequence[Ending]) -> tuple[Ids, Array, Array]:
-        """Go back from all endings together: words (H, n), their log-probabilities, looks before them (H, n, T)."""
+    def _read_back(self, endings: Sequence[Ending]) -> tuple[Ids, Array, Array]:
+        """Follow the back-pointers of all endings: tokens (H, n), log-probabilities (H, n), weights (H, n, T)."""
         ends, rows = (np.array(numbers) for numbers in zip(*((x.step, x.row) for x in endings), strict=True))
-        last, looks = int(ends.max()), self.steps[0].looks
+        last, of_first = int(ends.max()), self.steps[0].weights
         room = len(endings), last + 1
-        words, logs, looked = (
+        tokens, logs, weights = (
             np.zeros(room, np.int64),
             np.zeros(room),
-            np.zeros((*room, looks.shape[-1]), looks.dtype),
+            np.zeros((*room, of_first.shape[-1]), of_first.dtype),
         )
         each = np.arange(len(endings))
-        words[each, ends] = [x.word or 0 for x in endings]
-        logs[each, ends] = [x.log for x in endings]
+        tokens[each, ends] = [x.token or 0 for x in endings]
+        logs[each, ends] = [x.log_probability for x in endings]
         for t in reversed(range(last + 1)):
-            said, going = self.steps[t], np.flatnonzero(ends >= t)
-            at = rows[going]
-            looked[going, t] = said.looks[at]
+            step, alive = self.steps[t], np.flatnonzero(ends >= t)
+            at = rows[alive]
+            weights[alive, t] = step.weights[at]
             if t > 0:
-                words[going, t - 1], logs[going, t - 1] = said.words[at], said.logs[at]
-                rows[going] = said.parents[at]
-        return words, logs, looked
+                tokens[alive, t - 1], logs[alive, t - 1] = step.tokens[at], step.log_probabilities[at]
+                rows[alive] = step.parents[at]
+        return tokens, logs, weights
 
 
 def hypothesis(
@@ -224,27 +182,27 @@ def hypothesis(
     scoring: Scoring,
     score: float | None = None,
 ) -> Hypothesis:
-    """Put together what was said.
+    """Make a hypothesis, with its score if that is not known yet.
 
     Parameters
     ----------
     words : tuple of int
-        Without END.
+        The tokens without END.
     logs : array (n,)
-        Log-probabilities of the words and, if it came, of END.
+        Log-probabilities of the tokens and, if it came, of END.
     weights : array (n, T)
-        Where was looked for them.
+        Their attention weights.
     length : int
-        Words of the source, END with them.
+        Tokens of the source, END included.
     scoring : Scoring
         What it is ranked by.
     score : float, optional
-        What that came to, if it is known.
+        The score, if it is known.
 
     Returns
     -------
     Hypothesis
-        Its alignment is that of the words alone.
+        Its alignment is that of the tokens without END.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.vocabulary import END, START
-from regard.seq2seq.decoding.hypothesis import Ending, Hypothesis, Said, Scoring, Trail
+from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
     FIRST,
     check_sentences,
@@ -167,10 +167,10 @@ class _Draws:
         choice: _Choice,
         rngs: Sequence[np.random.Generator],
     ) -> None:
-        self.trail, self.most = Trail(lengths, scoring), most
+        self.search, self.most = BackPointers(lengths, scoring), most
         self.choice, self.rngs = choice, rngs
         self.sentences = np.arange(len(lengths))  # (B',): which ones go on
-        self.said = first_rows(len(lengths), count)
+        self.last = first_rows(len(lengths), count)
         self.which = np.tile(
             np.arange(count), (len(lengths), 1)
         )  # (B', k'): which sample is there; -1 none any more
@@ -188,11 +188,11 @@ class _Draws:
         found = [
             (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
         ]
-        return self.trail.hypotheses(found)
+        return self.search.hypotheses(found)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
-        step, slots = len(self.trail.steps), self.which.shape[1]
+        step, slots = len(self.search.steps), self.which.shape[1]
         normaliser = log_normalizer(logits)
         logits[..., :FIRST] = -np.inf
         words = self.choice(logits, self._chance())
@@ -206,9 +206,9 @@ class _Draws:
         parents = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         self.which = np.where(live, self.which, -1)
         self.which, words, logs = (np.take_along_axis(x, parents, axis=1) for x in (self.which, words, logs))
-        self.trail.steps.append(Said(*self.said, in_rows(weights)))
+        self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
         going = live.any(axis=1) & ~over
-        self.said = next_rows(going, slots, words, parents, logs)
+        self.last = next_rows(going, slots, words, parents, logs)
         self.which, self.sentences = self.which[going], self.sentences[going]
         return words[going], parents[going], going
 
