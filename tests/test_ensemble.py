@@ -302,7 +302,9 @@ def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
         Ensemble([three[0], "runs/one"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="must be trained or loaded first"):
         Ensemble([three[0], Seq2Seq()])
-    with pytest.raises(ValueError, match="posterior must be False for a transformer, alone or among others"):
+    with pytest.raises(
+        ValueError, match="posterior must be False for a transformer, alone or in an ensemble"
+    ):
         Ensemble(three).align(LEFT, SAID, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         Ensemble([learned(memory=1)]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
@@ -388,11 +390,11 @@ def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
         (["evaluate", "--hypotheses", "lines", "--ensemble", "one"], "--ensemble goes with a model"),
         (
             ["evaluate", "one", "test", "--ensemble", "three", "--gold", "gold", "--posterior"],
-            "posterior must be False for a transformer, alone or among others",
+            "posterior must be False for a transformer, alone or in an ensemble",
         ),
         (
             ["align", "one", "test", "--ensemble", "three", "--posterior"],
-            "posterior must be False for a transformer, alone or among others",
+            "posterior must be False for a transformer, alone or in an ensemble",
         ),
         (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
         (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),

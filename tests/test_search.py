@@ -754,7 +754,7 @@ def test_a_network_that_is_broken_is_told(value: float) -> None:
     network.bias[4] = value
     with pytest.raises(ValueError) as caught:
         beam(network, SOURCE, LENGTHS)
-    assert str(caught.value) == f"what the network predicts must be finite. Got {value} instead."
+    assert str(caught.value) == f"the predictions of the network must be finite. Got {value} instead."
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -764,7 +764,7 @@ def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) ->
     network.parameters["output_bias"][4] = value
     with pytest.raises(ValueError) as caught:
         beam(network, SOURCE, LENGTHS, width=width)
-    assert str(caught.value) == f"what the network predicts must be finite. Got {value} instead."
+    assert str(caught.value) == f"the predictions of the network must be finite. Got {value} instead."
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no native kernel")

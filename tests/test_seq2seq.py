@@ -671,8 +671,7 @@ def test_what_no_posterior_can_be_had_of_is_told() -> None:
     with pytest.raises(ValueError) as caught:
         model.align(["a"], ["c"], posterior=True)
     assert str(caught.value) == (
-        "posterior must be False for a transformer, alone or among others: its words are taken from several looks "
-        "at once."
+        "posterior must be False for a transformer, alone or in an ensemble: it attends several times for a token."
     )
     blind = Seq2Seq(attention=False, epochs=1).fit(["a b"], ["c"])
     assert blind.align(["a"], ["c"], posterior=True)[0].alignment is None

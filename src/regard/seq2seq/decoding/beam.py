@@ -47,38 +47,38 @@ def beam(
     scoring: Scoring = Scoring(),
     most: Ids | None = None,
 ) -> list[list[Hypothesis]]:
-    """Keep the `width` most probable beginnings at every step, and return the best sentences that ended.
+    """Keep the `width` most probable partial translations at every step, and return the best complete ones.
 
-    It goes on until nothing that may still come can be among the `n_best`: a beginning's score can only rise by getting
-    longer at no cost. With width 1 it is greedy: the most probable word at every step, up to the first END.
+    The search stops when no partial translation can become one of the `n_best` any more. With width 1 it is greedy: the
+    most probable token at every step, up to the first END.
 
     Parameters
     ----------
     network : Predictor
         A network, or an ensemble.
     source : integer array (T, B)
-        Source sentences, each with END, then PAD.
+        Source sentences, each with END, padded with PAD.
     lengths : integer array (B,)
-        Words of each, END with them.
+        Tokens of each, END included.
     width : int
-        How many beginnings are kept.
+        The beam size.
     n_best : int
-        How many sentences are wanted, `width` at most.
+        How many hypotheses are returned, `width` at most.
     scoring : Scoring
-        What they are ranked by.
+        The score they are ranked by.
     most : integer array (B,), optional
-        After how many words each sentence is broken off; by default `longest`.
+        The most tokens of each target, where it is cut off; by default `longest`.
 
     Returns
     -------
     list of list of Hypothesis
-        For each of the B sentences the best, first the very best: `n_best` unless fewer ended; if none did, the best
-        beginning. Of equals, the one that ended first, then the one with the smaller numbers.
+        For each of the B sentences the best hypotheses in falling order: `n_best`, unless fewer ended; if none did, the
+        best partial one. Of equals, the one that ended first comes first, then the one with smaller ids.
 
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network predicts what is no number.
+        If an argument is not what it should be, or the network's predictions are not finite.
 
     References
     ----------
@@ -88,7 +88,7 @@ def beam(
     Examples
     --------
     >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; always looks at the first source word
+    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; attends to the first source token
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, words):
@@ -136,25 +136,23 @@ def _badness(ending: Ending) -> float:
 
 
 class _Beam:
-    """The beginnings of B' sentences that go on, at most `width` of each, the best first."""
+    """The partial translations of B' sentences that continue, at most `width` of each, the best first."""
 
     def __init__(self, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring) -> None:
         self.search, self.most, self.scoring = BackPointers(lengths, scoring), most, scoring
         self.width, self.n_best = width, n_best
         self.asked = (
             width + 1
-        )  # words after each: one may be END, all others that are kept may have one beginning
-        self.sentences = np.arange(len(lengths))  # (B',): which ones go on
+        )  # tokens after each: one may be END, and all kept ones may continue one hypothesis
+        self.sentences = np.arange(len(lengths))  # (B',): those that continue
         self.last = first_rows(len(lengths))
         self.sums = np.zeros(
             (len(lengths), 1)
-        )  # (B', k'): log-probabilities; -inf in a place that is not used
-        self.coverage: Any = 0.0  # (B', k', T): how much was looked at each source word
+        )  # (B', k'): log-probabilities; -inf in a slot that is not used
+        self.coverage: Any = 0.0  # (B', k', T): the sum of weights of each source token
         self.done: list[list[Ending]] = [[] for _ in lengths]  # the best that ended
-        self.broken: dict[int, Ending] = {}
-        self.bars = np.full(
-            len(lengths), -np.inf
-        )  # (B,): what a further sentence must score to be among the best
+        self.cut_off: dict[int, Ending] = {}
+        self.bars = np.full(len(lengths), -np.inf)  # (B,): the score that a further hypothesis must exceed
 
     def run(self, stepper: Stepper) -> list[list[Hypothesis]]:
         """Search to the end."""
@@ -169,42 +167,42 @@ class _Beam:
         return self.search.hypotheses(endings)
 
     def _found(self, sentence: int) -> list[tuple[int, Ending]]:
-        """Return what ended, the best first; or the best beginning, if nothing did."""
-        return [(sentence, ending) for ending in self.done[sentence] or [self.broken[sentence]]]
+        """Return the endings, the best first; or that of the best partial translation, if nothing ended."""
+        return [(sentence, ending) for ending in self.done[sentence] or [self.cut_off[sentence]]]
 
     def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
-        """Take one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
+        """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""
         step = len(self.search.steps)
-        totals, parents, words = _likeliest(found, self.sums, 2 * self.width)  # half of them may be ENDs
+        totals, parents, tokens = _most_probable(found, self.sums, 2 * self.width)  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
         rows = np.arange(len(parents))[:, None]
         logs = np.zeros_like(totals)
         np.subtract(totals, self.sums[rows, parents], out=logs, where=totals > -np.inf)
         if self.scoring.coverage_penalty:
             self.coverage = self.coverage + weights
-        ends = (words == END) & np.isfinite(totals)
+        ends = (tokens == END) & np.isfinite(totals)
         self._finish(step, totals, logs, parents, ends[:, : self.width])
         live = self._live(totals, ends)
         grown: Mask = np.asarray(live.any(axis=1))
         going = grown & (step + 1 < self.most[self.sentences])
         order = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
-        words, parents, logs = words[rows, order], parents[rows, order], logs[rows, order]
+        tokens, parents, logs = tokens[rows, order], parents[rows, order], logs[rows, order]
         totals = np.where(live, totals, -np.inf)[rows, order]
         self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
-        self._break_off(~going, grown, words, parents, logs)
-        self.last = next_rows(going, self.sums.shape[1], words, parents, logs)
+        self._stop(~going, grown, tokens, parents, logs)
+        self.last = next_rows(going, self.sums.shape[1], tokens, parents, logs)
         self._narrow(going, totals, parents)
-        return words[going], parents[going], going
+        return tokens[going], parents[going], going
 
     def _finish(self, step: int, totals: Array, logs: Array, parents: Ids, ends: Mask) -> None:
-        """Keep the sentences that end among the k best, if they are among the `n_best` so far."""
-        best = totals[:, : self.width] / self.scoring.divisor(step + 1)  # if all source words were looked at
+        """Keep the hypotheses that end among the k best, if they are among the `n_best` so far."""
+        best = totals[:, : self.width] / self.scoring.divisor(step + 1)  # without a coverage penalty
         for row, rank in np.argwhere(ends & (best > self.bars[self.sentences, None])).tolist():
             sentence, slot = int(self.sentences[row]), int(parents[row, rank])
             score = self.scoring(float(totals[row, rank]), step + 1, self._coverage(row, slot))
             done = self.done[sentence]
-            place = row * self.sums.shape[1] + slot
-            done.append(Ending(score, step, place, END, float(logs[row, rank])))
+            last = row * self.sums.shape[1] + slot
+            done.append(Ending(score, step, last, END, float(logs[row, rank])))
             done.sort(key=_badness)  # of equals, the first that ended stays first
             del done[self.n_best :]
             if len(done) == self.n_best:
@@ -218,8 +216,8 @@ class _Beam:
         return covered
 
     def _live(self, totals: Array, ends: Mask) -> Mask:
-        """Say which beginnings are kept: the most probable ones, if they can still become one of the best."""
-        # What is left out can't push better ones away: all that is less probable is left out, too.
+        """Return which partial translations are kept: the most probable ones that can still become one of the best."""
+        # Dropping one never hides a better one: everything less probable is dropped, too.
         limits = self.scoring.divisor(self.most[self.sentences])
         live: Mask = ~ends & (totals / limits[:, None] > self.bars[self.sentences, None])
         if self.width == 1:
@@ -227,18 +225,18 @@ class _Beam:
         live &= np.cumsum(live, axis=1) <= self.width
         return live
 
-    def _break_off(self, over: Mask, grown: Mask, words: Ids, parents: Ids, logs: Array) -> None:
-        """Keep the best beginnings of sentences that may not go on, where nothing ended."""
+    def _stop(self, over: Mask, grown: Mask, tokens: Ids, parents: Ids, logs: Array) -> None:
+        """Keep the best partial translations of sentences that stop without an ending."""
         step, width = len(self.search.steps) - 1, self.sums.shape[1]
         for row in np.flatnonzero(over).tolist():
             sentence = int(self.sentences[row])
             if not self.done[sentence]:
-                last = int(words[row, 0]) if grown[row] else None
-                place = row * width + (int(parents[row, 0]) if grown[row] else 0)
-                self.broken[sentence] = Ending(None, step, place, last, float(logs[row, 0]))
+                token = int(tokens[row, 0]) if grown[row] else None
+                last = row * width + (int(parents[row, 0]) if grown[row] else 0)
+                self.cut_off[sentence] = Ending(None, step, last, token, float(logs[row, 0]))
 
     def _narrow(self, going: Mask, sums: Array, parents: Ids) -> None:
-        """Go on with some of the sentences."""
+        """Continue with some of the sentences."""
         self.sums = sums[going]
         if self.scoring.coverage_penalty:
             self.coverage = np.take_along_axis(self.coverage[going], parents[going, :, None], axis=1)
@@ -247,36 +245,36 @@ class _Beam:
 
 
 class _Greedy(_Beam):
-    """A beam of one without most of its bookkeeping: of what is likeliest, no second is ever needed."""
+    """A beam of one, without most of the bookkeeping."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.asked = 1
 
     def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
-        step, words = len(self.search.steps), found.tokens
+        step, tokens = len(self.search.steps), found.tokens
         totals = np.minimum(found.best + (self.sums - log_totals(found.sums)[:, None]), 0)
         possible = totals[:, 0] > -np.inf
-        ends = possible & (words[:, 0] == END)
+        ends = possible & (tokens[:, 0] == END)
         logs = np.zeros_like(totals)
         np.subtract(totals, self.sums, out=logs, where=possible[:, None])
         for row in np.flatnonzero(ends).tolist():
             score = self.scoring(float(totals[row, 0]), step + 1, None)
             self.done[int(self.sentences[row])].append(Ending(score, step, row, END, float(logs[row, 0])))
         going: Mask = possible & ~ends & (step + 1 < self.most[self.sentences])
-        parents = np.zeros_like(words)
+        parents = np.zeros_like(tokens)
         self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
         if not going.all():
-            self._break_off(~going & ~ends, possible, words, parents, logs)
-        self.last = next_rows(going, 1, words, parents, logs)
+            self._stop(~going & ~ends, possible, tokens, parents, logs)
+        self.last = next_rows(going, 1, tokens, parents, logs)
         self._narrow(going, totals, parents)
-        return words[going], parents[going], going
+        return tokens[going], parents[going], going
 
 
-def _likeliest(found: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
-    """Return the best beginnings that are a word longer: log-probabilities (B, most), falling; slots and words.
+def _most_probable(found: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
+    """Return the best continuations: log-probabilities (B, most) in falling order, slots and tokens.
 
-    Of equals, the smaller slot comes first, then the smaller word.
+    Of equals, the smaller slot comes first, then the smaller token.
     """
     (batch, width), count = before.shape, found.best.shape[1]
     offsets = before - log_totals(found.sums).reshape(batch, width)

@@ -33,23 +33,23 @@ def force(
     scoring: Scoring = Scoring(),
     posterior: bool = False,
 ) -> list[Hypothesis]:
-    """Let the network say given sentences: how probable it finds each word, and where it looks for it.
+    """Decode given translations: the probability of each token, and its attention weights.
 
     Parameters
     ----------
     network : Predictor
         A network, or an ensemble.
     source : integer array (T, B)
-        Source sentences, each with END, then PAD.
+        Source sentences, each with END, padded with PAD.
     lengths : integer array (B,)
-        Words of each, END with them.
+        Tokens of each, END included.
     target : integer array (n + 1, B)
-        What is to be said: START, words, END (unless it is only a beginning), then PAD.
+        The translations: START, tokens, END (unless it is a prefix), padded with PAD.
     scoring : Scoring
-        What their scores are.
+        The score of the translations.
     posterior : bool
-        Whether the alignment says where each word was taken from, now that it is known (see
-        `regard.seq2seq.alignment.posterior`), and not where the network looked before it said it.
+        Whether the alignment is the posterior attention, which knows the token (see
+        `regard.seq2seq.networks.recurrent.posterior`), and not the attention weights of its step.
 
     Returns
     -------
@@ -59,20 +59,20 @@ def force(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network predicts what is no number.
+        If an argument is not what it should be, or the network's predictions are not finite.
 
     Examples
     --------
     >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; looks nowhere
+    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; without attention
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, words):
     ...         logits = np.full((*words.shape, 5), -np.inf)
     ...         logits[..., [2, 4]] = 0
     ...         return logits, np.zeros((*words.shape, 0))
-    >>> (said,) = force(Toss(), np.array([[4], [2]]), np.array([2]), np.array([[1], [4], [4], [2]]))
-    >>> said.words, np.exp(said.log_probabilities).round(6).tolist()
+    >>> (forced,) = force(Toss(), np.array([[4], [2]]), np.array([2]), np.array([[1], [4], [4], [2]]))
+    >>> forced.words, np.exp(forced.log_probabilities).round(6).tolist()
     ((4, 4), [0.5, 0.5, 0.5])
     """
     check_sentences(source, lengths)
@@ -84,11 +84,10 @@ def force(
     stepper = network.stepper(source, lengths)
     if posterior and not stepper.has_posterior:
         _check.fail(
-            "posterior must be False for a transformer, alone or among others: its words are taken from several looks "
-            "at once."
+            "posterior must be False for a transformer, alone or in an ensemble: it attends several times for a token."
         )
     rows = np.arange(len(lengths))
-    said: list[list[_Forced]] = [[] for _ in rows]
+    forced: list[list[_Forced]] = [[] for _ in rows]
     for t in range(len(target) - 1):
         going = counts[rows] > t
         if not going.any():
@@ -97,27 +96,30 @@ def force(
         rows = rows[going]
         logits, weights = stepper(target[t, rows][:, None])
         logs = logits[np.arange(len(rows)), 0, target[t + 1, rows]] - log_normalizer(logits)[:, 0]
-        taken = stepper.posterior(target[t + 1, rows][:, None]) if posterior else weights
-        for sentence, *step in zip(rows.tolist(), logs.tolist(), weights[:, 0], taken[:, 0], strict=True):
-            said[sentence].append(_Forced(*step))
+        aligned = stepper.posterior(target[t + 1, rows][:, None]) if posterior else weights
+        for sentence, *step in zip(rows.tolist(), logs.tolist(), weights[:, 0], aligned[:, 0], strict=True):
+            forced[sentence].append(_Forced(*step))
     return [
-        _given(target[1 : counts[i] + 1, i], said[i], int(lengths[i]), scoring) for i in range(len(lengths))
+        _given(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring) for i in range(len(lengths))
     ]
 
 
 class _Forced(NamedTuple):
-    """What a forced word came to: its log-probability, where was looked before it, and where it was taken from."""
+    """One forced token: its log-probability, the attention weights of its step, and the weights of its alignment."""
 
     log: float
-    look: Array
-    taken: Array
+    weights: Array
+    aligned: Array
 
 
-def _given(target: Ids, said: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
-    if not said:  # START alone
+def _given(target: Ids, forced: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
+    if not forced:  # START alone
         return hypothesis((), np.zeros(0), np.zeros((0, length)), length, scoring)
     words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
-    logs, looks = np.array([step.log for step in said], float), np.array([step.look for step in said])
-    found = hypothesis(words, logs, looks.reshape(len(said), -1)[:, :length], length, scoring)
-    taken = np.array([step.taken for step in said]).reshape(len(said), -1)
-    return replace(found, alignment=taken[: len(words), :length])
+    logs, weights = (
+        np.array([step.log for step in forced], float),
+        np.array([step.weights for step in forced]),
+    )
+    found = hypothesis(words, logs, weights.reshape(len(forced), -1)[:, :length], length, scoring)
+    aligned = np.array([step.aligned for step in forced]).reshape(len(forced), -1)
+    return replace(found, alignment=aligned[: len(words), :length])

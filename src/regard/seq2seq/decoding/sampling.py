@@ -47,42 +47,42 @@ def sample(
     scoring: Scoring = Scoring(),
     most: Ids | None = None,
 ) -> list[list[Hypothesis]]:
-    """Draw each word by chance, with the probability that the network gives it.
+    """Sample each token from the probabilities that the network gives.
 
     Parameters
     ----------
     network : Predictor
         A network, or an ensemble.
     source : integer array (T, B)
-        Source sentences, each with END, then PAD.
+        Source sentences, each with END, padded with PAD.
     lengths : integer array (B,)
-        Words of each, END with them.
+        Tokens of each, END included.
     rng : numpy.random.Generator or sequence of B of them
-        Chance: one generator for each sentence, or one that gives birth to them, ``rng.spawn(B)``. What is drawn for a
-        sentence depends on its own one alone.
+        One generator for each sentence, or one that spawns them, ``rng.spawn(B)``. The samples of a sentence depend on
+        its own generator alone.
     count : int
-        How many sentences are drawn for each source.
+        Samples of each source.
     temperature : float
-        Logits are divided by it: near 0 the most probable word is always drawn, above 1 rare ones come more often.
+        Divides the logits: near 0 the most probable token is always drawn, above 1 rare ones come more often.
     top_k : int, optional
-        Draw among so many words only: the most probable ones, and those that tie with the last of them.
+        Sample from so many most probable tokens only, and those that tie with the last of them.
     top_p : float, optional
-        Draw among the fewest words only that have so much probability together (and those that tie with the last).
+        Sample from the fewest tokens only that have this probability together, and those that tie with the last.
     scoring : Scoring
-        What their scores are.
+        The score of the samples.
     most : integer array (B,), optional
-        After how many words each sentence is broken off; by default `longest`.
+        The most tokens of each target, where it is cut off; by default `longest`.
 
     Returns
     -------
     list of list of Hypothesis
-        For each of the B sentences, `count` in the order in which they were drawn. Their probabilities are those of the
-        network, whatever the temperature.
+        For each of the B sentences `count` samples, in the order in which they were drawn. Their probabilities are those
+        of the network, whatever the temperature.
 
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network predicts what is no number.
+        If an argument is not what it should be, or the network's predictions are not finite.
 
     References
     ----------
@@ -92,13 +92,13 @@ def sample(
     Examples
     --------
     >>> from regard.seq2seq.networks.base import Stepper
-    >>> class Toss(Stepper):  # ends with probability 1/2, else says 4; looks nowhere
+    >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; without attention
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, words):
-    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...     def __call__(self, tokens):
+    ...         logits = np.full((*tokens.shape, 5), -np.inf)
     ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.zeros((*words.shape, 0))
+    ...         return logits, np.zeros((*tokens.shape, 0))
     >>> source, lengths = np.array([[4], [2]]), np.array([2])
     >>> (drawn,) = sample(Toss(), source, lengths, count=1000, rng=np.random.default_rng(1))
     >>> 200 < sum(hypothesis.words == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
@@ -112,13 +112,13 @@ def sample(
         _check.fail(
             f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
         )
-    draws = _Draws(lengths, limits(lengths, most), count, scoring, choice, rngs)
-    return draws.run(network.stepper(source, lengths, count))
+    sampling = _Sampling(lengths, limits(lengths, most), count, scoring, choice, rngs)
+    return sampling.run(network.stepper(source, lengths, count))
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """How a word is drawn."""
+    """How a token is sampled."""
 
     temperature: float
     top_k: int | None
@@ -133,8 +133,8 @@ class _Choice:
             top_p = _check.number("top_p", top_p, positive=True, most=1)
         return cls(temperature, top_k, top_p)
 
-    def __call__(self, logits: Array, chance: Array) -> Ids:
-        """Draw a word for each row of logits (B, k, V) with a number (B, k) from 0 to 1."""
+    def __call__(self, logits: Array, uniform: Array) -> Ids:
+        """Sample a token for each row of logits (B, k, V), given uniform random numbers (B, k)."""
         p = np.subtract(logits, logits.max(axis=-1, keepdims=True), dtype=float)
         p /= self.temperature
         np.exp(p, out=p)
@@ -143,20 +143,20 @@ class _Choice:
         if self.top_p is not None:
             p[p < self._least_of_top(p)] = 0
         sums = np.cumsum(p, axis=-1, out=p)
-        aims = np.minimum(chance[..., None] * sums[..., -1:], np.nextafter(sums[..., -1:], 0))
+        aims = np.minimum(uniform[..., None] * sums[..., -1:], np.nextafter(sums[..., -1:], 0))
         drawn: Ids = (sums <= aims).sum(axis=-1)
         return drawn
 
     def _least_of_top(self, p: Array) -> Array:
-        """Return the smallest (B, k, 1) of the probabilities that make up `top_p` together."""
+        """Return the smallest (B, k, 1) of the probabilities that reach `top_p` together."""
         falling = -np.sort(-p, axis=-1)
         sums = np.cumsum(falling, axis=-1)
         last = (sums[..., :-1] < self.top_p * sums[..., -1:]).sum(axis=-1, keepdims=True)
         return np.take_along_axis(falling, last, axis=-1)
 
 
-class _Draws:
-    """What is being drawn for B' sentences, until each of the `count` samples has ended."""
+class _Sampling:
+    """The samples of B' sentences, until each of the `count` samples has ended."""
 
     def __init__(
         self,
@@ -169,15 +169,15 @@ class _Draws:
     ) -> None:
         self.search, self.most = BackPointers(lengths, scoring), most
         self.choice, self.rngs = choice, rngs
-        self.sentences = np.arange(len(lengths))  # (B',): which ones go on
+        self.sentences = np.arange(len(lengths))  # (B',): those that continue
         self.last = first_rows(len(lengths), count)
         self.which = np.tile(
             np.arange(count), (len(lengths), 1)
-        )  # (B', k'): which sample is there; -1 none any more
+        )  # (B', k'): the sample in each slot; -1 for none
         self.done: list[dict[int, Ending]] = [{} for _ in lengths]
 
     def run(self, stepper: Stepper) -> list[list[Hypothesis]]:
-        """Draw to the end."""
+        """Sample to the end."""
         tokens = np.full(self.which.shape, START)
         while tokens.size:
             logits, weights = stepper(tokens)
@@ -191,31 +191,33 @@ class _Draws:
         return self.search.hypotheses(found)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
-        """Draw one word more; return the last words (B', k') and their parents of the sentences (mask) that go on."""
+        """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""
         step, slots = len(self.search.steps), self.which.shape[1]
         normaliser = log_normalizer(logits)
         logits[..., :FIRST] = -np.inf
-        words = self.choice(logits, self._chance())
-        logs = np.take_along_axis(logits, words[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
-        here, ended = self.which >= 0, words == END
+        tokens = self.choice(logits, self._uniform())
+        logs = np.take_along_axis(logits, tokens[:, :, None], axis=2)[:, :, 0].astype(float) - normaliser
+        here, ended = self.which >= 0, tokens == END
         over = step + 1 >= self.most[self.sentences]
         for row, slot in np.argwhere(here & (ended | over[:, None])).tolist():
-            last = Ending(None, step, row * slots + slot, int(words[row, slot]), float(logs[row, slot]))
+            last = Ending(None, step, row * slots + slot, int(tokens[row, slot]), float(logs[row, slot]))
             self.done[int(self.sentences[row])][int(self.which[row, slot])] = last
         live = here & ~ended
         parents = np.argsort(~live, axis=1, kind="stable")[:, : max(1, int(live.sum(axis=1).max()))]
         self.which = np.where(live, self.which, -1)
-        self.which, words, logs = (np.take_along_axis(x, parents, axis=1) for x in (self.which, words, logs))
+        self.which, tokens, logs = (
+            np.take_along_axis(x, parents, axis=1) for x in (self.which, tokens, logs)
+        )
         self.search.steps.append(SearchStep(*self.last, in_rows(weights)))
         going = live.any(axis=1) & ~over
-        self.last = next_rows(going, slots, words, parents, logs)
+        self.last = next_rows(going, slots, tokens, parents, logs)
         self.which, self.sentences = self.which[going], self.sentences[going]
-        return words[going], parents[going], going
+        return tokens[going], parents[going], going
 
-    def _chance(self) -> Array:
-        """Return a number (B', k') for each sample, from its sentence's own generator."""
-        chance = np.zeros(self.which.shape)
+    def _uniform(self) -> Array:
+        """Return a random number (B', k') for each sample, from its sentence's own generator."""
+        uniform = np.zeros(self.which.shape)
         for row, sentence in enumerate(self.sentences.tolist()):
             count = int((self.which[row] >= 0).sum())
-            chance[row, :count] = self.rngs[sentence].random(count)
-        return chance
+            uniform[row, :count] = self.rngs[sentence].random(count)
+        return uniform

@@ -25,17 +25,17 @@ FIRST = END  # of the tokens that may follow: neither PAD nor START
 
 
 def longest(lengths: Ids) -> Ids:
-    """Return after how many words a translation is broken off.
+    """Return the most tokens of a translation, where it is cut off.
 
     Parameters
     ----------
     lengths : integer array
-        Words of the sources, END with them.
+        Tokens of the sources, END included.
 
     Returns
     -------
     integer array
-        Words of the targets.
+        Tokens of the targets.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def check_sentences(source: Ids, lengths: Ids) -> None:
 
 
 def limits(lengths: Ids, most: Ids | None) -> Ids:
-    """Return how long the target of each sentence may be (B,)."""
+    """Return the most tokens of each target (B,)."""
     most = longest(lengths) if most is None else _check.whole_array("most", most, least=1)
     if most.shape != lengths.shape:
         _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
@@ -65,7 +65,7 @@ def limits(lengths: Ids, most: Ids | None) -> Ids:
 
 
 def keep(stepper: Stepper, going: Mask) -> None:
-    """Go on with some of the sentences."""
+    """Continue with some of the sentences."""
     if not going.all():
         stepper.keep(np.flatnonzero(going))
 
@@ -76,7 +76,7 @@ def log_normalizer(logits: Array) -> Array:
 
 
 def log_totals(found: Array) -> Array:
-    """Return the logarithms of sums of exponentials: the largest logits and the sums counted from there, (N, 2)."""
+    """Return the logarithms (N,) of sums of exponentials (N, 2), which must be finite."""
     totals: Array = np.log(found[:, 1]) + found[:, 0]
     wrong = ~np.isfinite(totals)
     if wrong.any():
@@ -86,19 +86,19 @@ def log_totals(found: Array) -> Array:
 
 
 def refuse(predicted: Any) -> NoReturn:
-    _check.fail(f"what the network predicts must be finite. Got {predicted!s} instead.")
+    _check.fail(f"the predictions of the network must be finite. Got {predicted!s} instead.")
 
 
 def first_rows(sentences: int, width: int = 1) -> tuple[Ids, Ids, Array]:
-    """Return what all hypotheses have said before the first step: START."""
+    """Return tokens, parents and log-probabilities before the first step: START."""
     rows = sentences * width
     return np.full(rows, START), np.arange(rows), np.zeros(rows)
 
 
-def next_rows(going: Mask, width: int, words: Ids, parents: Ids, logs: Array) -> tuple[Ids, Ids, Array]:
-    """Return what the hypotheses of the sentences that go on have said; `width` of each were rows before."""
+def next_rows(going: Mask, width: int, tokens: Ids, parents: Ids, logs: Array) -> tuple[Ids, Ids, Array]:
+    """Return tokens, parents and log-probabilities of the sentences that continue, each of which had `width` rows."""
     rows = np.flatnonzero(going)[:, None] * width + parents[going]
-    return words[going].reshape(-1), rows.reshape(-1), logs[going].reshape(-1)
+    return tokens[going].reshape(-1), rows.reshape(-1), logs[going].reshape(-1)
 
 
 def in_rows(weights: Array) -> Array:
