@@ -190,6 +190,9 @@ CASES = {
     "its configuration is damaged: layers must be at most 32. Got 33 instead.": (
         lambda good: metadata(good, config=json.dumps(describe(SIZES) | {"layers": 33}))
     ),
+    "its configuration is damaged: cell must be one of 'gru', 'lstm'. Got 'gu' instead.": (
+        lambda good: metadata(good, config=json.dumps(describe(SIZES) | {"cell": "gu"}))
+    ),
     "the entry 'start_bias' must have dtype, shape and data_offsets": lambda good: changed(
         good, "start_bias", x=1
     ),

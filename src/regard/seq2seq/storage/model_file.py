@@ -202,7 +202,7 @@ def _read(file: Container) -> Model[Network]:
     try:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
-        raise Wrong(f"its configuration is damaged: {error}") from None
+        raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
     more = [part for part in MORE if part in file.metadata]
     parts = [*SIDES, *more]
