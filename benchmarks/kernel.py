@@ -1,6 +1,6 @@
 """Print what regard's kernel reaches beside PyTorch, onnxruntime, JAX and plain NumPy, and beside the machine's limits.
 
-    python benchmarks/kernel.py [--quick] [--only dense causal ...] [--threads 1 2] [--rounds 7] [--png FILE]
+    python benchmarks/kernel.py [--quick] [--only dense causal ...] [--threads 1 2] [--rounds 7]
 
 Every case is one process in which all contestants take turns, with the machine's own limits (a loop of fused
 multiply-adds; reading the same keys and values) before and after regard's turn. Printed are medians over the rounds,
@@ -536,18 +536,6 @@ def tell_cost() -> None:
     aligned(lines)
 
 
-def draw(results: Path, target: Path) -> None:
-    """Draw how much of the limits each library reaches."""
-    try:
-        import picture
-    except ImportError:
-        print("\nmatplotlib is not installed: no picture")
-        return
-    records = [json.loads(text) for text in results.read_text().splitlines()]
-    picture.draw(records, [library.name for library in LIBRARIES], target)
-    print(f"\n{target} is drawn")
-
-
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     names = [*SECTIONS, "memory", "cost"]
@@ -564,9 +552,6 @@ def arguments() -> argparse.Namespace:
         "--threads", type=int, nargs="+", default=both, metavar="N", help="default: 1 and all"
     )
     parser.add_argument("--rounds", type=int, help="turns of everybody in each case (default 7)")
-    parser.add_argument(
-        "--png", type=Path, metavar="FILE", help="also draw what shares of the limits are reached"
-    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also keep all rounds, one case a line")
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -593,8 +578,6 @@ def main() -> None:
             tell_memory()
         if "cost" in args.only:
             tell_cost()
-        if args.png:
-            draw(results, args.png)
 
 
 if __name__ == "__main__":
