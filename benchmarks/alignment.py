@@ -7,7 +7,8 @@ translate is made to write the right translation. The error rate is that of Och 
 sure ones. Links are made in four ways:
 
 - *weights*: each word is linked with the Greek word that was looked at most before it was written;
-- *posterior*: with the one that it was most probably taken from, now that it is known (`regard.seq2seq.alignment.posterior`);
+- *posterior*: with the one that it was most probably taken from, now that it is known
+  (`regard.seq2seq.networks.recurrent.posterior`);
 - *both*: with the one that this model and a model of the other direction, English to Greek, find best together (Liang,
   Taskar and Klein 2006; `regard.seq2seq.alignment.links.joint`);
 - *again*: as *both*, by two models of a second round, that were taught the links which the first round found (Chen et

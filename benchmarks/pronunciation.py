@@ -10,8 +10,8 @@ with the listed pronunciation that is nearest to what was said (of several as ne
 The model looks up the words it has learned that are most like the one at hand, and reads how they are said
 (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without.
 
-What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones.model`); ``--joint 0`` is
-without.
+What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones`);
+``--joint 0`` is without.
 
 Two peers: Phonetisaurus 0.3.0 learns from the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
 with what it has learned, from most of these words. The split of the literature is not to be had, so its figures are for

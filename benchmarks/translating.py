@@ -4,8 +4,8 @@
 
 The model (embeddings of 96, states of 128, 2,500 words) is trained here for some seconds on data/help-en-fr. Both get
 its numbers and the same numbered batches of 64 held-out sentences, each batch of like lengths: in regard
-`regard.seq2seq.decoding.beam.beam`, which also says where it looked, in PyTorch a loop under `inference_mode` that is written
-here. What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
+`regard.seq2seq.decoding.beam`, with attention weights, in PyTorch a loop under `inference_mode` that is written here.
+What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
 translates two batches at a time; PyTorch's own threads share each product.
 
 Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of

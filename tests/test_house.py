@@ -37,6 +37,11 @@ FLOORS = [
     ),
     *("attention", "cache", "nn", "seq2seq", "show", "cli"),
 ]
+# The rooms of seq2seq, in the same order: a room imports only from those before it.
+ROOMS = [
+    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *("translator", "ensemble", "model", "commands"),
+]
 # Tighter than the order: the kernels don't borrow from the definition; what shows doesn't know the models.
 CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}
 
@@ -109,6 +114,57 @@ def test_a_module_imports_only_from_the_floors_above_it(path: Path) -> None:
     module = module_name(path)
     imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
     assert breaches(module, imports) == []
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["seq2seq"] and len(parts) > 2 else ""
+
+
+def room_breaches(module: str, imports: set[str]) -> list[str]:
+    """What a module of seq2seq imports although the order of its rooms forbids it."""
+    own = room_of(module)
+    if not own:
+        return []
+    if own not in ROOMS:
+        return [f"{module} is in no room: add it to the list in docs/design.md and here"]
+    allowed = {"", *ROOMS[: ROOMS.index(own) + 1]}
+    return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_a_room_of_seq2seq_imports_only_from_those_before_it(path: Path) -> None:
+    module = module_name(path)
+    imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+    assert room_breaches(module, imports) == []
+
+
+def test_the_reader_of_rooms_sees_a_breach() -> None:
+    assert room_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert room_breaches("regard.seq2seq.toys.lines", set())
+    assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for type checking count: a circle of them is read as one room."""
+    graph = {
+        module_name(path): imported(
+            path.read_text(encoding="utf-8"), module_name(path), is_package=path.name == "__init__.py"
+        )
+        & set(MODULES)
+        for path in FILES
+        if path.name != "__init__.py"
+    }
+    left = dict(graph)
+    while left:
+        free = [name for name, needs in left.items() if not (needs - {name}) & left.keys()]
+        assert free, f"a circle among {sorted(left)}"
+        for name in free:
+            del left[name]
+
+
+def test_the_root_of_seq2seq_has_few_files() -> None:
+    assert len(list((SRC / "seq2seq").glob("*.py"))) <= 6
 
 
 @pytest.mark.parametrize(

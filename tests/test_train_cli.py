@@ -25,7 +25,7 @@ from regard.seq2seq.commands.run import Run
 from regard.seq2seq.commands.summary import reached
 from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
-from regard.seq2seq.storage.model_file import write_checkpoint
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.training.loop import Step
 

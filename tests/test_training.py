@@ -19,7 +19,7 @@ from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches, colla
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.storage.model_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
 from regard.seq2seq.training.loop import Diverged, Recipe, Training
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`

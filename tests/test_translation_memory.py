@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data import dataset as corpora
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import translation_memory as module
@@ -254,7 +253,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
 
 
 def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpora, "_LOOKED_UP", 7)
+    monkeypatch.setattr(module, "_LOOKED_UP", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
     told: list[tuple[int, int]] = []
     model = Seq2Seq(source="characters", target="characters", memory=1)

@@ -118,7 +118,7 @@ class Ending(NamedTuple):
     step, row : int
         The last step that has it, counted from 0, and its row there.
     token : int or None
-        The token after that step: END, or another one if the hypothesis was cut off there; None if no token was possible.
+        The token after that step: END, or another one if the hypothesis was cut off; None if no token was possible.
     log_probability : float
         The log-probability of that token.
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens, with_memory
+from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
 from regard.seq2seq.data.splits import keep_aside
@@ -21,12 +21,13 @@ from regard.seq2seq.data.subwords import METHODS, Method
 from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.extras.graphones.model import LONGEST, Joint
-from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.extras.translation_memory import Memory, with_memory
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, look_into
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.storage import model_file as files
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_place, go_on, read_checkpoint
 from regard.seq2seq.training.loop import Step, Training
@@ -47,8 +48,8 @@ class Seq2Seq(Translator):
     attention : bool
         False for a recurrent network without: its decoder sees only where the encoder ended.
     network : mapping, optional
-        Options of the network, other than the defaults: fields of `regard.seq2seq.networks.recurrent.config.RecurrentConfig` or
-        `regard.seq2seq.networks.transformer.config.TransformerConfig`, such as ``{"style": "luong", "score": "general"}``.
+        Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
+        `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
         What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
@@ -306,16 +307,16 @@ class Seq2Seq(Translator):
                     with training.at_best():
                         yield step
                 if place is not None and time.monotonic() - written >= CHECKPOINT_EVERY:
-                    files.write_checkpoint(place, training.state())
+                    write_checkpoint(place, training.state())
                     written = time.monotonic()
         except GeneratorExit:
             if place is not None:
-                files.write_checkpoint(place, training.state())
+                write_checkpoint(place, training.state())
             raise
         finally:
             training.rest()
         if place is not None and keep:
-            files.write_checkpoint(place, training.state())
+            write_checkpoint(place, training.state())
         elif place is not None:
             place.resolve().unlink(missing_ok=True)  # what was written, and not only a link to it
             place.unlink(missing_ok=True)

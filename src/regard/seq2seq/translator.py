@@ -18,10 +18,10 @@ from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
+from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
-from regard.seq2seq.data.tokenizers import Text
-from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
+from regard.seq2seq.data.vocabulary import END, SPECIAL, UNKNOWN
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import force
@@ -30,7 +30,7 @@ from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.storage.model_file import Model
 
-__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length", "target_ids"]
+__all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length"]
 
 Array = NDArray[Any]
 Given = TypeVar("Given")
@@ -393,30 +393,6 @@ class Translator(ABC):
         looked = np.zeros((0, 1), np.float32) if self.attention else None
         beside = np.zeros((0, 0), np.float32) if self.model.memory else None
         return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
-
-
-def target_ids(text: Text, target: Sequence[str]) -> list[int]:
-    """Return the numbers of a target's tokens, between those of its beginning and its end.
-
-    Parameters
-    ----------
-    text : Text
-        What the target's side has learned.
-    target : sequence of str
-        Tokens.
-
-    Returns
-    -------
-    list of int
-        Two more than there are tokens.
-
-    Examples
-    --------
-    >>> from regard.seq2seq.data.tokenizers import learn
-    >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
-    [1, 5, 4, 2]
-    """
-    return [START, *text.encode(target), END]
 
 
 def _different(translations: Sequence[Translation]) -> list[Translation]:

@@ -21,7 +21,7 @@ from regard.seq2seq.commands.summary import Reached, reached
 from regard.seq2seq.data.normalization import tidy
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.storage.model_file import write_checkpoint
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.log import LOG_FILE, Log, read_log
 from regard.seq2seq.training.loop import Diverged, Step, Training

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,14 +13,42 @@ from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.subwords import Method
 from regard.seq2seq.data.tokenizers import Text, learn
-from regard.seq2seq.data.vocabulary import END, SPECIAL
-from regard.seq2seq.extras.translation_memory import Memory
-from regard.seq2seq.training import defaults
-from regard.seq2seq.translator import target_ids
+from regard.seq2seq.data.vocabulary import END, SPECIAL, START
 
-__all__ = ["check_links", "learn_texts", "number_pairs", "own_tokens", "with_memory"]
+__all__ = [
+    "check_links",
+    "choose_least",
+    "learn_texts",
+    "number_pairs",
+    "own_tokens",
+    "target_ids",
+]
 
-_LOOKED_UP = 1024  # sources between two signs of progress
+LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have no limit
+_MANY_PAIRS = 5000
+
+
+def choose_least(pairs: int, kind: str) -> int:
+    """Return how often a token must occur to be in the vocabulary, by default.
+
+    Parameters
+    ----------
+    pairs : int
+        The number of training pairs.
+    kind : str
+        The type of tokens.
+
+    Returns
+    -------
+    int
+        3 for words of many pairs, since rare words are learned badly and can be copied from the source; else 1.
+
+    Examples
+    --------
+    >>> choose_least(20_000, "words"), choose_least(20_000, "characters")
+    (3, 1)
+    """
+    return 3 if kind == "words" and pairs >= _MANY_PAIRS else 1
 
 
 def learn_texts(
@@ -64,12 +92,12 @@ def learn_texts(
     """
     made = []
     for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
-        often = defaults.choose_least(len(pairs), kind) if least is None else least
+        often = choose_least(len(pairs), kind) if least is None else least
         text = learn(
             kind,
             (pair[side] for pair in pairs),
             least=often,
-            size=size or (defaults.LARGEST_VOCABULARY if kind == "words" else None),
+            size=size or (LARGEST_VOCABULARY if kind == "words" else None),
             lower=side == 0 and (kind == "words" if lower is None else lower),
             normalization=normalization,
             method=method,
@@ -91,6 +119,30 @@ def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
         f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
         hint="least=1 learns them all",
     )
+
+
+def target_ids(text: Text, target: Sequence[str]) -> list[int]:
+    """Return the ids of a target's tokens, with START before and END after them.
+
+    Parameters
+    ----------
+    text : Text
+        The target's tokenizer.
+    target : sequence of str
+        Tokens.
+
+    Returns
+    -------
+    list of int
+        Two more than there are tokens.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.tokenizers import learn
+    >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
+    [1, 5, 4, 2]
+    """
+    return [START, *text.encode(target), END]
 
 
 def number_pairs(
@@ -219,40 +271,3 @@ def own_tokens(pair: Numbered) -> tuple[list[int], list[int]]:
     ([4, 5], [4])
     """
     return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]
-
-
-def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
-    """Let other pairs' targets be read beside each source.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        As `number_pairs` numbers it.
-    memory : Memory
-        What is looked up.
-    known : int
-        How many tokens the source's side knows; those of targets come after them.
-    told : callable
-        Called with how many more sources were looked up.
-
-    Returns
-    -------
-    Corpus
-        The same pairs, with longer sources.
-
-    Examples
-    --------
-    >>> memory = Memory(1, [[5, 6], [7]], [[4, 4], [5]])
-    >>> longer = with_memory(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda more: None)
-    >>> longer[0].source.tolist()
-    [6, 2, 1, 14, 14]
-    """
-
-    def extended() -> Iterator[Numbered]:
-        for start in range(0, len(corpus), _LOOKED_UP):
-            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
-            rows = memory.extended([own_tokens(pair)[0] for pair in some], known)
-            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
-            told(len(some))
-
-    return Corpus(extended())

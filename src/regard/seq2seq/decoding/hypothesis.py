@@ -102,7 +102,7 @@ class Scoring:
             object.__setattr__(self, name, _check.number(name, getattr(self, name), least=0, most=most))
 
     def __call__(self, log_probability: float, length: int, coverage: Array | None = None) -> float:
-        """Return the score of a sentence of this length, END included; `coverage` is the sum of weights of source tokens."""
+        """Return the score of a sentence of this length, END included, given the sums of weights of source tokens."""
         score = log_probability / float(self.divisor(length))
         if self.coverage_penalty and coverage is not None:
             score += self.coverage_penalty * float(np.log(np.clip(coverage, _LEAST_COVERAGE, 1)).sum())

@@ -76,8 +76,8 @@ def sample(
     Returns
     -------
     list of list of Hypothesis
-        For each of the B sentences `count` samples, in the order in which they were drawn. Their probabilities are those
-        of the network, whatever the temperature.
+        For each of the B sentences `count` samples, in the order in which they were drawn. Their probabilities are
+        those of the network, whatever the temperature.
 
     Raises
     ------

@@ -18,17 +18,21 @@ Letters: R sources that are asked about, P pairs, G sequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.seq2seq.data.batching import Corpus, Numbered
+from regard.seq2seq.data.dataset import own_tokens
 from regard.seq2seq.data.packing import Row, packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "with_memory"]
+
+_LOOKED_UP = 1024  # sources between two signs of progress
 
 Array = NDArray[Any]
 Codes = NDArray[np.uint64]
@@ -305,3 +309,40 @@ def _largest(matrix: Any, but: Iterable[Ids]) -> Ids:
     first = np.full(matrix.shape[0], matrix.shape[1], np.int64)
     np.minimum.at(first, rows[largest], places[largest])
     return np.where(most > 0, first, best)
+
+
+def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
+    """Let other pairs' targets be read beside each source.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        As `number_pairs` numbers it.
+    memory : Memory
+        What is looked up.
+    known : int
+        How many tokens the source's side knows; those of targets come after them.
+    told : callable
+        Called with how many more sources were looked up.
+
+    Returns
+    -------
+    Corpus
+        The same pairs, with longer sources.
+
+    Examples
+    --------
+    >>> memory = Memory(1, [[5, 6], [7]], [[4, 4], [5]])
+    >>> longer = with_memory(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda more: None)
+    >>> longer[0].source.tolist()
+    [6, 2, 1, 14, 14]
+    """
+
+    def extended() -> Iterator[Numbered]:
+        for start in range(0, len(corpus), _LOOKED_UP):
+            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
+            rows = memory.extended([own_tokens(pair)[0] for pair in some], known)
+            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
+            told(len(some))
+
+    return Corpus(extended())

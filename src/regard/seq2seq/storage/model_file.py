@@ -1,4 +1,4 @@
-"""The model file and the checkpoint: what they hold, in files of `regard.seq2seq.storage.safetensors`.
+"""The model file: a network, its tokenizers and its extras, in a file of `regard.seq2seq.storage.safetensors`.
 
 A model file has the weights (F32) under the names of its configuration's ``shapes()``, and what the two sides' texts
 have learned (U8) as ``source.tokens``, ``target.tokens`` and so on, the tokens in UTF-8 with a newline between them.
@@ -12,15 +12,13 @@ Its metadata::
 
 A model may have more parts:
 
-- what it looks up (`regard.seq2seq.extras.translation_memory`): ``memory`` in its metadata (JSON: ``{"count": ...}``), the pairs (U8) as
+- a translation memory (`regard.seq2seq.extras.translation_memory`): ``memory`` in its metadata (JSON:
+  ``{"count": ...}``), the pairs (U8) as
   ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
   256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
   network's source words are the source's tokens and then the target's.
-- how its pairs were spelled (`regard.seq2seq.extras.graphones.model`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
+- graphones (`regard.seq2seq.extras.graphones`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
   ``joint.units`` and ``joint.rows``, as the memory's pairs are, ``joint.tokens`` and ``joint.counts`` (float32).
-
-A checkpoint has what training needs to go on, all arrays flat (F32). Its metadata: format "regard.checkpoint", version
-"1", and ``state``, JSON: step, seconds, best_loss, waited and fingerprint of `regard.seq2seq.training.loop.State`.
 """
 
 from __future__ import annotations
@@ -40,20 +38,17 @@ from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
-from regard.seq2seq.training.loop import State
 
 __all__ = [
     "MODEL_FILE",
     "Model",
     "model_file",
-    "read_checkpoint",
     "read_model",
-    "write_checkpoint",
     "write_model",
 ]
 
 MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
-FORMAT, CHECKPOINT, VERSION = "regard.seq2seq", "regard.checkpoint", "1"
+FORMAT, VERSION = "regard.seq2seq", "1"
 SIDES = ("source", "target")
 MORE = ("memory", "joint")  # what a model may know besides
 Known = TypeVar("Known")
@@ -187,15 +182,8 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     here/short is no model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
-        _check_format(file, FORMAT)
+        file.expect_format(FORMAT, VERSION)
         return _read(file)
-
-
-def _check_format(file: Container, form: str) -> None:
-    if file.metadata.get("format") != form:
-        raise Wrong(f"__metadata__ doesn't say format {form!r}")
-    if file.metadata.get("version") != VERSION:
-        raise Wrong(f"its version is {file.metadata.get('version')!r:.20}, this program reads {VERSION!r}")
 
 
 def _read(file: Container) -> Model[Network]:
@@ -258,71 +246,3 @@ def _assembled(
     for name, parameter in parameters.items():
         file.fill(name, parameter)
     return Model(build(config, parameters), source, target, memory)
-
-
-def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
-    """Write all that training needs to go on; the file is there whole or not at all.
-
-    Parameters
-    ----------
-    path : str or path
-        Where to; an older file is replaced, that which a link points to, too.
-    state : State
-        What.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; an older file is as it was then.
-    ValueError
-        If what is there is no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> state = State(3, 1.5, float("inf"), 0, {}, {"parameters": np.zeros(2, np.float32)})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_checkpoint(f"{folder}/it", state)
-    ...     read_checkpoint(f"{folder}/it").step
-    3
-    """
-    numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
-    metadata = {"format": CHECKPOINT, "version": VERSION, "state": json.dumps(numbers)}
-    write(path, state.arrays, metadata)
-
-
-def read_checkpoint(path: str | os.PathLike[str]) -> State:
-    """Read a checkpoint.
-
-    Parameters
-    ----------
-    path : str or path
-        A file that `write_checkpoint` wrote, or a stranger.
-
-    Returns
-    -------
-    State
-        For `Training.go_on_from`, which checks that it fits.
-
-    Raises
-    ------
-    ValueError
-        One line that says what is wrong, if it is no checkpoint.
-    OSError
-        If it can't be read.
-
-    Examples
-    --------
-    >>> read_checkpoint("no-such-file")
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
-    with opened(path, "checkpoint") as file:
-        _check_format(file, CHECKPOINT)
-        numbers = file.json("state")
-        kinds = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
-        if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != kinds:
-            raise Wrong("its state is incomplete or damaged")
-        if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
-            raise Wrong("its fingerprint is damaged")  # parts of it may be shown
-        return State(**numbers, arrays={name: file.array(name) for name in file.tensors})

@@ -162,6 +162,15 @@ class Container:
         self._file = file
         self.tensors, self.metadata, self._start = _read_header(file, size)
 
+    def expect_format(self, name: str, version: str) -> None:
+        """Check the format's name and version in the metadata."""
+        if self.metadata.get("format") != name:
+            raise Wrong(f"__metadata__ doesn't say format {name!r}")
+        if self.metadata.get("version") != version:
+            raise Wrong(
+                f"its version is {self.metadata.get('version')!r:.20}, this program reads {version!r}"
+            )
+
     def expect(self, dtype: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Check dtypes and shapes of arrays, and that they are there."""
         for name, shape in shapes.items():

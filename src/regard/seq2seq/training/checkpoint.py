@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 from regard import _check
-from regard.seq2seq.storage import model_file as files
-from regard.seq2seq.training.loop import State, Training
+from regard.seq2seq.storage import checkpoint_file
+from regard.seq2seq.storage.checkpoint_file import State
+from regard.seq2seq.training.loop import Training
 
 __all__ = ["checkpoint_place", "go_on", "read_checkpoint"]
 
@@ -77,7 +78,7 @@ def read_checkpoint(
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     try:
-        return files.read_checkpoint(place)
+        return checkpoint_file.read_checkpoint(place)
     except ValueError as error:
         raise ValueError(f"{error}; {otherwise}") from None
 

@@ -14,9 +14,8 @@ from regard.seq2seq.data.batching import Corpus
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.training.loop import Recipe
 
-__all__ = ["check", "choose_config", "choose_least", "choose_recipe"]
+__all__ = ["check", "choose_config", "choose_recipe"]
 
-LARGEST_VOCABULARY = 30_000  # of words; characters, tokens and subwords have what they have
 _LARGEST = 1 << 40  # network, in parameters: more than a machine trains
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
@@ -63,29 +62,6 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
             hint=f"choose smaller sizes: {', '.join(config.grows)}",
         )
     Recipe(**recipe)
-
-
-def choose_least(pairs: int, kind: str) -> int:
-    """Return how often a token must come to be known.
-
-    Parameters
-    ----------
-    pairs : int
-        How many there are.
-    kind : str
-        What a token is.
-
-    Returns
-    -------
-    int
-        Rare words are learned badly, and in their place the source's can be taken; other tokens must all be known.
-
-    Examples
-    --------
-    >>> choose_least(20_000, "words"), choose_least(20_000, "characters")
-    (3, 1)
-    """
-    return 3 if kind == "words" and pairs >= _SOME else 1
 
 
 def choose_config(

@@ -19,8 +19,9 @@ from regard.nn import Adam
 from regard.seq2seq.data.batching import Batch, Corpus, batches
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.storage.checkpoint_file import State
 
-__all__ = ["Diverged", "Recipe", "State", "Step", "Training", "mean_loss"]
+__all__ = ["Diverged", "Recipe", "Step", "Training", "mean_loss"]
 
 Array = NDArray[Any]
 
@@ -177,33 +178,6 @@ class Step(NamedTuple):
     seconds: float
     validation: float | None = None
     best: bool = False
-
-
-class State(NamedTuple):
-    """All that training knows between two steps: what a checkpoint holds.
-
-    Parameters
-    ----------
-    step : int
-        Steps taken.
-    seconds : float
-        How long they took.
-    best_loss : float
-        The lowest validation loss, infinite before the first.
-    waited : int
-        Validations since then.
-    fingerprint : dict of str to str
-        Of the pairs, the recipe and the network, part by part: a checkpoint of something else can't be gone on from.
-    arrays : dict of str to array (P,)
-        The parameters, Adam's two means, the running mean if there is one, and the best parameters.
-    """
-
-    step: int
-    seconds: float
-    best_loss: float
-    waited: int
-    fingerprint: dict[str, str]
-    arrays: dict[str, Array]
 
 
 class Training:

@@ -1,6 +1,7 @@
 """The encoder: recurrent layers in both directions that annotate every token of the source (Bahdanau et al. 2014, 3.2).
 
-Letters: T source positions, B sentences, E embedding, H encoder state of one direction, C = 2 H annotation, A attention.
+Letters: T source positions, B sentences, E embedding, H encoder state of one direction, C = 2 H annotation, A attention
+size.
 """
 
 from __future__ import annotations

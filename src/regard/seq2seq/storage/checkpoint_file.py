@@ -1,0 +1,117 @@
+"""The checkpoint: the state of a training, in a file of `regard.seq2seq.storage.safetensors`.
+
+All arrays are flat (F32). The metadata: format "regard.checkpoint", version "1", and ``state``, JSON: step, seconds,
+best_loss, waited and fingerprint of `State`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from regard.seq2seq.storage.safetensors import Wrong, opened, write
+
+__all__ = ["State", "read_checkpoint", "write_checkpoint"]
+
+Array = NDArray[Any]
+
+FORMAT, VERSION = "regard.checkpoint", "1"
+
+
+class State(NamedTuple):
+    """The state of training between two steps: what a checkpoint holds.
+
+    Parameters
+    ----------
+    step : int
+        Steps taken.
+    seconds : float
+        The time they took.
+    best_loss : float
+        The lowest validation loss, infinite before the first.
+    waited : int
+        Validations since then.
+    fingerprint : dict of str to str
+        Of the pairs, the recipe and the network, part by part: another training cannot resume from this checkpoint.
+    arrays : dict of str to array (P,)
+        The parameters, Adam's two means, the running mean if there is one, and the best parameters.
+    """
+
+    step: int
+    seconds: float
+    best_loss: float
+    waited: int
+    fingerprint: dict[str, str]
+    arrays: dict[str, Array]
+
+
+def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
+    """Write a checkpoint atomically.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; an older one is replaced, also where a link points to it.
+    state : State
+        The state of training.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; an older file is then unchanged.
+    ValueError
+        If the path is not a regular file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> state = State(3, 1.5, float("inf"), 0, {}, {"parameters": np.zeros(2, np.float32)})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_checkpoint(f"{folder}/it", state)
+    ...     read_checkpoint(f"{folder}/it").step
+    3
+    """
+    numbers = {name: value for name, value in state._asdict().items() if name != "arrays"}
+    metadata = {"format": FORMAT, "version": VERSION, "state": json.dumps(numbers)}
+    write(path, state.arrays, metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> State:
+    """Read a checkpoint.
+
+    Parameters
+    ----------
+    path : str or path
+        A file of `write_checkpoint`, or an untrusted one.
+
+    Returns
+    -------
+    State
+        For `Training.go_on_from`, which checks that it fits.
+
+    Raises
+    ------
+    ValueError
+        If it is not a checkpoint, in one line.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> read_checkpoint("no-such-file")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
+    """
+    with opened(path, "checkpoint") as file:
+        file.expect_format(FORMAT, VERSION)
+        numbers = file.json("state")
+        types = {"step": int, "seconds": float, "best_loss": float, "waited": int, "fingerprint": dict}
+        if not isinstance(numbers, dict) or {name: type(value) for name, value in numbers.items()} != types:
+            raise Wrong("its state is incomplete or damaged")
+        if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
+            raise Wrong("its fingerprint is damaged")  # parts of it may be shown
+        return State(**numbers, arrays={name: file.array(name) for name in file.tensors})
