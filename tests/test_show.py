@@ -487,7 +487,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
         assert (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) == (down, across)
         (image,) = ax.images
         assert (image.get_array() == one).all()
-        assert image.get_clim() == (0.0, weights.max())
+        assert image.get_clim() == (0.0, max(weights.max(), min(1.0, 4 / shape[-1])))
         assert [label.get_text() for label in ax.get_yticklabels()] == (rows if across == 0 else [])
         assert [label.get_text() for label in ax.get_xticklabels()] == (columns if down == 0 else [])
     last = f"head {shape[0]}" if len(shape) == 3 else f"layer {shape[0]}, head {shape[1]}"

@@ -49,7 +49,8 @@ _PANEL, _WIDEST, _PAGE = (
 )  # inches: of the longer side of one of many, at most, of all beside each other
 MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # beside each other, where nothing says how many, and at most
-_LOW = 1.5  # inches: a scale beside them would have no room for its numbers
+_LOW = 1.5  # inches: the scale is below pictures that are not as high together
+_SHORTEST = 0.7  # inches, of a scale below: its numbers don't overlap
 _WIDE = 0.6  # of a letter's height
 _TITLE = 8.0  # points, above one of many
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
@@ -111,9 +112,8 @@ def heatmap(
     cells = _checked_cells(weights, signed=signed)
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
-    shape = cells.values.shape
-    names = [words(rows, shape[0], "rows"), words(columns, shape[1], "columns")]
-    names, fonts = drawable(names)
+    shape = n, m = cells.values.shape
+    names, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
     scale = _scale(cells, vmax)
     own = ax is None
     ax = _figure(shape, names).add_subplot() if ax is None else ax
@@ -124,14 +124,7 @@ def heatmap(
     _name_sides(ax, "" if rows is not None else "query", "" if columns is not None else "key")
     if _has_numbers(shape, cell, scale):
         _write_numbers(ax, cells, scale, _points(min(cell)))
-    flat = shape[0] * cell[0] < _LOW
-    _add_scale(
-        image,
-        [ax],
-        scale,
-        _blocks(shape, cell),
-        {"location": "bottom", "shrink": 0.3} if flat else {"shrink": 0.5},
-    )
+    _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
     if title is not None:
         width = whole_figure(ax).get_size_inches()[0]
         ax.set_title(**_written(title, width, _points(min(cell)) + 2), color=ink(ax))
@@ -214,9 +207,7 @@ def heatmaps(
         ax.set_title(**_written(above[number], panel, _TITLE))
     for ax in axes[count:]:
         ax.set_axis_off()
-    flat = down * n * cell[0] < _LOW
-    place = {"location": "bottom", "shrink": 0.3} if flat else {"shrink": min(1.0, 2 / down)}
-    _add_scale(image, axes, scale, _blocks(shape, cell), place)
+    _add_scale(image, axes, scale, _blocks(shape, cell), (down * n * cell[0], across * m * cell[1]))
     if title is not None:
         written = _written(title, figure.get_size_inches()[0], _points(1.0) + 2)
         figure.suptitle(written.pop("label"), **written)
@@ -332,7 +323,7 @@ def _checked_cells(
     weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool
 ) -> _Cells:
     """Return the cells of what can be drawn; what is masked, and in logits -inf, is missing."""
-    array = np.ma.array(weights)
+    array: Any = np.ma.array(weights)
     masked = np.ma.getmaskarray(array)
     hidden = masked.any()
     values = checked_weights(
@@ -391,9 +382,11 @@ def _figure(
     height, width = _cell(shape) if cell is None else cell
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
     between = 0.3 if panels != (1, 1) else 0.0
+    high, wide = panels[0] * shape[0] * height, panels[1] * shape[1] * width
+    below, beside = (0.7, 0.0) if _is_below(high, wide) else (0.0, 0.9)  # for the scale
     return new_figure(
-        panels[1] * (shape[1] * width + between / 2) + margins[0],
-        panels[0] * (shape[0] * height + between) + margins[1],
+        wide + panels[1] * between / 2 + margins[0] + beside,
+        high + panels[0] * between + margins[1] + below,
     )
 
 
@@ -428,11 +421,11 @@ def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
     """Return the value of largest magnitude in each block: no peak is lost, and no NaN."""
     if blocks == (1, 1):
         return cells
+    n, m = cells.values.shape
 
-    def reduced(function: np.ufunc, array: NDArray[Any]) -> NDArray[Any]:
-        for axis, block in zip((-2, -1), blocks, strict=True):
-            array = function.reduceat(array, range(0, array.shape[axis], block), axis=axis)
-        return array
+    def reduced(function: Any, array: Any) -> Any:
+        rows = function.reduceat(array, range(0, n, blocks[0]), axis=-2)
+        return function.reduceat(rows, range(0, m, blocks[1]), axis=-1)
 
     high, low = reduced(np.maximum, cells.values), reduced(np.minimum, cells.values)
     values = np.where(low + high < 0, low, high)
@@ -485,25 +478,49 @@ def _name_sides(ax: Axes, y: str, x: str) -> None:
 
 
 def _add_scale(
-    image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], place: dict[str, Any]
+    image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
     """Say which shade is how much, beside the picture or below one that is flat, and what a block shows."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter, ScalarFormatter
-
     color = ink(axes[0])
-    form = ScalarFormatter(useMathText=False) if scale.signed else PercentFormatter(1.0, symbol=" %")
-    few = MaxNLocator(2 if "location" in place else 5)
     bar = axes[0].figure.colorbar(
-        image, ax=axes, aspect=30, ticks=few, format=form, extend=scale.extend, **place
+        image,
+        ax=axes,
+        aspect=30,
+        format=_number if scale.signed else _share,
+        extend=scale.extend,
+        **_scale_options(*size, scale),
     )
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.grid(False)
     bar.ax.minorticks_off()
     bar.ax.tick_params(colors=color, labelsize=8, length=2, width=0.8)
-    label = "score" if scale.signed else "weight"
+    label = "" if scale.signed else "weight"
     if blocks != (1, 1):
         label = f"largest {'magnitude' if scale.signed else 'weight'} of {blocks[0]} × {blocks[1]}"
     bar.set_label(label, color=color, fontsize=8, usetex=False)
+
+
+def _is_below(height: float, width: float) -> bool:
+    """Whether the scale is below pictures of so many inches, since it has more room there than beside them."""
+    return height < _LOW and width >= _SHORTEST
+
+
+def _scale_options(height: float, width: float, scale: _Scale) -> dict[str, Any]:
+    """Where the scale of pictures of so many inches is, and how many numbers it has room for."""
+    ends = [-scale.top, 0.0, scale.top] if scale.signed else [0.0, scale.top]
+    if _is_below(height, width):
+        return {"location": "bottom", "shrink": max(0.3, _SHORTEST / width), "ticks": ends}
+    if height < _LOW:
+        return {"ticks": ends[::2] if scale.signed else ends}
+    return {"shrink": max(0.5, min(0.8, 4.8 / height))}
+
+
+def _share(weight: float, _: int) -> str:
+    return f"{100 * weight:.3g} %"
+
+
+def _number(value: float, _: int) -> str:
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _name_places(

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +17,7 @@ from regard import _files
 from regard.seq2seq.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
+from regard.seq2seq.commands.pictures import can_draw
 from regard.seq2seq.commands.reached import Reached, reached
 from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import LOG_FILE, Log, read_log
@@ -25,6 +25,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.pairs import Pair
 from regard.seq2seq.tidy import tidy
 from regard.seq2seq.training import Diverged, Step, Training
+from regard.show.canvas import warned
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
@@ -301,8 +302,9 @@ class Run:
         return reached(self.model.target, sources, found, right)
 
     def _draw(self) -> None:
-        if find_spec("matplotlib") is not None:
-            save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
+        if can_draw():
+            with warned(self.pictures[0]):
+                save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
 
 
 class _Told:
