@@ -403,8 +403,9 @@ def by_length(
     own = ax is None
     ax = new_figure(_WIDTH, 3.6).add_subplot() if ax is None else ax
     _plain_axes(ax, measure if title is None else title)
-    named = labels if sizes is None else [f"{a}\n{b:,.0f}" for a, b in zip(labels, sizes, strict=True)]
-    (named,), fonts = drawable([list(named)])
+    (named,), fonts = drawable([list(labels)])
+    if sizes is not None:
+        named = [f"{label}\n{size:,.0f}" for label, size in zip(named, sizes, strict=True)]
     ax.set_xticks(range(len(labels)), named, parse_math=False, usetex=False, fontfamily=fonts)
     top = float(np.fmax.reduce([np.fmax.reduce(row, initial=0.0) for row in rows.values()])) or 1.0
     ax.set_ylim(0, 1.12 * top)
