@@ -104,6 +104,11 @@ def _matplotlib() -> ModuleType:
 def house_style() -> Iterator[None]:
     """Draw with fixed settings, whatever the user's style sheets and matplotlibrc files say.
 
+    Returns
+    -------
+    context manager
+        A decorator, too.
+
     Raises
     ------
     ImportError
@@ -352,6 +357,11 @@ def warned(path: str | os.PathLike[str]) -> Iterator[None]:
     ----------
     path
         The picture that is drawn there.
+
+    Returns
+    -------
+    context manager
+        One that ends without an exception.
 
     Examples
     --------
