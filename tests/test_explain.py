@@ -442,6 +442,65 @@ def test_arguments_that_are_no_input_are_one_line_and_2(
     assert fails(capsys, *arguments) == f"regard explain: error: {error}\n"
 
 
+def test_a_picture_that_fails_costs_no_story(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no such colour")
+
+    monkeypatch.setattr(figure.Figure, "savefig", fail)
+    assert main(["explain", "--png", str(tmp_path / "a.png")]) == 0
+    told = capsys.readouterr()
+    assert "term by term" in told.out
+    assert told.err == "regard explain: warning: a.png could not be drawn: no such colour\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_can_t_be_written_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("os.access", lambda *_: False)  # who runs tests may be allowed everything
+    told = fails(capsys, "--png", str(tmp_path / "a.png"))
+    assert told == f"regard explain: error: {tmp_path}: no file can be written in this folder\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "backend", ["module://matplotlib_inline.backend_inline", "nonsense", "module://os", "svg"]
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_pictures_need_no_back_end(tmp_path: Path, backend: str, strict: bool) -> None:
+    pytest.importorskip("matplotlib")
+    environment = (
+        os.environ | {"MPLBACKEND": backend} | ({"PYTHONWARNINGS": "error::UserWarning"} if strict else {})
+    )
+    code = (
+        "import os, sys; from regard.cli import main; assert main(['explain', '--png', sys.argv[1]]) == 0;"
+        f"assert os.environ['MPLBACKEND'] == {backend!r}; import matplotlib;"
+        "assert matplotlib.get_backend() in ('agg', os.environ['MPLBACKEND'])"
+    )
+    path = tmp_path / "a.png"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, env=environment, check=True
+    )
+    assert done.stderr == b""
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_broken_matplotlibrc_is_an_error_before_the_work(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "matplotlibrc").write_bytes(b"\xff\xfe\x00")
+    command = [sys.executable, "-m", "regard", "explain", "--png", "a.png"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("regard explain: error: Matplotlib can't be loaded: 'utf-8' codec can't decode")
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_damaged_array_file_is_told_or_refused_but_never_crashes(
     arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], seed: int

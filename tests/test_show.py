@@ -1,9 +1,12 @@
 """What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
 
+import functools
 import io
 import itertools
+import pickle
 import re
 import sys
+import tempfile
 import tomllib
 import warnings
 from pathlib import Path
@@ -461,6 +464,279 @@ def test_each_row_s_largest_weight_is_seen() -> None:
     assert picture[1].count("█") == 2
 
 
+# styles, scales and notebooks
+
+STYLES: list[dict[str, Any]] = [
+    {"style": "dark_background"},
+    {"style": "classic"},
+    {"style": "ggplot"},
+    {"style": "seaborn-v0_8-talk"},
+    {
+        "text.usetex": True,
+        "axes.grid": True,
+        "image.origin": "lower",
+        "image.cmap": "jet",
+        "image.interpolation": "bilinear",
+        "image.aspect": "auto",
+        "font.family": "serif",
+        "font.size": 30,
+        "savefig.facecolor": "red",
+        "savefig.transparent": True,
+        "savefig.dpi": 40,
+        "savefig.bbox": None,
+        "figure.dpi": 30,
+        "figure.autolayout": True,
+        "path.sketch": (1, 100, 2),
+        "lines.marker": "s",
+        "axes.labelcolor": "red",
+        "xtick.minor.visible": True,
+        "axes.formatter.use_mathtext": True,
+        "axes.unicode_minus": False,
+        "text.hinting": "none",
+        "svg.fonttype": "none",
+        "pdf.fonttype": 42,
+    },
+]
+
+
+def every_picture(folder: Path) -> list[bytes]:
+    """All kinds of pictures, saved by us, by the user, and displayed by a notebook."""
+    from regard.show import chart, figure
+
+    panels = [
+        chart.Panel("loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest")
+    ]
+    drawn = [
+        whole_figure(figure.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        whole_figure(figure.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        figure.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
+        chart.curves(panels, title="run"),
+        whole_figure(chart.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
+    ]
+    found = []
+    for one in drawn:
+        one.savefig(folder / "user.png")
+        found += [(folder / "user.png").read_bytes(), one._repr_png_()]
+    figure.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
+    return [*found, (folder / "ours.png").read_bytes()]
+
+
+@functools.cache
+def plain_pictures() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return every_picture(Path(folder))
+
+
+@pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
+def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib.style")
+    plain = plain_pictures()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some styles use what has been deprecated
+        if "style" in settings:
+            matplotlib.style.use(settings["style"])
+        else:
+            matplotlib.rcParams.update(settings)
+        before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+        styled = every_picture(tmp_path)
+        after = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+    assert styled == plain
+    assert after == before
+
+
+@pytest.mark.parametrize(("face", "wanted"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
+def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from regard.show.figure import heatmap
+
+    with matplotlib.rc_context(
+        {"axes.grid": True, "text.usetex": True, "xtick.color": "red", "text.color": "red"}
+    ):
+        ax = Figure(facecolor=face).add_subplot()
+        heatmap([[0.5, 0.5]], columns=["a", "b"], ax=ax, title="$t$")
+    bar = ax.images[0].colorbar.ax
+    words = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.yaxis.label, ax.title, *bar.get_xticklabels()]
+    assert {word.get_color() for word in words} == {wanted}
+    assert not any(word.get_usetex() for word in [*words, *ax.texts])
+    assert not any(line.get_visible() for line in ax.get_xgridlines() + ax.get_ygridlines())
+    assert whole_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
+
+
+def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show import chart, figure
+
+    shown = [
+        figure.heatmap([[1.0]]),
+        figure.heatmaps([[[1.0]]]),
+        chart.by_length(["1"], {"a": [1]}),
+        chart.curves([chart.Panel("loss", {"a": ([1, 2], [2, 1])})]),
+    ]
+    for one in shown:
+        display: Any = one
+        assert display._repr_png_().startswith(b"\x89PNG")
+    own = figure.heatmap([[1.0]], ax=whole_figure(shown[0]).add_subplot())
+    assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
+
+
+def test_pictures_can_be_pickled() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[0.25, 0.75]])
+    again: Any = pickle.loads(pickle.dumps(axes))
+    assert again._repr_png_().startswith(b"\x89PNG")
+    assert again.figure.axes[0] is again
+
+
+@pytest.mark.parametrize("count", [40, 100, 2000])
+def test_ticks_of_many_rows_say_their_number_once(count: int) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    for names in (None, list(map(str, range(count)))):
+        axes = heatmap(np.full((count, count), 1 / count), names, names)
+        for labels, ticks in (
+            (axes.get_xticklabels(), axes.get_xticks()),
+            (axes.get_yticklabels(), axes.get_yticks()),
+        ):
+            first = 1 if names is None else 0
+            assert [label.get_text() for label in labels] == [str(round(tick) + first) for tick in ticks]
+    axes = heatmap(np.full((count, 1), 1.0), [f"w{i}" for i in range(count)])
+    label, tick = axes.get_yticklabels()[-1].get_text(), round(axes.get_yticks()[-1])
+    assert label in (f"w{tick}", f"{tick + 1} w{tick}")
+
+
+def brightness(image: Any, value: float) -> float:
+    return float(np.mean(image.to_rgba(np.array([[value]]))[0, 0, :3]))
+
+
+@pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
+def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap(np.full((4, keys), 1 / keys))
+    assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
+    assert brightness(heatmap(np.eye(keys)).images[0], 1.0) < 0.25
+    whole_figure(axes).draw_without_rendering()
+    bar = axes.images[0].colorbar.ax
+    numbers = [label.get_text() for label in [*bar.get_xticklabels(), *bar.get_yticklabels()]]
+    assert len(numbers) >= 2
+    assert all(number.endswith(" %") for number in numbers)
+
+
+def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, heatmaps
+
+    image = heatmap([[0.9, 0.1]], vmax=0.2).images[0]
+    assert image.get_clim() == (0, 0.2)
+    assert image.colorbar.extend == "max"
+    assert heatmap([[0.1, 0.1]], vmax=0.2).images[0].colorbar.extend == "neither"
+    assert heatmap([[-3.0, 1.0]], signed=True, vmax=2).images[0].colorbar.extend == "min"
+    assert heatmaps([[[0.9, 0.1]]], vmax=0.5).axes[0].images[0].get_clim() == (0, 0.5)
+    for wrong in (0, -1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="vmax must be a positive number"):
+            heatmap([[1.0]], vmax=wrong)
+
+
+def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, heatmaps
+
+    for below in (0.5, 7.0, -1.0, np.nan):
+        weights = np.ma.array([[0.5, below], [0.25, 0.75]], mask=[[False, True], [False, False]])
+        for axes in (heatmap(weights), heatmaps(weights[None]).axes[0], heatmaps([weights]).axes[0]):
+            cells, missing = axes.images
+            assert missing.get_array().mask.tolist() == [[True, False], [True, True]]
+            assert cells.get_clim() == (0, 1)
+        assert [text.get_text() for text in heatmap(weights).texts] == ["50", "25", "75"]
+    assert len(heatmap(np.ma.array([[0.5, 0.5]])).images) == 1
+
+
+def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[2.0, -np.inf], [-4.0, 0.0], [np.nan, 1.5]], signed=True)
+    cells, missing = axes.images
+    assert cells.get_clim() == (-4, 4)
+    assert (~missing.get_array().mask).tolist() == [[False, True], [False, False], [False, False]]
+    assert [text.get_text() for text in axes.texts] == ["2.0", "\N{MINUS SIGN}4.0", "nan", "1.5"]
+    middle, low, high = (cells.to_rgba(np.array([[x]]))[0, 0] for x in (0.0, -2.0, 2.0))
+    assert np.ptp(middle[:3]) < 0.02  # grey
+    assert low[0] > low[2] + 0.2
+    assert high[2] > high[0] + 0.2
+    for odd in ([[0.0]], [[-np.inf]], [[1e308, -1.7e308]], [[1e-320]], [[-(2**62), 3]], [[True, False]]):
+        whole_figure(heatmap(odd, signed=True)).draw_without_rendering()
+    with pytest.raises(ValueError, match="signed=True"):
+        heatmap([[-1.0]])
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("shape", [(2000, 2000), (1501, 7), (3, 4001), (800, 800)])
+def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int], signed: bool) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    random = np.random.default_rng(0)
+    weights = random.normal(size=shape) if signed else random.random(shape) / 4
+    weights[1, 2] = -9 if signed else 1
+    weights[shape[0] - 1, 0] = np.nan
+    axes = heatmap(weights, signed=signed)
+    drawn = np.ma.filled(axes.images[0].get_array(), np.nan)
+    rows, columns = (round(abs(bound) / size + 0.4) for bound, size in zip(shape, drawn.shape, strict=True))
+    assert drawn.shape == (-(-shape[0] // rows), -(-shape[1] // columns))
+    for i, j in [(0, 2 // columns), *random.integers(drawn.shape, size=(50, 2)).tolist()]:
+        block = weights[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns].ravel()
+        np.testing.assert_equal(drawn[i, j], block[np.argmax(np.abs(block))])
+    assert np.isnan(drawn[-1, 0])
+    assert axes.get_xlim() == (-0.5, shape[1] - 0.5)
+    assert axes.get_ylim() == (shape[0] - 0.5, -0.5)
+    bar = axes.images[0].colorbar.ax
+    told = bar.get_xlabel() + bar.get_ylabel()
+    assert told == f"largest {'magnitude' if signed else 'weight'} of {rows} × {columns}"
+    whole_figure(axes).draw_without_rendering()
+    box = axes.get_window_extent()
+    assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
+
+
+def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from regard.show.figure import heatmap
+
+    axes = heatmap(np.eye(400), ax=Figure((3, 3)).add_subplot())
+    drawn = axes.images[0].get_array()
+    assert len(drawn) < 200
+    assert np.diagonal(drawn).min() == 1
+
+
+def test_no_text_is_read_as_a_formula() -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    from regard.show import chart, figure
+
+    odd = "$\\frac{$ _^"
+    drawn = [
+        whole_figure(figure.heatmap([[1.0]], [odd], [odd], title=odd)),
+        figure.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
+        chart.curves([chart.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
+        whole_figure(chart.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
+    ]
+    for one in drawn:
+        one.draw_without_rendering()
+        found = [text for text in one.findobj(Text) if odd in text.get_text()]
+        assert len(found) >= 3
+        assert not any(text.get_parse_math() for text in found)
+
+
 # heads beside each other
 
 
@@ -487,7 +763,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
         assert (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) == (down, across)
         (image,) = ax.images
         assert (image.get_array() == one).all()
-        assert image.get_clim() == (0.0, weights.max())
+        assert image.get_clim() == (0.0, max(weights.max(), min(1.0, 4 / shape[-1])))
         assert [label.get_text() for label in ax.get_yticklabels()] == (rows if across == 0 else [])
         assert [label.get_text() for label in ax.get_xticklabels()] == (columns if down == 0 else [])
     last = f"head {shape[0]}" if len(shape) == 3 else f"layer {shape[0]}, head {shape[1]}"

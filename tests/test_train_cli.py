@@ -248,7 +248,7 @@ def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
 def test_without_the_extras_it_still_trains(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pictures, train, running, reached_module):
+    for module in (pictures, reached_module):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
@@ -259,6 +259,58 @@ def test_without_the_extras_it_still_trains(
     assert said.startswith("exact ")
     assert not list((tmp_path / "m").glob("alignment-*.png"))
     assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            OSError(28, "No space left on device", "x.partial"),
+            "pictures can't be drawn: No space left on device",
+        ),
+        (RuntimeError("no face\nat all"), "curve.png could not be drawn: no face"),
+        (MemoryError(), "curve.png could not be drawn: MemoryError"),
+    ],
+)
+def test_a_picture_that_fails_costs_no_result(
+    error: Exception,
+    line: str,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(figure.Figure, "savefig", fail)
+    assert main(["train", str(pairs), "--epochs", "1", "--compare", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert " with attention, on " in said
+    assert " without attention, on " in said
+    assert said.endswith(f"the model is in {tmp_path / 'm' / 'model.safetensors'}\n")
+    assert "drawn in" not in said
+    warned = [one.removeprefix("regard train: warning: ") for one in told.splitlines() if "warning" in one]
+    assert warned[0] == line
+    # What is wrong with the place is told once, what is wrong with a picture once for each.
+    pictures = ["curve", "model-without-attention-curve", *(f"alignment-{i}" for i in (1, 2, 3))]
+    assert len(warned) == (1 if isinstance(error, OSError) else len(pictures))
+
+
+def test_matplotlib_that_can_t_be_loaded_is_told_before_the_training(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setattr(matplotlib, "__version__", "3.5.1")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert " with attention, on " in said
+    lines = [line for line in told.splitlines() if "Matplotlib" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("3.8 or later is needed, 3.5.1 is installed")
+    assert told.index(lines[0]) < told.index("epoch 1")
 
 
 def test_a_loss_that_is_no_number_stops(

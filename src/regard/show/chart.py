@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import drawable, new_figure, require_matplotlib, save_figure, whole_figure
+from regard.show.canvas import (
+    drawable,
+    house_style,
+    ink,
+    new_figure,
+    save_figure,
+    show_in_notebooks,
+    whole_figure,
+)
 from regard.show.sketch import points
 from regard.show.terminal import wrap
 
@@ -25,7 +33,7 @@ __all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves", "smo
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STROKES = ("-", "--", ":")  # where there are more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
-_INK = "#444444"
+_INK, _LIGHT_INK = "#444444", "#cccccc"  # on light and on dark figures
 _WIDTH = 6.0  # inches
 _LONGEST_NAME = 24  # letters of a line beside the picture
 _LINE = 12.0  # points from line to line there
@@ -55,6 +63,7 @@ class Panel(NamedTuple):
     best: Literal["lowest", "highest"] | None = None
 
 
+@house_style()
 def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None = None) -> Figure:
     """Draw learning curves, one panel below the other, along one axis of steps or time.
 
@@ -73,7 +82,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     Returns
     -------
     Figure
-        Matplotlib's figure.
+        Matplotlib's figure, which a notebook displays.
 
     Raises
     ------
@@ -88,7 +97,6 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['steps']
     """
-    require_matplotlib()
     shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
@@ -103,7 +111,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     _number_places(axes[-1], along, [x for _, lines in shown for x, _ in lines.values()])
     if title is not None:
         (names,), fonts = drawable([[title]])
-        figure.suptitle(names[0], fontfamily=fonts, parse_math=False, fontsize=11)
+        figure.suptitle(names[0], fontfamily=fonts, parse_math=False, usetex=False, fontsize=11)
     figure.draw_without_rendering()  # labels are moved apart where they are, so the layout has to be settled
     for ax in axes:
         _part_labels(ax)
@@ -132,7 +140,7 @@ def _number_places(ax: Axes, along: str, all_x: Sequence[NDArray[Any]]) -> None:
     """Say what x is; whole numbers get whole ticks."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    ax.set_xlabel(along, color=_INK, fontsize=9.5)
+    _name_x(ax, along)
     whole = all(bool((x % 1 == 0).all()) for x in all_x)
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=whole))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
@@ -140,17 +148,38 @@ def _number_places(ax: Axes, along: str, all_x: Sequence[NDArray[Any]]) -> None:
     ax.set_xlim(0, 1.012 * end or 1.0)
 
 
+def _name_x(ax: Axes, along: str) -> None:
+    ((name,),), fonts = drawable([[along]])
+    style: dict[str, Any] = {"parse_math": False, "usetex": False, "fontfamily": fonts}
+    ax.set_xlabel(name, color=_ink(ax), fontsize=9.5, fontweight="normal", **style)
+
+
+def _ink(ax: Axes) -> str:
+    """A grey that competes with no line, and can be read on the figure."""
+    return _INK if ink(ax) == "black" else _LIGHT_INK
+
+
 def _plain_axes(ax: Axes, title: str) -> None:
     """A frame that doesn't compete with what it shows."""
     (names,), fonts = drawable([[title]])
     ax.set_title(
-        names[0], loc="left", fontsize=10, color=_INK, fontfamily=fonts, parse_math=False, fontweight="bold"
+        names[0],
+        loc="left",
+        fontsize=10,
+        color=_ink(ax),
+        fontfamily=fonts,
+        parse_math=False,
+        usetex=False,
+        fontweight="bold",
     )
+    ax.set_facecolor("none")  # of the figure, on which the words can be read
     ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.spines["bottom"].set_color("#999999")
-    ax.grid(axis="y", color="#ececec", linewidth=0.8)
+    ax.spines["bottom"].set(color="#999999", visible=True)
+    ax.grid(False)
+    ax.grid(axis="y", color="#999999", alpha=0.2, linewidth=0.8, linestyle="-")
+    ax.minorticks_off()
     ax.set_axisbelow(True)
-    ax.tick_params(length=0, labelsize=8.5, labelcolor=_INK)
+    ax.tick_params(length=0, labelsize=8.5, labelcolor=_ink(ax))
 
 
 def _name_line(ax: Axes, name: str, x: float, y: float, color: str) -> None:
@@ -168,15 +197,16 @@ def _name_line(ax: Axes, name: str, x: float, y: float, color: str) -> None:
         parse_math=False,
         gid="name",
         annotation_clip=False,
-        path_effects=_halo(),
+        usetex=False,
+        path_effects=_halo(ax),
     )
 
 
-def _halo() -> list[Any]:
-    """White around letters, so that they read on what is behind them; not all white, so that this is seen, too."""
+def _halo(ax: Axes) -> list[Any]:
+    """The figure's colour around letters, so that they read on what is behind them, which is seen, too."""
     from matplotlib.patheffects import withStroke
 
-    return [withStroke(linewidth=2.5, foreground="white", alpha=0.75)]
+    return [withStroke(linewidth=2.5, foreground="white" if ink(ax) == "black" else "black", alpha=0.75)]
 
 
 def _part_labels(ax: Axes) -> None:
@@ -236,7 +266,7 @@ def _settle(ax: Axes, strong: Sequence[_Line], rising: bool) -> None:
     top = high + room * (2 if rising else 1)
     ax.set_ylim(min(low, 0) - 0.5 * room if rising else low - 1.5 * room, top)
     if (peak := max(float(y.max()) for _, y in strong)) > top:
-        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=_INK)
+        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=_ink(ax))
 
 
 def _mark_best(ax: Axes, x: NDArray[Any], y: NDArray[Any], which: str) -> None:
@@ -252,7 +282,8 @@ def _mark_best(ax: Axes, x: NDArray[Any], y: NDArray[Any], which: str) -> None:
         fontsize=9,
         fontweight="bold",
         color=color,
-        path_effects=_halo(),
+        path_effects=_halo(ax),
+        usetex=False,
     )
 
 
@@ -314,6 +345,7 @@ def save_curves(
     save_figure(path, lambda: curves(panels, along=along, title=title))
 
 
+@house_style()
 def by_length(
     labels: Sequence[str],
     lines: Mapping[str, ArrayLike],
@@ -339,14 +371,14 @@ def by_length(
     along
         What the groups are made by.
     ax
-        Where to draw; by default in a new figure.
+        Where to draw; by default in a new figure, which looks the same under every style of Matplotlib.
     title
         A line above the picture; by default the measure.
 
     Returns
     -------
     Axes
-        Matplotlib's axes; the figure is `axes.figure`.
+        Matplotlib's axes; the figure is `axes.figure`. A notebook displays the picture where a new figure was made.
 
     Raises
     ------
@@ -365,14 +397,16 @@ def by_length(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
-    require_matplotlib()
     rows = {name: np.asarray(line, np.float64) for name, line in lines.items()}
     sizes = None if counts is None else np.asarray(counts, np.float64)
     _check_rows(len(labels), rows if sizes is None else {**rows, "counts": sizes}, len(rows))
+    own = ax is None
     ax = new_figure(_WIDTH, 3.6).add_subplot() if ax is None else ax
     _plain_axes(ax, measure if title is None else title)
-    named = labels if sizes is None else [f"{a}\n{b:,.0f}" for a, b in zip(labels, sizes, strict=True)]
-    ax.set_xticks(range(len(labels)), named, parse_math=False)
+    (named,), fonts = drawable([list(labels)])
+    if sizes is not None:
+        named = [f"{label}\n{size:,.0f}" for label, size in zip(named, sizes, strict=True)]
+    ax.set_xticks(range(len(labels)), named, parse_math=False, usetex=False, fontfamily=fonts)
     top = float(np.fmax.reduce([np.fmax.reduce(row, initial=0.0) for row in rows.values()])) or 1.0
     ax.set_ylim(0, 1.12 * top)
     ax.set_xlim(-0.5, len(labels) - 0.5)
@@ -381,10 +415,10 @@ def by_length(
         along += ", and how many there are (bars)"
     for place, (name, row) in enumerate(rows.items()):
         _draw_scores(ax, name, row, place)
-    ax.set_xlabel(along, color=_INK, fontsize=9.5)
+    _name_x(ax, along)
     whole_figure(ax).draw_without_rendering()
     _part_labels(ax)
-    return ax
+    return show_in_notebooks(ax) if own else ax
 
 
 def _check_rows(groups: int, rows: Mapping[str, NDArray[Any]], lines: int) -> None:
@@ -400,7 +434,7 @@ def _check_rows(groups: int, rows: Mapping[str, NDArray[Any]], lines: int) -> No
 def _draw_counts(ax: Axes, counts: NDArray[Any], height: float) -> None:
     """Light bars from below: they say how much a point is worth."""
     bars = height * counts / max(float(counts.max()), 1.0)
-    ax.bar(range(len(counts)), bars, width=0.72, color="#ededed", zorder=0.5)
+    ax.bar(range(len(counts)), bars, width=0.72, color="#999999", alpha=0.2, zorder=0.5)
 
 
 def _draw_scores(ax: Axes, name: str, row: NDArray[Any], place: int) -> None:

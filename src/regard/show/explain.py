@@ -18,6 +18,8 @@ from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
 from regard.show import numbers
+from regard.show.canvas import check_picture, warned
+from regard.show.figure import MOST_HEADS, save_heatmap, save_heatmaps
 from regard.show.files import parse_matrix, read_array, read_arrays, read_named
 from regard.show.story import matrices, story
 from regard.show.terminal import wants_color
@@ -191,6 +193,8 @@ def run(args: argparse.Namespace) -> int:
     ...
     0
     """
+    if args.png is not None:
+        check_picture(args.png)
     arrays, opening = _words_input(args) if not args.files else _files_input(args)
     whole = _attend(args, arrays)
     attention, arrays, place = _slice(whole, arrays, args.at or ())
@@ -216,26 +220,32 @@ def run(args: argparse.Namespace) -> int:
         color=wants_color(sys.stdout),
     )
     if args.png is not None:
-        _draw(args.png, whole.weights, args.at or (), (query_words, key_words))
+        heads = _heads(whole.weights, args.at or ())
+        with warned(args.png):
+            _draw(args.png, heads, args.at or (), (query_words, key_words))
     print("\n\n".join(filter(None, [place, opening, told])))
     return 0
 
 
-def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
-    """Draw the weights of one attention, or of all heads from the place `at` on beside each other."""
-    # Imported here: the story alone needs no Matplotlib.
-    from regard.show.figure import MOST_HEADS, save_heatmap, save_heatmaps
-
-    some = weights[tuple(i - 1 for i in at)]
+def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
+    """Return the weights of one attention, or of all heads from the place `at` on."""
+    some: NDArray[Any] = weights[tuple(i - 1 for i in at)]
     if some.size == math.prod(some.shape[-2:]):
-        return save_heatmap(path, some.reshape(some.shape[-2:]), *words)
+        return some.reshape(some.shape[-2:])
     if some.ndim > 4 or math.prod(some.shape[:-2]) > MOST_HEADS:
         rule = (
             f"--png draws up to two leading dimensions, of {MOST_HEADS} heads in all; choose some with --at"
         )
         raise ValueError(f"{rule}: they are {some.shape[:-2]}")
-    names = [",".join(map(str, (*at, *(i + 1 for i in place)))) for place in np.ndindex(some.shape[:-2])]
-    save_heatmaps(path, some, *words, names=names)
+    return some
+
+
+def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
+    """Draw the weights of one attention, or of several heads beside each other."""
+    if weights.ndim == 2:
+        return save_heatmap(path, weights, *words)
+    names = [",".join(map(str, (*at, *(i + 1 for i in place)))) for place in np.ndindex(weights.shape[:-2])]
+    save_heatmaps(path, weights, *words, names=names)
 
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:

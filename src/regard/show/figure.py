@@ -1,11 +1,11 @@
-"""Weights as a picture, drawn by Matplotlib without touching its global state."""
+"""Weights and scores as a picture, drawn by Matplotlib without touching its global state."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from regard.show.canvas import (
     DOTS_PER_INCH,
     drawable,
+    house_style,
+    ink,
     new_figure,
-    require_matplotlib,
     save_figure,
+    show_in_notebooks,
     whole_figure,
 )
 from regard.show.terminal import display_width, wrap
@@ -32,9 +34,12 @@ __all__ = ["heatmap", "heatmaps", "save_heatmap", "save_heatmaps"]
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
-_LOST = "#f4a582"  # of NaN: no blue
+_NAN, _MISSING = "#ffd42a", "#d0d0d0"  # no shade of the two colour maps
 _LEAST = 1e-5  # a scale that ends below would have six digits after the point
+_UNIFORM = 4  # the darkest shade is at least so many times the weight of each key where all have the same
+_DOTS = 2  # of a picture's: a thinner row could be lost when it is scaled
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
+_NUMBER = 0.2  # inches: a smaller cell has no room for one
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
 _CLOSEST = 0.11  # inches between two words that can be read
 _PANEL, _WIDEST, _PAGE = (
@@ -44,44 +49,57 @@ _PANEL, _WIDEST, _PAGE = (
 )  # inches: of the longer side of one of many, at most, of all beside each other
 MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # beside each other, where nothing says how many, and at most
-_LOW = 1.5  # inches: a scale beside them would have no room for its numbers
+_LOW = 1.5  # inches: the scale is below pictures that are not as high together
+_SHORTEST = 0.7  # inches, of a scale below: its numbers don't overlap
 _WIDE = 0.6  # of a letter's height
 _TITLE = 8.0  # points, above one of many
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
 
+@house_style()
 def heatmap(
     weights: ArrayLike,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
+    signed: bool = False,
+    vmax: float | None = None,
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Axes:
     """Draw weights as a heat map: one row for each query, one column for each key, percents in the cells.
 
-    The darkest cell is the largest weight of this picture, whatever it is.
+    A scale says what the shades stand for. Cells that would be too small to be seen are drawn in blocks, each with
+    its value of largest magnitude, and the scale says so. What is masked is grey, NaN is yellow.
 
     Parameters
     ----------
     weights
-        (n, m), between 0 and 1; NaN is drawn in red.
+        (n, m), between 0 and 1; a masked array may leave cells out.
     rows, columns
         n and m words; numbers from 1 by default.
+    signed
+        Whether these are scores, logits or differences: any real numbers, in two colours around 0. -inf is drawn like
+        what is masked.
+    vmax
+        What the darkest shade stands for; larger values have it, too. By default the largest value, but of weights at
+        least 4 / m, four times that of uniform ones.
     ax
-        Where to draw; by default in a new figure, as large as the words need.
+        Where to draw; by default in a new figure, as large as the words need, that looks the same under every style
+        of Matplotlib. Words are black or white as the figure of `ax` needs it.
     title
         Above the picture, in three lines at most.
 
     Returns
     -------
     Axes
-        Matplotlib's axes; the figure is `axes.figure`.
+        Matplotlib's axes; the figure is `axes.figure`. A notebook displays the picture where a new figure was made.
 
     Raises
     ------
     ValueError
-        If `weights` is no (n, m) array of numbers between 0 and 1, or the words don't fit its shape.
+        If `weights` is no (n, m) array of numbers between 0 and 1 (or of real numbers), the words don't fit its shape,
+        or `vmax` is not positive.
     ImportError
         If Matplotlib is not installed.
 
@@ -91,65 +109,68 @@ def heatmap(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['the', 'cat']
     """
-    require_matplotlib()
-    cells = checked_weights(weights)
-    if cells.size == 0:
-        raise ValueError(f"a picture needs at least one query and one key: weights are {cells.shape}")
-    names = [words(rows, cells.shape[0], "rows"), words(columns, cells.shape[1], "columns")]
-    names, fonts = drawable(names)
-    ax = _figure(cells.shape, names).add_subplot() if ax is None else ax
-    top, cell = _largest(cells), _cell(cells.shape)
-    image = _draw_cells(ax, cells, top, cell)
-    points = _points(min(cell))
+    cells = _checked_cells(weights, signed=signed)
+    if cells.values.size == 0:
+        raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
+    shape = n, m = cells.values.shape
+    names, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
+    scale = _scale(cells, vmax)
+    own = ax is None
+    ax = _figure(shape, names).add_subplot() if ax is None else ax
+    cell = _cell(shape) if own else _cell_in(ax, shape)
+    image = _draw_cells(ax, cells, scale, cell)
     _name_places(ax.yaxis, names[0], fonts, cell[0])
     _name_places(ax.xaxis, names[1], fonts, cell[1], turn=True)
-    ax.set_ylabel("" if rows is not None else "query")
-    ax.set_xlabel("" if columns is not None else "key")
-    if max(cells.shape) <= _MOST_NUMBERS:
-        _write_numbers(ax, cells, top, points)
-    else:
-        flat = 4 * cells.shape[0] < cells.shape[1]
-        _add_scale(image, [ax], {"location": "bottom", "shrink": 0.3} if flat else {"shrink": 0.5})
+    _name_sides(ax, "" if rows is not None else "query", "" if columns is not None else "key")
+    if _has_numbers(shape, cell, scale):
+        _write_numbers(ax, cells, scale, _points(min(cell)))
+    _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
     if title is not None:
         width = whole_figure(ax).get_size_inches()[0]
-        ax.set_title(**_written(title, width, points + 2))
-    return ax
+        ax.set_title(**_written(title, width, _points(min(cell)) + 2), color=ink(ax))
+    return show_in_notebooks(ax) if own else ax
 
 
+@house_style()
 def heatmaps(
     weights: ArrayLike | Sequence[ArrayLike],
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
     names: Sequence[str] | None = None,
+    signed: bool = False,
+    vmax: float | None = None,
     title: str | None = None,
 ) -> Figure:
     """Draw the weights of several heads beside each other, or of the heads of several layers below each other.
 
-    One scale for all: the darkest cell is the largest weight of the whole picture.
+    One scale for all. Cells that would be too small to be seen are drawn in blocks, as in `heatmap`.
 
     Parameters
     ----------
     weights
         (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of what
-        `regard.record` has seen, ``attention.weights[sentence]`` of a batch; NaN is drawn in red.
+        `regard.record` has seen, ``attention.weights[sentence]`` of a batch. Masked arrays may leave cells out, which
+        are grey; NaN is yellow.
     rows, columns
         n and m words; numbers from 1 by default.
     names
         What stands above each of them, in order; by default the numbers of head, or of layer and head, from 1.
+    signed, vmax
+        As for `heatmap`.
     title
         Above the picture, in three lines at most.
 
     Returns
     -------
     Figure
-        Matplotlib's figure.
+        Matplotlib's figure, which a notebook displays.
 
     Raises
     ------
     ValueError
-        If `weights` is no such array of numbers between 0 and 1, there are none or more than 256 heads, or the words
-        or names don't fit its shape.
+        If `weights` is no such array of numbers between 0 and 1 (or of real numbers), there are none or more than 256
+        heads, the words or names don't fit its shape, or `vmax` is not positive.
     ImportError
         If Matplotlib is not installed.
 
@@ -160,35 +181,33 @@ def heatmaps(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['near', 'far']
     """
-    require_matplotlib()
-    cells = _checked_heads(weights)
-    count, shape = math.prod(cells.shape[:-2]), cells.shape[-2:]
-    sides, fonts = drawable([words(rows, shape[0], "rows"), words(columns, shape[1], "columns")])
-    above = (
-        list(map(head_name, np.ndindex(cells.shape[:-2]))) if names is None else words(names, count, "heads")
-    )
-    across = _across(cells.shape[1]) if cells.ndim == 4 else min(count, _ACROSS)
+    cells = _checked_heads(weights, signed)
+    *heads, n, m = cells.values.shape
+    count, shape = math.prod(heads), (n, m)
+    sides, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
+    above = list(map(head_name, np.ndindex(*heads))) if names is None else words(names, count, "heads")
+    scale = _scale(cells, vmax)
+    across = _across(heads[1]) if len(heads) == 2 else min(count, _ACROSS)
     down = -(-count // across)
     # As large as words need, up to some size.
     panel = max(_PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across))
     height, width = _cell(shape, panel)
     title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
-    cell = height, max(width, min(title_width, _PANEL) / shape[1])  # names stand beside each other
+    cell = height, max(width, min(title_width, _PANEL) / m)  # names stand beside each other
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
-    top, image, axes = _largest(cells), None, figure.subplots(down, across, squeeze=False).ravel().tolist()
-    for number, (ax, one) in enumerate(zip(axes, cells.reshape(count, *shape), strict=False)):
-        image = _draw_cells(ax, one, top, cell)
-        _name_places(ax.yaxis, sides[0], fonts, cell[0], shown=number % across == 0)
-        _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=number < across, turn=True)
-        ax.set_ylabel("query" if rows is None and number % across == 0 else "")
-        ax.set_xlabel("key" if columns is None and number < across else "")
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    each = [_Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
+    for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
+        image = _draw_cells(ax, one, scale, cell)
+        left, top = number % across == 0, number < across
+        _name_places(ax.yaxis, sides[0], fonts, cell[0], shown=left)
+        _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=top, turn=True)
+        _name_sides(ax, "query" if rows is None and left else "", "key" if columns is None and top else "")
         ax.set_title(**_written(above[number], panel, _TITLE))
     for ax in axes[count:]:
         ax.set_axis_off()
-    assert image is not None
-    flat = down * shape[0] * cell[0] < _LOW
-    _add_scale(image, axes, {"location": "bottom", "shrink": 0.3} if flat else {"shrink": min(1.0, 2 / down)})
+    _add_scale(image, axes, scale, _blocks(shape, cell), (down * n * cell[0], across * m * cell[1]))
     if title is not None:
         written = _written(title, figure.get_size_inches()[0], _points(1.0) + 2)
         figure.suptitle(written.pop("label"), **written)
@@ -201,6 +220,8 @@ def save_heatmap(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
+    signed: bool = False,
+    vmax: float | None = None,
     title: str | None = None,
 ) -> None:
     """Draw weights as a heat map into a file, which is there whole or not at all.
@@ -209,12 +230,8 @@ def save_heatmap(
     ----------
     path
         Where to; the ending says what it is: .png, .svg, .pdf.
-    weights
-        (n, m), between 0 and 1.
-    rows, columns
-        n and m words; numbers from 1 by default.
-    title
-        Above the picture, in three lines at most.
+    weights, rows, columns, signed, vmax, title
+        As for `heatmap`.
 
     Raises
     ------
@@ -236,7 +253,7 @@ def save_heatmap(
     """
 
     def draw() -> Figure:
-        return whole_figure(heatmap(weights, rows, columns, title=title))
+        return whole_figure(heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
 
     save_figure(path, draw)
 
@@ -248,6 +265,8 @@ def save_heatmaps(
     columns: Sequence[str] | None = None,
     *,
     names: Sequence[str] | None = None,
+    signed: bool = False,
+    vmax: float | None = None,
     title: str | None = None,
 ) -> None:
     """Draw the weights of several heads into a file, which is there whole or not at all.
@@ -256,7 +275,7 @@ def save_heatmaps(
     ----------
     path
         Where to; the ending says what it is: .png, .svg, .pdf.
-    weights, rows, columns, names, title
+    weights, rows, columns, names, signed, vmax, title
         As for `heatmaps`.
 
     Raises
@@ -277,19 +296,54 @@ def save_heatmaps(
     ...     [path.name for path in Path(folder).iterdir()]
     ['heads.png']
     """
-    save_figure(path, lambda: heatmaps(weights, rows, columns, names=names, title=title))
+
+    def draw() -> Figure:
+        return heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
+
+    save_figure(path, draw)
 
 
-def _checked_heads(weights: ArrayLike | Sequence[ArrayLike]) -> NDArray[Any]:
-    """Return the weights of some heads, but not of too many, as an array."""
+class _Cells(NamedTuple):
+    """What is drawn: numbers (0 where there is none), and where there is none."""
+
+    values: NDArray[Any]  # (..., n, m)
+    missing: NDArray[np.bool_]  # (..., n, m)
+    signed: bool = False
+
+
+class _Scale(NamedTuple):
+    """What the shades stand for: from 0, or from -top, to top."""
+
+    top: float
+    signed: bool
+    extend: str  # at which ends there are values beyond
+
+
+def _checked_cells(
+    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool
+) -> _Cells:
+    """Return the cells of what can be drawn; what is masked, and in logits -inf, is missing."""
+    array: Any = np.ma.array(weights)
+    masked = np.ma.getmaskarray(array)
+    hidden = masked.any()
+    values = checked_weights(
+        np.where(masked, 0, array.data) if hidden else array.data, dimensions, signed=signed
+    )
+    missing = masked | np.isneginf(values) if signed else masked
+    return _Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
+
+
+def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> _Cells:
+    """Return the cells of some heads, but not of too many."""
     shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
     if len(shapes) > 1:
         raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
-    cells = checked_weights(weights, dimensions=(3, 4))
-    if cells.size == 0:
-        raise ValueError(f"a picture needs at least one head, query and key: weights are {cells.shape}")
-    if math.prod(cells.shape[:-2]) > MOST_HEADS:
-        raise ValueError(f"a picture shows up to {MOST_HEADS} heads: weights are {cells.shape}")
+    cells = _checked_cells(weights, (3, 4), signed=signed)
+    shape = cells.values.shape
+    if cells.values.size == 0:
+        raise ValueError(f"a picture needs at least one head, query and key: weights are {shape}")
+    if math.prod(shape[:-2]) > MOST_HEADS:
+        raise ValueError(f"a picture shows up to {MOST_HEADS} heads: weights are {shape}")
     return cells
 
 
@@ -299,10 +353,23 @@ def _across(heads: int) -> int:
     return heads if heads <= _MOST_ACROSS else max(parts, default=_MOST_ACROSS)
 
 
-def _largest(cells: NDArray[Any]) -> float:
-    """Return the weight that is drawn darkest: the largest, but for those that a scale has no number for."""
-    largest = float(np.fmax.reduce(cells, axis=None, initial=0))
-    return largest if largest >= _LEAST else 1.0
+def _scale(cells: _Cells, vmax: float | None) -> _Scale:
+    """Return what the darkest shade stands for; uniform weights are never dark where there are several."""
+    if vmax is not None and not (math.isfinite(vmax) and vmax > 0):
+        raise ValueError(f"vmax must be a positive number. Got {vmax} instead.")
+    finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
+    high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
+    if vmax is not None:
+        top = float(vmax)
+    elif cells.signed:
+        top = min(max(high, -low), 1e300)  # from its negative to it is a number, too
+        top = top if top >= 1e-300 else 1.0
+    else:
+        top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
+        top = top if top >= _LEAST else 1.0
+    beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
+    extend = {(False, False): "neither", (True, False): "max", (False, True): "min", (True, True): "both"}
+    return _Scale(top, cells.signed, extend[beyond])
 
 
 def _figure(
@@ -315,9 +382,11 @@ def _figure(
     height, width = _cell(shape) if cell is None else cell
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
     between = 0.3 if panels != (1, 1) else 0.0
+    high, wide = panels[0] * shape[0] * height, panels[1] * shape[1] * width
+    below, beside = (0.7, 0.0) if _is_below(high, wide) else (0.0, 0.9)  # for the scale
     return new_figure(
-        panels[1] * (shape[1] * width + between / 2) + margins[0],
-        panels[0] * (shape[0] * height + between) + margins[1],
+        wide + panels[1] * between / 2 + margins[0] + beside,
+        high + panels[0] * between + margins[1] + below,
     )
 
 
@@ -328,37 +397,130 @@ def _cell(shape: tuple[int, ...], longest: float = _LONGEST) -> tuple[float, flo
     return height, width
 
 
+def _cell_in(ax: Axes, shape: tuple[int, ...]) -> tuple[float, float]:
+    """Height and width of a cell in axes that are there."""
+    (height, width), box, dots = _cell(shape), ax.bbox, whole_figure(ax).dpi
+    factor = min(box.height / dots / (shape[0] * height), box.width / dots / (shape[1] * width))
+    return factor * height, factor * width
+
+
 def _points(cell: float) -> float:
     """Letters that fill a cell, neither tiny nor huge."""
     return min(max(72 * cell * 0.4, 6.0), 10.0)
 
 
-def _draw_cells(ax: Axes, cells: NDArray[Any], top: float, cell: tuple[float, float]) -> AxesImage:
-    """Draw the weights, `top` the darkest, in cells of this height and width."""
-    import matplotlib
-
-    colors = matplotlib.colormaps["Blues"].with_extremes(bad=_LOST)
-    # Smoothed only where cells are more than dots, since that smooths both ways: rows would look like their neighbours.
-    smooth = None if min(cell) * DOTS_PER_INCH < 1 else "nearest"
-    image = ax.imshow(
-        cells.astype(np.float64),
-        cmap=colors,
-        vmin=0.0,
-        vmax=top,
-        aspect=cell[0] / cell[1],
-        interpolation=smooth,
+def _blocks(shape: tuple[int, ...], cell: tuple[float, float]) -> tuple[int, int]:
+    """Return how many rows and columns are drawn as one, so that none is thinner than a picture can show."""
+    rows, columns = (
+        min(math.ceil(_DOTS / (side * DOTS_PER_INCH)), count) for side, count in zip(cell, shape, strict=True)
     )
-    ax.xaxis.tick_top()
-    ax.xaxis.set_label_position("top")
-    ax.spines[:].set_visible(False)
+    return rows, columns
+
+
+def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
+    """Return the value of largest magnitude in each block: no peak is lost, and no NaN."""
+    if blocks == (1, 1):
+        return cells
+    n, m = cells.values.shape
+
+    def reduced(function: Any, array: Any) -> Any:
+        rows = function.reduceat(array, range(0, n, blocks[0]), axis=-2)
+        return function.reduceat(rows, range(0, m, blocks[1]), axis=-1)
+
+    high, low = reduced(np.maximum, cells.values), reduced(np.minimum, cells.values)
+    values = np.where(low + high < 0, low, high)
+    return _Cells(values, reduced(np.logical_and, cells.missing), cells.signed)
+
+
+def _draw_cells(ax: Axes, cells: _Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
+    """Draw numbers in cells of this height and width."""
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+
+    n, m = cells.values.shape
+    blocks = _blocks((n, m), cell)
+    values, missing, _ = _pooled(cells, blocks)
+    # Words and ticks stay where the rows and columns are, of which a block has several.
+    bounds = -0.5, values.shape[1] * blocks[1] - 0.5, values.shape[0] * blocks[0] - 0.5, -0.5
+    where: dict[str, Any] = {
+        "extent": bounds,
+        "origin": "upper",
+        "aspect": cell[0] / cell[1],
+        "interpolation": "nearest",
+    }
+    colors = matplotlib.colormaps["RdBu" if scale.signed else "Blues"].with_extremes(bad=_NAN)
+    low = -scale.top if scale.signed else 0.0
+    image = ax.imshow(values.astype(np.float64), cmap=colors, vmin=low, vmax=scale.top, **where)
+    if missing.any():
+        ax.imshow(np.ma.masked_equal(missing, 0), cmap=ListedColormap([_MISSING]), **where)
+    ax.set(xlim=(-0.5, m - 0.5), ylim=(n - 0.5, -0.5))
+    _plain_axes(ax)
     return image
 
 
-def _add_scale(image: AxesImage, axes: list[Axes], place: dict[str, Any]) -> None:
-    """Which shade is how many percent: beside the picture, or below one that is flat."""
-    from matplotlib.ticker import PercentFormatter
+def _plain_axes(ax: Axes) -> None:
+    """Words on the left and above; nothing of what a style has added to axes of the user's own."""
+    color = ink(ax)
+    ax.xaxis.tick_top()
+    ax.yaxis.tick_left()
+    ax.xaxis.set_label_position("top")
+    ax.spines[:].set_visible(False)
+    ax.grid(False)
+    ax.minorticks_off()
+    ax.tick_params(color=color, labelcolor=color, direction="out", width=0.8)
 
-    whole_figure(axes[0]).colorbar(image, ax=axes, aspect=30, format=PercentFormatter(1.0), **place)
+
+def _name_sides(ax: Axes, y: str, x: str) -> None:
+    """Say what the numbers beside rows and above columns count."""
+    style: dict[str, Any] = {"color": ink(ax), "fontsize": 10, "fontweight": "normal", "usetex": False}
+    ax.set_ylabel(y, **style)
+    ax.set_xlabel(x, **style)
+
+
+def _add_scale(
+    image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
+) -> None:
+    """Say which shade is how much, beside the picture or below one that is flat, and what a block shows."""
+    color = ink(axes[0])
+    bar = axes[0].figure.colorbar(
+        image,
+        ax=axes,
+        aspect=30,
+        format=_number if scale.signed else _share,
+        extend=scale.extend,
+        **_scale_options(*size, scale),
+    )
+    bar.outline.set_visible(False)
+    bar.ax.grid(False)
+    bar.ax.minorticks_off()
+    bar.ax.tick_params(colors=color, labelsize=8, length=2, width=0.8)
+    label = "" if scale.signed else "weight"
+    if blocks != (1, 1):
+        label = f"largest {'magnitude' if scale.signed else 'weight'} of {blocks[0]} × {blocks[1]}"
+    bar.set_label(label, color=color, fontsize=8, usetex=False)
+
+
+def _is_below(height: float, width: float) -> bool:
+    """Whether the scale is below pictures of so many inches, since it has more room there than beside them."""
+    return height < _LOW and width >= _SHORTEST
+
+
+def _scale_options(height: float, width: float, scale: _Scale) -> dict[str, Any]:
+    """Where the scale of pictures of so many inches is, and how many numbers it has room for."""
+    ends = [-scale.top, 0.0, scale.top] if scale.signed else [0.0, scale.top]
+    if _is_below(height, width):
+        return {"location": "bottom", "shrink": max(0.3, _SHORTEST / width), "ticks": ends}
+    if height < _LOW:
+        return {"ticks": ends[::2] if scale.signed else ends}
+    return {"shrink": max(0.5, min(0.8, 4.8 / height))}
+
+
+def _share(weight: float, _: int) -> str:
+    return f"{100 * weight:.3g} %"
+
+
+def _number(value: float, _: int) -> str:
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _name_places(
@@ -374,7 +536,9 @@ def _name_places(
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
     places = list(range(step - 1, len(names), step)) if shown else []
-    labels = [names[k] if step == 1 else f"{k + 1} {names[k]}" for k in places]  # of many, which one
+    # Of many words, each has the number of its row; numbers say that themselves.
+    bare = step == 1 or all(map(_is_number, names))
+    labels = [names[k] if bare else f"{k + 1} {names[k]}" for k in places]
     style: dict[str, Any] = {}
     if turn:
         longest = max(map(display_width, labels), default=0)
@@ -382,9 +546,23 @@ def _name_places(
         style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
     axis.set_ticks(places)
     axis.set_ticklabels(
-        labels, parse_math=False, fontfamily=fonts, fontsize=points, rotation_mode="anchor", **style
+        labels,
+        parse_math=False,
+        usetex=False,
+        fontfamily=fonts,
+        fontsize=points,
+        rotation_mode="anchor",
+        **style,
     )
     axis.set_tick_params(length=0 if step == 1 else 3)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _written(title: str, width: float, points: float) -> dict[str, Any]:
@@ -392,12 +570,26 @@ def _written(title: str, width: float, points: float) -> dict[str, Any]:
     (names,), fonts = drawable([[title]])
     letters = 72 * width / (_WIDE * points)
     lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
-    return {"label": "\n".join(lines), "fontfamily": fonts, "parse_math": False, "fontsize": points}
+    return {
+        "label": "\n".join(lines),
+        "fontfamily": fonts,
+        "parse_math": False,
+        "usetex": False,
+        "fontsize": points,
+    }
 
 
-def _write_numbers(ax: Axes, cells: NDArray[Any], top: float, points: float) -> None:
-    """Percents, in white where the cell is dark; nothing for an exact 0."""
-    for (i, j), weight in np.ndenumerate(cells):
-        if weight != 0:  # NaN, too
-            ink = "white" if weight > 0.55 * top else "black"
-            ax.text(j, i, percent(weight), ha="center", va="center", color=ink, fontsize=points - 1)
+def _has_numbers(shape: tuple[int, ...], cell: tuple[float, float], scale: _Scale) -> bool:
+    """Whether there are few enough cells, large enough for their numbers."""
+    short = not scale.signed or 0.005 <= scale.top < 1000
+    return short and max(shape) <= _MOST_NUMBERS and min(cell) >= _NUMBER
+
+
+def _write_numbers(ax: Axes, cells: _Cells, scale: _Scale, points: float) -> None:
+    """Percents, or signed numbers, in white where the cell is dark; nothing for an exact 0."""
+    digits = 2 if scale.top < 1 else 1 if scale.top < 10 else 0
+    for (i, j), value in np.ndenumerate(cells.values):
+        if value != 0:  # NaN, too
+            number = f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}") if scale.signed else percent(value)
+            color = "white" if abs(value) > 0.55 * scale.top else "black"
+            ax.text(j, i, number, ha="center", va="center", color=color, fontsize=points - 1, usetex=False)

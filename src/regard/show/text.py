@@ -91,7 +91,7 @@ def heatmap(
 
 
 def checked_weights(
-    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,)
+    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool = False
 ) -> NDArray[Any]:
     """Return weights as an array that a heat map can show.
 
@@ -101,6 +101,8 @@ def checked_weights(
         (n, m), or with dimensions for heads before, between 0 and 1, or NaN.
     dimensions
         How many there may be.
+    signed
+        Whether they may be any real numbers.
 
     Returns
     -------
@@ -125,10 +127,13 @@ def checked_weights(
             f"\n  hint: {_what_to_show(cells, dimensions)}"
         )
     bad = (cells < 0) | (cells > 1 + 1e-6)
-    if bad.any():
+    if not signed and bad.any():
         *head, i, j = np.argwhere(bad)[0]
         where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
-        raise ValueError(f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}")
+        raise ValueError(
+            f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}"
+            "\n  hint: show.figure draws scores, logits and differences with signed=True"
+        )
     return cells
 
 

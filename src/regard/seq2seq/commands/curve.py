@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, read_log
 from regard.show import numbers, sketch
+from regard.show.canvas import check_picture, warned
 from regard.show.chart import Panel, save_curves
 
 __all__ = ["add_arguments", "panels", "run"]
@@ -81,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-log'
     """
+    if args.png:
+        check_picture(args.png)
     drawn = panels(_read(args.logs), along=args.along)
     if not drawn:
         wanting = (
@@ -88,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
         )
         raise ValueError(f"{wanting} yet")
     if args.png:
-        save_curves(args.png, drawn, along=args.along)
+        with warned(args.png):
+            save_curves(args.png, drawn, along=args.along)
     told = [f"{panel.title}\n{sketch.curves(panel.lines, along=args.along)}" for panel in drawn]
     print("\n\n".join(told))
     return 0

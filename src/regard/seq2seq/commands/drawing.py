@@ -13,8 +13,9 @@ from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
 from regard.show import figure, text
+from regard.show.canvas import require_matplotlib, warned
 
-__all__ = ["draw", "missing", "save", "save_heads"]
+__all__ = ["can_draw", "draw", "missing", "save", "save_heads"]
 
 Array = NDArray[Any]
 
@@ -50,6 +51,27 @@ def missing(*names: str) -> str:
     return f'not installed: {", ".join(lacking)}; pip install "regard[cli]"' if lacking else ""
 
 
+def can_draw() -> bool:
+    """Return whether Matplotlib can be used; where it is installed and can't, warn.
+
+    Returns
+    -------
+    bool
+        Whether pictures can be drawn.
+
+    Examples
+    --------
+    >>> can_draw()
+    True
+    """
+    if find_spec("matplotlib") is None:  # `missing` reports it
+        return False
+    with warned("pictures"):
+        require_matplotlib()
+        return True
+    return False
+
+
 def _shown(words: Sequence[str]) -> list[str]:
     """Return words without the marks that glue them, and what was read beside a sentence behind what says so."""
     return [_LOOKED_UP if word == SPECIAL[START] else word.replace(JOIN, "") for word in words]
@@ -83,8 +105,8 @@ def draw(translation: Translation) -> str:
     return text.heatmap(*_heatmap(translation))
 
 
-def save(translation: Translation, path: Path) -> None:
-    """Draw an alignment into a PNG file.
+def save(translation: Translation, path: Path) -> bool:
+    """Draw an alignment into a PNG file; whatever goes wrong is a warning.
 
     Parameters
     ----------
@@ -93,19 +115,30 @@ def save(translation: Translation, path: Path) -> None:
     path : Path
         Where to.
 
+    Returns
+    -------
+    bool
+        Whether it has been drawn.
+
     Examples
     --------
     >>> import numpy as np, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]])), Path(folder, "it.png"))
     ...     Path(folder, "it.png").read_bytes()[1:4]
+    True
     b'PNG'
     """
-    figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
+    with warned(path):
+        figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
+        return True
+    return False
 
 
 def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) -> None:
     """Draw where all heads looked into three PNG files: in the encoder, in the decoder, and from there in the source.
+
+    Whatever goes wrong is a warning.
 
     Parameters
     ----------
@@ -141,4 +174,5 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
         ("source", heads.source, heads.said, read, "decoder: where each word looks in the source"),
     ):
         place = folder / f"{name}-{part}.png"
-        figure.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")
+        with warned(place):
+            figure.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")

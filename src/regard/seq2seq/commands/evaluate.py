@@ -29,7 +29,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
 from regard.show import chart, numbers
-from regard.show.canvas import picture_kind, require_matplotlib
+from regard.show.canvas import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit
 
@@ -263,7 +263,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         _write_json(args, test, results)
     if args.png:
-        _draw(args.png, columns[key], key, test, results)
+        with warned(args.png):
+            _draw(args.png, columns[key], key, test, results)
     return 0
 
 
@@ -301,13 +302,12 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(
             "--gold has links for each line of TEST, --alternatives puts lines together: give one"
         )
-    if args.png:
-        require_matplotlib()
-        picture_kind(args.png)
     for path in filter(None, (args.png, args.json)):
         if not path.parent.is_dir():  # said before the work, not after it
             raise ValueError(f"{path}: there is no folder {path.parent}")
         replaceable(path)
+    if args.png:
+        check_picture(args.png)
     _check_apart(args)
     if sum(str(path) == "-" for path in _read_files(args)) > 1:
         raise ValueError("only one file can be standard input")

@@ -13,7 +13,7 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import numbers
-from regard.show.canvas import require_matplotlib
+from regard.show.canvas import check_writable, require_matplotlib
 
 __all__ = ["add_ensemble", "check_pictures", "links_of_words", "load_all", "numbers_of_words"]
 
@@ -95,7 +95,7 @@ def check_pictures(folder: Path | None) -> None:
     ImportError
         If Matplotlib is not there.
     OSError
-        If there can be no such folder.
+        If there can be no such folder, or no file in it.
 
     Examples
     --------
@@ -108,6 +108,7 @@ def check_pictures(folder: Path | None) -> None:
                 errno.ENOTDIR, "pictures go into a folder, and this is none", str(folder)
             )
         folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder)
 
 
 def links_of_words(

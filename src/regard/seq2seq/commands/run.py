@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
 from regard import _files
 from regard.seq2seq.commands import curve
+from regard.seq2seq.commands.drawing import can_draw
 from regard.seq2seq.commands.link_files import Given
 from regard.seq2seq.commands.summary import Reached, reached
 from regard.seq2seq.data.normalization import tidy
@@ -25,6 +25,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.log import LOG_FILE, Log, read_log
 from regard.seq2seq.training.loop import Diverged, Step, Training
+from regard.show.canvas import warned
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
@@ -301,8 +302,9 @@ class Run:
         return reached(self.model.target, sources, found, right)
 
     def _draw(self) -> None:
-        if find_spec("matplotlib") is not None:
-            save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
+        if can_draw():
+            with warned(self.pictures[0]):
+                save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
 
 
 class _Told:

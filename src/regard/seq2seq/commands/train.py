@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -353,6 +352,7 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
         print(data.told(runs[0], len(test), args.max_tokens), file=sys.stderr)
         if line := pictures.missing():
             print(line, file=sys.stderr)
+        pictures.can_draw()  # warns now, not after the training
         place = runs[0].place
         try:
             for one in runs:
@@ -494,8 +494,7 @@ def _show(run: Run, test: Sequence[Pair]) -> None:
             print(f"{name + ':':<13}{clean(str(text))}")
         if translation.alignment is not None and translation.tokens:
             print(pictures.draw(translation))
-            if find_spec("matplotlib") is not None:
-                pictures.save(translation, path)
+            if pictures.can_draw() and pictures.save(translation, path):
                 print(f"drawn in {path}")
     print()
 
