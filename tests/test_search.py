@@ -458,7 +458,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
                 order = order[np.isfinite(row[order])]
                 np.testing.assert_array_equal(found.best[i, : len(order)], row[order])
                 assert (found.best[i, len(order) :] == -np.inf).all()
-                assert (found.words[i, : len(order)] == order).all()
+                assert (found.tokens[i, : len(order)] == order).all()
 
 
 # ---------------------------------------------------------------------------------------------------------- force
