@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard import _signals
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import pictures, running, train
@@ -29,6 +30,7 @@ from regard.seq2seq.training import Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
+SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[1] / "src"
 
 
@@ -283,14 +285,14 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
     process.send_signal(number)
     _, told = process.communicate(timeout=1800)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     lines = told.decode().splitlines()
     assert re.fullmatch(
         r"interrupted; the best model, that of epoch \d+, is kept in stopped/model.safetensors", lines[-2]
@@ -330,7 +332,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return saved
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
 def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     what: str,
@@ -345,7 +347,7 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     with monkeypatch.context() as patched:
         where = running.Run if what == "_draw" else train
         patched.setattr(where, what, lambda *_: signal.raise_signal(number))
-        assert main(arguments) == 130
+        assert main(arguments) == 128 + number
     told = capsys.readouterr().err.splitlines()[-1]
     assert told == f"interrupted; the model is in {place}, and the same command says the rest"
     assert not list(place.parent.glob(".*"))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from regard import _files
+from regard import _files, _signals
 from regard.seq2seq.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
@@ -86,39 +85,27 @@ def counted(count: int, thing: str) -> str:
 
 
 class Stop:
-    """Whether somebody has asked to stop: with Ctrl-C or SIGTERM, once; the second Ctrl-C doesn't wait.
+    """Whether a signal has asked to stop: Ctrl-C, SIGTERM or SIGHUP, once; the second one doesn't wait.
 
     Examples
     --------
     >>> stop = Stop()
     >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGINT)
-    >>> stop.asked
-    True
+    >>> stop.asked, stop.status
+    (True, 130)
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    asked, status = False, 0
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> AbstractContextManager[None]:
         """Listen for as long as the ``with`` block lasts; only the main thread may, where nobody else does."""
-        ask = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        changed = {number: signal.getsignal(number) for number in ask}
-        plain = (signal.SIG_DFL, signal.default_int_handler)
-        changed = {number: before for number, before in changed.items() if before in plain}
-        for number in changed:
-            signal.signal(number, self._ask)
-        try:
-            yield
-        finally:
-            for number, before in changed.items():
-                signal.signal(number, before)
+        return _signals.handled(self._ask, signal.SIGINT)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            signal.default_int_handler(number, frame)
-        self.asked = True
+            _signals.end(number, frame)
+        self.asked, self.status = True, 128 + number
 
 
 SHOWN = 3  # translations that are shown, and drawn, at the end
@@ -209,12 +196,12 @@ class Run:
         self.checkpoint.unlink(missing_ok=True)
 
     def train(self) -> int:
-        """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
+        """Train until the end, a signal or a loss that is not finite: 0, 128 and the signal's number, or 1."""
         try:
             with self.stop.listening():
                 self._steps()
-        except KeyboardInterrupt:  # asked twice: what was begun since the last checkpoint is lost
-            self.stop.asked = True
+        except KeyboardInterrupt as error:  # asked twice: what was begun since the last checkpoint is lost
+            self.stop.asked, self.stop.status = True, _signals.status_of(error)
         except Diverged as error:
             self.forget()  # from there the same would happen again
             self._stopped(f"stopped: {error}", "the last good model")
@@ -226,7 +213,7 @@ class Run:
         if self.checkpoint.exists():
             command = "the same command without --fresh" if self.fresh else "the same command"
             print(f"{command} goes on from there", file=sys.stderr)
-        return 130
+        return self.stop.status
 
     def _stopped(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.place.exists() else "")

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard import _check
+from regard import _check, _signals
 from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
@@ -286,7 +286,8 @@ def run(args: argparse.Namespace) -> int:
     Returns
     -------
     int
-        0; 1 if the loss stopped being a number; 130 if the user interrupts, or the process is asked to end.
+        0; 1 if the loss stopped being a number; 128 and its number if a signal ends it (130 for Ctrl-C, 143 for
+        SIGTERM, 129 for SIGHUP).
 
     Raises
     ------
@@ -366,10 +367,10 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
                     return status
             _measure(runs, test, data)
             _show(runs[0], test)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             again = "the same command" + " without --fresh" * args.fresh
             print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
-            return 130
+            return _signals.status_of(error)
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
             one.forget()
     print(f"the model is in {place}")
