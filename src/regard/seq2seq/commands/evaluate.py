@@ -17,6 +17,7 @@ from regard._check import replaceable
 from regard.seq2seq import measure
 from regard.seq2seq.align import Gold, read_gold, word_numbers
 from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.links import Line, check_range
 from regard.seq2seq.commands.models import add_ensemble, links_of_words, load_all
 from regard.seq2seq.commands.names import names_of
@@ -144,9 +145,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=numbers.place,
         metavar="TEST",
-        help="source TAB target, one pair a line, gzip or not, - for standard input",
+        help="source TAB target, one pair a line, gzip or not, - for standard input; or a CSV file (.csv)",
     )
     add_ensemble(parser)
+    add_columns(parser)
     add(
         "--compare",
         **_FILES,
@@ -280,7 +282,7 @@ def _check(args: argparse.Namespace) -> None:
         "--gold": args.gold,
     }
     if args.hypotheses:
-        of_models |= {"--alternatives": args.alternatives, "--beam": args.beam}
+        of_models |= {"--columns": args.columns, "--alternatives": args.alternatives, "--beam": args.beam}
         wrong = [name for name, value in of_models.items() if value]
         if wrong:
             raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
@@ -293,6 +295,7 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(
                 wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
             )
+    check_one_file(args.columns, [args.test], "TEST")
     if args.posterior and not args.gold:
         raise ValueError("--posterior needs --gold: it is about links")
     if args.gold_from is not None and not args.gold:
@@ -337,7 +340,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
         return _Test(_called(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test)
+    pairs = read_pairs(args.test, columns=args.columns)
     together: dict[str, list[str]] = {}
     for source, target in pairs:
         together.setdefault(source, []).append(target)

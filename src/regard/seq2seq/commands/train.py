@@ -14,6 +14,7 @@ from typing import Any
 from regard import _check, _signals
 from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
+from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.links import Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, counted
 from regard.seq2seq.files import MODEL_FILE, read_model
@@ -24,6 +25,7 @@ from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
 from regard.seq2seq.search import BEAM
 from regard.seq2seq.subwords import METHODS
+from regard.seq2seq.tables import is_csv
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
@@ -41,6 +43,7 @@ done; with --compare, model-without-attention.safetensors and its own log and cu
 examples:
   regard train pairs.tsv                                learn, with some of the pairs kept aside
   regard train text.en text.fr --out runs/en-fr         two files, line by line
+  regard train pairs.csv --columns en fr                a spreadsheet with a header
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
   regard train words.tsv --source characters --target tokens      letters to phonemes
   regard train pairs.tsv --family transformer --source subwords --target subwords
@@ -74,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=numbers.name,
         metavar="PAIRS",
-        help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or two files,"
-        " one with the sources and one with the targets",
+        help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or a CSV file"
+        " (.csv); or two files, one with the sources and one with the targets",
     )
     valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
     add("--valid", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=valid)
@@ -88,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
     )
+    add_columns(parser)
     add("--skip-empty", action="store_true", help="leave out pairs with an empty side instead of stopping")
     add(
         "--fresh",
@@ -306,6 +310,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--compare needs a score: score=none has no attention to compare with")
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
+    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
+        raise ValueError(
+            "--links with --skip-empty needs pairs with TABs and no header: links are counted by lines"
+        )
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
         raise ValueError("--links needs attention: it is what learns them")
@@ -394,15 +402,15 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     skipped: list[str] = []
-    train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
+    train = _pairs(args.pairs, "PAIRS", args, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
         lines = read_links(args.links, set(map(line_number, skipped)), len(train))
     if args.valid:
-        valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
+        valid = _pairs(args.valid, "--valid", args, skipped)
     else:
         train, valid, lines = keep_aside(train, lines, model.fits)
-    test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
+    test = _pairs(args.test, "--test", args, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
     links = None
@@ -412,14 +420,17 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, skip: bool, skipped: list[str]) -> list[Pair]:
+def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: list[str]) -> list[Pair]:
     """Read one file of pairs, or two of sides."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs or two of sides. Got {len(files)} files instead."
         )
-    told = skipped.append if skip else None
-    return list(read_two(*files, skipped=told) if len(files) == 2 else read_pairs(files[0], skipped=told))
+    check_one_file(args.columns, files, name)
+    told = skipped.append if args.skip_empty else None
+    if len(files) == 2:
+        return list(read_two(*files, skipped=told))
+    return list(read_pairs(files[0], skipped=told, columns=args.columns))
 
 
 def _short(
