@@ -182,7 +182,7 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
         raise SystemExit(2)
     if arguments[0].startswith("-"):
         parser.check_options(arguments if verb is None else arguments[: arguments.index(verb) + 1])
-    if chosen is not None:
+    if chosen is not None and verb is not None:
         chosen.check_options(arguments[arguments.index(verb) + 1 :])
     if chosen is None or arguments[0] != verb or "--" in arguments:  # behind it names may begin with a dash
         return module, parser.parse_args(arguments)

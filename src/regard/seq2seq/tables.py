@@ -21,194 +21,19 @@ _SAMPLE = 100  # records that are read to find the delimiter
 _FIRST = 1 << 16  # characters of them, at most
 # What spreadsheets and data sets call the columns of pairs; with the codes and English names of languages.
 _NAMES = frozenset(
-    [
-        "source",
-        "target",
-        "src",
-        "tgt",
-        "trg",
-        "src_text",
-        "tgt_text",
-        "input",
-        "output",
-        "text",
-        "sentence",
-        "sentences",
-        "translation",
-        "translated",
-        "original",
-        "word",
-        "words",
-        "phrase",
-        "pronunciation",
-        "phonemes",
-        "phoneme",
-        "sound",
-        "sounds",
-        "letters",
-        "grapheme",
-        "graphemes",
-        "ipa",
-        "arpabet",
-        "spelling",
-        "lang",
-        "language",
-        "lang1",
-        "lang2",
-        "language1",
-        "language2",
-        "s1",
-        "s2",
-        "l1",
-        "l2",
-        "text1",
-        "text2",
-        "sentence1",
-        "sentence2",
-        "from",
-        "to",
-        "question",
-        "answer",
-        "reference",
-        "hypothesis",
-        "native",
-        "foreign",
-        "ar",
-        "bg",
-        "bn",
-        "ca",
-        "cs",
-        "da",
-        "de",
-        "el",
-        "en",
-        "es",
-        "et",
-        "eu",
-        "fa",
-        "fi",
-        "fr",
-        "ga",
-        "gl",
-        "gu",
-        "he",
-        "hi",
-        "hr",
-        "hu",
-        "hy",
-        "id",
-        "is",
-        "it",
-        "ja",
-        "ka",
-        "kk",
-        "km",
-        "kn",
-        "ko",
-        "lo",
-        "lt",
-        "lv",
-        "mk",
-        "ml",
-        "mr",
-        "ms",
-        "mt",
-        "my",
-        "nb",
-        "ne",
-        "nl",
-        "nn",
-        "no",
-        "pa",
-        "pl",
-        "pt",
-        "ro",
-        "ru",
-        "sk",
-        "sl",
-        "sq",
-        "sr",
-        "sv",
-        "sw",
-        "ta",
-        "te",
-        "th",
-        "tr",
-        "uk",
-        "ur",
-        "uz",
-        "vi",
-        "zh",
-        "eng",
-        "deu",
-        "ger",
-        "fra",
-        "fre",
-        "spa",
-        "ita",
-        "por",
-        "rus",
-        "zho",
-        "chi",
-        "jpn",
-        "kor",
-        "ara",
-        "hin",
-        "nld",
-        "dut",
-        "pol",
-        "swe",
-        "fin",
-        "tur",
-        "arabic",
-        "armenian",
-        "bengali",
-        "bulgarian",
-        "catalan",
-        "chinese",
-        "croatian",
-        "czech",
-        "danish",
-        "dutch",
-        "english",
-        "estonian",
-        "finnish",
-        "french",
-        "german",
-        "greek",
-        "hebrew",
-        "hindi",
-        "hungarian",
-        "icelandic",
-        "indonesian",
-        "irish",
-        "italian",
-        "japanese",
-        "korean",
-        "latin",
-        "latvian",
-        "lithuanian",
-        "malay",
-        "norwegian",
-        "persian",
-        "polish",
-        "portuguese",
-        "romanian",
-        "russian",
-        "serbian",
-        "slovak",
-        "slovenian",
-        "spanish",
-        "swahili",
-        "swedish",
-        "tamil",
-        "thai",
-        "turkish",
-        "ukrainian",
-        "urdu",
-        "vietnamese",
-        "welsh",
-    ]
+    (
+        "answer ar ara arabic armenian arpabet bengali bg bn bulgarian ca catalan chi chinese croatian cs "
+        "czech da danish de deu dut dutch el en eng english es estonian et eu fa fi fin finnish foreign fr "
+        "fra fre french from ga ger german gl grapheme graphemes greek gu he hebrew hi hin hindi hr hu "
+        "hungarian hy hypothesis icelandic id indonesian input ipa irish is it ita italian ja japanese jpn ka "
+        "kk km kn ko kor korean l1 l2 lang lang1 lang2 language language1 language2 latin latvian letters "
+        "lithuanian lo lt lv malay mk ml mr ms mt my native nb ne nl nld nn no norwegian original output pa "
+        "persian phoneme phonemes phrase pl pol polish por portuguese pronunciation pt question reference ro "
+        "romanian ru rus russian s1 s2 sentence sentence1 sentence2 sentences serbian sk sl slovak slovenian "
+        "sound sounds source spa spanish spelling sq sr src sv sw swahili swe swedish ta tamil target te text "
+        "text1 text2 tgt th thai to tr translated translation trg tur turkish uk ukrainian ur urdu uz vi "
+        "vietnamese welsh word words zh zho "
+    ).split()  # noqa: SIM905 - a list of strings takes 200 lines
 )
 
 
@@ -282,15 +107,19 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
     """
     check_columns(columns)
     rows = _csv_rows(lines, name, columns) if is_csv(name) else _tab_rows(lines)
-    filled = (row for row in rows if row.cells or columns is None)
-    first = next(filled, None)
-    if first is None:
+    empty: list[Record] = []
+    for first in rows:
+        if first.cells:
+            break
+        empty.append(first)
+    else:
+        yield from empty
         return
     first = Record(first.line, _trimmed(first.cells, 2))
     chosen, has_names = _choose(first, name, columns)
     if columns is None:
         note_header(first, name)
-    for row in filled if has_names else itertools.chain([first], filled):
+    for row in rows if has_names else itertools.chain(empty, [first], rows):
         cells = _trimmed(row.cells, len(first.cells))
         if cells and len(cells) != len(first.cells):
             raise ValueError(
@@ -480,9 +309,10 @@ def name_like(cells: Sequence[str]) -> bool:
     """
     parts = [re.split(r"[\W_]+", cell.strip('" \ufeff').casefold()) for cell in cells]
     named = [
-        bool(words) and all(word in _NAMES or word.isdigit() for word in words if word) for words in parts
+        not _NAMES.isdisjoint(words) and all(word in _NAMES or word.isdigit() for word in words if word)
+        for words in parts
     ]
-    return len(cells) == 2 and all(named) and all(map(any, parts)) and parts[0] != parts[1]
+    return len(cells) == 2 and all(named) and parts[0] != parts[1]
 
 
 def note_header(first: Record, name: str) -> None:
