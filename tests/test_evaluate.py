@@ -453,7 +453,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["curve", "run", "--along", "minutes", *png]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("loss for each word\n")
+    assert out.startswith("loss per token\n")
     assert "· training 1.00   o validation 1.50\n\nBLEU\n" in out
     assert out.endswith("· validation 30.0\n")
     assert re.search(r"^ +0 +minutes +3$", out, re.MULTILINE)

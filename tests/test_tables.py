@@ -149,6 +149,15 @@ def test_pairs_are_no_header(cells: list[str]) -> None:
     assert not name_like(cells)
 
 
+def test_empty_lines_before_the_first_row_are_lines(tmp_path: Path) -> None:
+    path = saved(tmp_path / "p.csv", b"\n,\nen,fr\na,b\n")
+    assert read_pairs(path, columns=["fr", "en"]) == [("b", "a")]
+    with pytest.raises(ValueError, match=r"line 1: empty; expected a source and a target$"):
+        read_pairs(saved(path, b"\n,\nthe cat,b\n"))
+    with pytest.raises(ValueError, match=r"line 1: empty"):
+        read_pairs(saved(path, b"\n,\n"))
+
+
 def test_quotes_around_most_fields_are_noted(tmp_path: Path) -> None:
     path = saved(tmp_path / "p.tsv", b'"a"\t"b"\n"c"\td\n')
     with pytest.warns(UserWarning, match=r"p\.tsv: 3 of 4 fields are in quotes, which are learned as text"):

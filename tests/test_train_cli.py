@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -21,12 +22,12 @@ from regard.seq2seq.commands import pictures, running, train
 from regard.seq2seq.commands import reached as reached_module
 from regard.seq2seq.commands.links import Given, Line
 from regard.seq2seq.commands.reached import reached
-from regard.seq2seq.commands.running import Run
+from regard.seq2seq.commands.running import Run, foreseen
 from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.kinds import Characters, Subwords, Tokens, Words
 from regard.seq2seq.log import read_log
 from regard.seq2seq.text import SPECIAL, Vocabulary
-from regard.seq2seq.training import Step
+from regard.seq2seq.training import Recipe, Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
@@ -496,6 +497,11 @@ def test_a_finished_model_is_not_overwritten(
     assert main([*arguments, *option]) == 0
     before = place.read_bytes()
     capsys.readouterr()
+    assert main([*arguments, *option]) == 0  # the same again
+    out, err = capsys.readouterr()
+    assert out == f"the model is in {place}\n"
+    assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
+    assert place.read_bytes() == before
     said = refused([*arguments, *option, "--seed", "2"], capsys)
     assert said == f"--out: {place} is done; --fresh trains it anew, another --out keeps it"
     assert place.read_bytes() == before
@@ -603,7 +609,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert main(["curve", str(out)]) == 0
-    assert "loss for each word" in capsys.readouterr().out
+    assert "loss per token" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -704,6 +710,128 @@ def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -
     assert signal.getsignal(signal.SIGTERM) is before
     with ThreadPoolExecutor(1) as other:  # where no handler may be set
         assert other.submit(main, [*arguments, "--fresh"]).result() == 0
+
+
+# -------------------------------------------------------------------------------------- what the figures mean
+
+
+def test_a_training_of_other_pairs_is_not_the_same(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "1", "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    write_pairs(pairs, seed=1)
+    capsys.readouterr()
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    (tmp_path / "m" / "log.jsonl").unlink()  # nobody knows what it was trained on
+    write_pairs(pairs)
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_speed_is_in_what_is_counted(
+    kind: str, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--epochs", "1", "--target", kind, "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(["train", str(pairs), *arguments]) == 0
+    speeds = re.findall(r"[0-9,]+ (\w+)/s", capsys.readouterr().err)
+    assert set(speeds) == {kind}
+
+
+def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
+    one = Run(Seq2Seq(), Path("m"))
+    one.sample = [(str(i), "") for i in range(1000)]
+    assert [int(source) for source, _ in one._spread()] == list(range(0, 1000, 5))
+    for count in (200, 201, 399, 1):
+        one.sample = [(str(i), "") for i in range(count)]
+        found = [int(source) for source, _ in one._spread()]
+        assert len(found) == len(set(found)) == min(count, 200)
+        assert found == sorted(found)
+        assert max(np.diff([-1, *found, count])) <= 2
+
+
+def test_a_training_that_was_far_too_short_says_so_at_the_end(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "training was short: each pair was seen {}, and 200 times is usual for so many pairs; "
+    common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
+    assert main([*common, "--epochs", "1"]) == 0
+    wanted = said.format("1 time") + "the model can become better with --epochs\n"
+    assert capsys.readouterr().err.endswith(wanted)
+    assert main([*common, "--minutes", "1e-9"]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(
+        said.format("0.[0-9] times") + r"the model can become better with --minutes \d+", last
+    )
+    assert main([*common, "--epochs", "100"]) == 0
+    assert "was short" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("a_second", "seen", "minutes", "recipe", "told"),
+    [
+        (0.1, 0.0, 0.0, Recipe(epochs=None, minutes=3.0), "18 times in 3 minutes"),
+        (0.1, 3.0, 0.5, Recipe(epochs=None, minutes=1.5), "9 times in 1.5 minutes"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=None, minutes=5.0),
+            "3 times in 5 minutes; 9 times is usual, which takes --minutes 15",
+        ),
+        (0.1, 0.0, 0.0, Recipe(epochs=12), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=12, minutes=60.0), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=9, minutes=1.0),
+            "0.6 times in 1 minute; 9 times is usual, which takes --minutes 15",
+        ),
+    ],
+)
+def test_how_often_pairs_will_be_seen(
+    a_second: float, seen: float, minutes: float, recipe: Recipe, told: str
+) -> None:
+    assert foreseen(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
+
+
+def test_it_is_foreseen_once_after_some_seconds(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [
+        "train",
+        str(pairs),
+        "--epochs",
+        "3",
+        "--no-attention",
+        "--fresh",
+        "--out",
+        str(tmp_path / "m"),
+    ]
+    for seconds, count in ((0.0, 1), (float("inf"), 0)):
+        monkeypatch.setattr(running, "_MEASURED", seconds)
+        assert main(arguments) == 0
+        assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
+
+
+def test_copying_is_shown_where_it_is_not_far_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, others = tmp_path / "names.tsv", tmp_path / "others.tsv"
+    names.write_text("".join(f"n{i}\tn{i}\n" for i in range(40)), encoding="utf-8")
+    others.write_text("".join(f"n{i}\tx{i}\n" for i in range(40)), encoding="utf-8")
+    for path, shown in ((names, True), (others, False)):
+        out = tmp_path / f"of {path.stem}"
+        arguments = ["--target", "tokens", "--epochs", "1", "--test", str(path), "--out", str(out)]
+        assert main(["train", str(path), *arguments]) == 0
+        assert (
+            "exact 100.0 %, token errors 0.0 % by copying the source\n" in capsys.readouterr().out
+        ) == shown
+        assert main(["evaluate", str(out), str(path), "--json", str(tmp_path / "j")]) == 0
+        assert ("\ncopying the source" in capsys.readouterr().out) == shown
+        assert json.loads((tmp_path / "j").read_text())["copying"]["exact"] == shown
 
 
 # --------------------------------------------------------------------------------------------------- bad input

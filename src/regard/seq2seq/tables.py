@@ -21,19 +21,22 @@ _SAMPLE = 100  # records that are read to find the delimiter
 _FIRST = 1 << 16  # characters of them, at most
 # What spreadsheets and data sets call the columns of pairs; with the codes and English names of languages.
 _NAMES = frozenset(
-    (
-        "answer ar ara arabic armenian arpabet bengali bg bn bulgarian ca catalan chi chinese croatian cs "
-        "czech da danish de deu dut dutch el en eng english es estonian et eu fa fi fin finnish foreign fr "
-        "fra fre french from ga ger german gl grapheme graphemes greek gu he hebrew hi hin hindi hr hu "
-        "hungarian hy hypothesis icelandic id indonesian input ipa irish is it ita italian ja japanese jpn ka "
-        "kk km kn ko kor korean l1 l2 lang lang1 lang2 language language1 language2 latin latvian letters "
-        "lithuanian lo lt lv malay mk ml mr ms mt my native nb ne nl nld nn no norwegian original output pa "
-        "persian phoneme phonemes phrase pl pol polish por portuguese pronunciation pt question reference ro "
-        "romanian ru rus russian s1 s2 sentence sentence1 sentence2 sentences serbian sk sl slovak slovenian "
-        "sound sounds source spa spanish spelling sq sr src sv sw swahili swe swedish ta tamil target te text "
-        "text1 text2 tgt th thai to tr translated translation trg tur turkish uk ukrainian ur urdu uz vi "
-        "vietnamese welsh word words zh zho "
-    ).split()  # noqa: SIM905 - a list of strings takes 200 lines
+    re.findall(
+        r"\w+",
+        """
+        answer ar ara arabic armenian arpabet bengali bg bn bulgarian ca catalan chi chinese croatian cs
+        czech da danish de deu dut dutch el en eng english es estonian et eu fa fi fin finnish foreign fr
+        fra fre french from ga ger german gl grapheme graphemes greek gu he hebrew hi hin hindi hr hu
+        hungarian hy hypothesis icelandic id indonesian input ipa irish is it ita italian ja japanese jpn ka
+        kk km kn ko kor korean l1 l2 lang lang1 lang2 language language1 language2 latin latvian letters
+        lithuanian lo lt lv malay mk ml mr ms mt my native nb ne nl nld nn no norwegian original output pa
+        persian phoneme phonemes phrase pl pol polish por portuguese pronunciation pt question reference ro
+        romanian ru rus russian s1 s2 sentence sentence1 sentence2 sentences serbian sk sl slovak slovenian
+        sound sounds source spa spanish spelling sq sr src sv sw swahili swe swedish ta tamil target te text
+        text1 text2 tgt th thai to tr translated translation trg tur turkish uk ukrainian ur urdu uz vi
+        vietnamese welsh word words zh zho
+        """,
+    )
 )
 
 

@@ -363,9 +363,10 @@ class Training:
 
     def _is_over(self) -> bool:
         """Say whether patience is, or the time; then what has been learned last must have been validated."""
-        return self._out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
+        return self.out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
 
-    def _out_of_patience(self) -> bool:
+    def out_of_patience(self) -> bool:
+        """Say whether there were as many validations without a better one as the recipe waits for."""
         return self.recipe.patience is not None and self.waited >= self.recipe.patience
 
     def _epoch(self, halves: _Halves) -> Iterator[Step]:

@@ -18,22 +18,25 @@ from regard.seq2seq.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.links import Given
 from regard.seq2seq.commands.reached import Reached, reached
+from regard.seq2seq.defaults import choose_epochs
 from regard.seq2seq.files import write_checkpoint
 from regard.seq2seq.log import LOG_FILE, Log, read_log
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.pairs import Pair
 from regard.seq2seq.tidy import tidy
-from regard.seq2seq.training import Diverged, Step, Training
+from regard.seq2seq.training import Diverged, Recipe, Step, Training
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
 
-__all__ = ["Run", "Stop", "beside", "counted"]
+__all__ = ["Run", "Stop", "beside", "counted", "foreseen"]
 
 _SAMPLE = 200  # validation pairs that are translated after each epoch
 _ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
 _WIDTH = 100  # of a translated sentence that is shown on the way
 _LOGGED = 10  # steps between two lines of the log
+_MEASURED = 5.0  # seconds of training after which its speed is known
+_SHORT = 0.5  # a training that sees pairs less than this share of the usual times is called short
 
 
 def beside(place: Path, name: str) -> Path:
@@ -191,6 +194,20 @@ class Run:
         if self.fresh or not self.checkpoint.exists():
             write_checkpoint(self.checkpoint, self.training.state())
 
+    def finished(self) -> str | None:
+        """Return what the training of a model that is done was recognised by, if its log has it."""
+        try:
+            marks = [entry["finished"] for entry in read_log(self.log) if "finished" in entry]
+        except (OSError, ValueError):
+            return None
+        return str(marks[-1]) if marks else None
+
+    def finish(self, mark: str) -> None:
+        """Note in the log that all is done, and what the training is recognised by; then forget how to go on."""
+        with Log(self.log, resume_at=self.training.step) as log:
+            log.write(step=self.training.step, finished=mark)
+        self.forget()
+
     def forget(self) -> None:
         """Remove what it takes to go on."""
         self.checkpoint.unlink(missing_ok=True)
@@ -242,7 +259,10 @@ class Run:
                     f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help"
                 )
             if told is not None and self.training.is_ahead():
-                epochs, minutes = counted(self.training.recipe.epochs, "epoch"), self.training.recipe.minutes
+                epochs, minutes = (
+                    counted(self.training.recipe.epochs or 0, "epoch"),
+                    self.training.recipe.minutes,
+                )
                 told.progress.say(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
@@ -258,7 +278,7 @@ class Run:
         told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
         found, example = self._translated()
         if found is not None:
-            told += f", {found} (greedy, {counted(min(len(self.sample), _SAMPLE), 'pair')})"
+            told += f", {found} (greedy, {counted(len(self._spread()), 'pair')})"
         told += ", saved" if step.best else ""
         return f"{told}\n{example}" if example else told, found
 
@@ -272,11 +292,39 @@ class Run:
         """Translate some of the validation sentences: what was reached on them, and one of them to look at."""
         if not self.sample:
             return None, ""
-        sample = self.sample[:_SAMPLE]
+        sample = self._spread()
         found = [translation.text for translation in self.model.translate([p[0] for p in sample], beam=1)]
         chosen = self.last * 7 % len(sample)
         example = f"  {clean(str(sample[chosen][0]))} -> {clean(found[chosen])}"
         return self.measured(sample, found), fit(example, _WIDTH).rstrip()
+
+    def _spread(self) -> list[Pair]:
+        """Return pairs from all over the sample: a file may be sorted."""
+        count = len(self.sample)
+        return (
+            [self.sample[i * count // _SAMPLE] for i in range(_SAMPLE)] if count > _SAMPLE else [*self.sample]
+        )
+
+    def usual(self) -> int:
+        """Return how often each pair is seen where nobody limits it."""
+        return choose_epochs(len(self.training.pairs) // (1 + self.model.both_ways))
+
+    def seen(self) -> float:
+        """Return how often each pair has been seen."""
+        return self.training.step / self.training.per_epoch
+
+    def short(self) -> str:
+        """Say what it means that the training was far too short, and which option to change; nothing if it was not."""
+        recipe, seen = self.training.recipe, self.seen()
+        if seen >= _SHORT * self.usual() or self.training.out_of_patience():
+            return ""
+        option = "--epochs"
+        if recipe.epochs is None or self.training.step < self.training.total:
+            option = f"--minutes {math.ceil(self.training.seconds / 60 * self.usual() / max(seen, 1e-9))}"
+        return (
+            f"{self.name} was short: each pair was seen {_times(seen)}, and {_times(self.usual())} is usual for so"
+            f" many pairs; the model can become better with {option}"
+        )
 
     def measured(self, pairs: Sequence[Pair], found: Sequence[str]) -> Reached:
         """Measure translations of pairs."""
@@ -292,6 +340,59 @@ class Run:
             save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
 
 
+def foreseen(a_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
+    """Say how often each pair will be seen at the measured speed.
+
+    Parameters
+    ----------
+    a_second : float
+        How often each pair is seen in a second.
+    seen : float
+        How often each has been seen already.
+    minutes : float
+        How long that took.
+    usual : int
+        How often it is seen where nobody limits it.
+    recipe : Recipe
+        With the limits.
+
+    Returns
+    -------
+    str
+        One line; with the minutes that are needed if those that were given are far too few.
+
+    Examples
+    --------
+    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
+    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 15
+    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe()))
+    at this speed each pair will be seen 9 times in 15 minutes
+    """
+    times, needed = math.inf if recipe.epochs is None else float(recipe.epochs), recipe.minutes
+    if needed is None or times < seen + 60 * (needed - minutes) * a_second:
+        needed = minutes + (times - seen) / a_second / 60
+    else:
+        times = max(seen + 60 * (needed - minutes) * a_second, seen)
+    told = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
+    if times >= _SHORT * usual:
+        return told
+    if recipe.epochs is not None and times >= recipe.epochs:
+        return f"{told}; {_times(usual)} is usual: see --epochs"
+    enough = math.ceil(minutes + (usual - seen) / a_second / 60)
+    return f"{told}; {_times(usual)} is usual, which takes --minutes {enough}"
+
+
+def _times(number: float) -> str:
+    """Return how often something happens: with a digit behind the point where that says something."""
+    shown = f"{number:.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
+    return f"{shown} time{'' if shown == '1' else 's'}"
+
+
+def _minutes(number: float) -> str:
+    shown = f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+    return f"{shown} minute{'' if shown == '1' else 's'}"
+
+
 class _Told:
     """What is said of the steps: on the terminal, and in the log."""
 
@@ -303,6 +404,8 @@ class _Told:
         if done:
             self.progress.say(f"going on after step {done} of {first.total}")
         self.pace: float | None = None
+        self.first = first
+        self.foreseen = False  # whether it has been told how often each pair will be seen
         self.since: float | None = None  # the first step is over: nobody knows how long it took
 
     def __enter__(self) -> _Told:
@@ -316,7 +419,8 @@ class _Told:
         """Tell a step, and everything about it if the model was validated."""
         self._measure(step.words)
         said, found = self.run.validated(step) if step.validation is not None else ("", None)
-        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace)
+        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
+        self._foresee(step)
         if said:
             self.progress.say(said)
         if step.validation is not None or step.number % _LOGGED == 0 or step.number == 1:
@@ -336,6 +440,23 @@ class _Told:
                 ),
             )
         self.since = time.monotonic()
+
+    def _foresee(self, step: Step) -> None:
+        """Report once, as soon as the speed is known, how often each pair will be seen."""
+        if self.foreseen or step.seconds - self.first.seconds < _MEASURED:
+            return
+        self.foreseen = True
+        self.progress.say(
+            foreseen(
+                (step.number - self.first.number)
+                / (step.seconds - self.first.seconds)
+                / self.run.training.per_epoch,
+                self.run.seen(),
+                step.seconds / 60,
+                self.run.usual(),
+                self.run.training.recipe,
+            )
+        )
 
     def _measure(self, words: int) -> None:
         """Count target words a second, the latest steps more than those before; what is told takes no part in it."""

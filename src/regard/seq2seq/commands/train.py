@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from regard import _check, _signals
 from regard.seq2seq.aside import keep_aside
@@ -20,6 +21,7 @@ from regard.seq2seq.commands.running import Run, counted
 from regard.seq2seq.files import MODEL_FILE, read_model
 from regard.seq2seq.kinds import KINDS
 from regard.seq2seq.log import read_log
+from regard.seq2seq.measure import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.network import FAMILIES
 from regard.seq2seq.pairs import Pair, read_pairs, read_two
@@ -186,13 +188,14 @@ def _add_recipe(group: Any) -> None:
         "--epochs",
         type=numbers.whole(),
         metavar="N",
-        help="how often each pair is seen at most (default 9; more if there are few, 5 from 100,000 on)",
+        help="how often each pair is seen (default: as often as --minutes allow; without them 9 times, more often if"
+        " there are few, 5 times from 100,000 on)",
     )
     add(
         "--minutes",
         type=numbers.positive,
         metavar="X",
-        help="train no longer than this, even if --epochs are not done",
+        help="train for this time, or until --epochs are done if they are given",
     )
     add(
         "--rate",
@@ -321,7 +324,53 @@ def run(args: argparse.Namespace) -> int:
     for one in runs:
         _check_free(one)
         one.check_checkpoint()
-    return _train_and_show(args, _read(args, models[0]), runs)
+    finished = [one.finished() for one in runs if one.is_done() and not one.fresh]
+    if None in finished:
+        _refuse_done(runs)
+    data = _read(args, models[0])
+    mark = _mark(args, data)
+    if finished:
+        if finished != [mark] * len(runs):
+            _refuse_done(runs)
+        print(
+            f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model",
+            file=sys.stderr,
+        )
+        print(f"the model is in {runs[0].place}")
+        return 0
+    return _train_and_show(args, data, runs, mark)
+
+
+def _refuse_done(runs: Sequence[Run]) -> NoReturn:
+    """Raise for a model that is done, of another command or one that is not known."""
+    place = next(one.place for one in runs if one.is_done())
+    raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
+
+
+_NOT_TRAINED = (
+    "verb",
+    "out",
+    "fresh",
+    "pairs",
+    "valid",
+    "test",
+    "test_max_tokens",
+    "links",
+    "skip_empty",
+    "columns",
+)
+
+
+def _mark(args: argparse.Namespace, data: _Data) -> str:
+    """Return what a training is recognised by: a hash of its options and of what it learns from and is judged by."""
+    options = {name: value for name, value in vars(args).items() if name not in _NOT_TRAINED}
+    links = None if data.links is None else [line.links for line in data.links.lines]
+    told = hashlib.sha256(repr(sorted(options.items())).encode())
+    for part in (data.train, data.valid, None if links is None else list(map(sorted, links))):
+        for item in () if part is None else part:
+            told.update(repr(item).encode("utf-8", "surrogatepass"))
+        told.update(b"\n")
+    return told.hexdigest()
 
 
 _OF_ATTENTION = ("score", "coverage", "attention", "window", "reach", "places")  # options of the network
@@ -358,7 +407,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
     )
 
 
-def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
+def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], mark: str) -> int:
     longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data.train, data.valid, data.links)
@@ -380,7 +429,9 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
             print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
             return _signals.status_of(error)
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
-            one.forget()
+            one.finish(mark)
+    for said in filter(None, (one.short() for one in runs)):
+        print(said, file=sys.stderr)
     print(f"the model is in {place}")
     return 0
 
@@ -392,7 +443,9 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
     with ExitStack() as stack:
         for one in runs:
             stack.enter_context(one.alone())
-            _check_free(one)  # again: another process may have been done meanwhile
+            _check_free(one)
+            if one.is_done() and not one.fresh:  # by another process, meanwhile
+                _refuse_done([one])
         for one in runs:
             one.go_on()
         for one in runs:
@@ -477,8 +530,6 @@ def _check_free(one: Run) -> None:
         for path in one.pictures:
             if path.exists():
                 raise ValueError(f"--out: {path} exists, and no model beside it; nothing is overwritten")
-    if one.is_done() and not one.fresh:
-        raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 
 
 def _is_log(path: Path) -> bool:
@@ -493,11 +544,16 @@ def _is_log(path: Path) -> bool:
 
 def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
     """Print what each of the models that were trained has reached."""
+    reached = []
     for one in runs:
         found = one.measured(test, [found.text for found in one.model.translate([pair[0] for pair in test])])
+        reached.append(found)
         how = "with" if one.model.attention else "without"
         signed = f" ({found.signature})" if found.signature else ""
         print(f"{found} {how} attention, on {data.tested_on(test)}, beam {BEAM}{signed}")
+    copied = runs[0].measured(test, [str(source) for source, _ in test])
+    if any(is_near(copied._asdict(), found._asdict()) for found in reached):
+        print(f"{copied} by copying the source")
 
 
 def _show(run: Run, test: Sequence[Pair]) -> None:
