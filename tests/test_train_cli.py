@@ -753,7 +753,7 @@ def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
 def test_a_training_that_was_far_too_short_says_so_at_the_end(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "training was short: each pair was seen {}, and 200 times is usual for so many pairs; "
+    said = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
     common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
     assert main([*common, "--epochs", "1"]) == 0
     wanted = said.format("1 time") + "the model can become better with --epochs\n"
@@ -767,6 +767,9 @@ def test_a_training_that_was_far_too_short_says_so_at_the_end(
     assert "was short" not in capsys.readouterr().err
 
 
+MORE = "; 9 times is usual, which takes --minutes 15"
+
+
 @pytest.mark.parametrize(
     ("a_second", "seen", "minutes", "recipe", "told"),
     [
@@ -777,7 +780,7 @@ def test_a_training_that_was_far_too_short_says_so_at_the_end(
             0.0,
             0.0,
             Recipe(epochs=None, minutes=5.0),
-            "3 times in 5 minutes; 9 times is usual, which takes --minutes 15",
+            "3 times in 5 minutes" + MORE,
         ),
         (0.1, 0.0, 0.0, Recipe(epochs=12), "12 times in 2 minutes"),
         (0.1, 0.0, 0.0, Recipe(epochs=12, minutes=60.0), "12 times in 2 minutes"),
@@ -787,7 +790,7 @@ def test_a_training_that_was_far_too_short_says_so_at_the_end(
             0.0,
             0.0,
             Recipe(epochs=9, minutes=1.0),
-            "0.6 times in 1 minute; 9 times is usual, which takes --minutes 15",
+            "0.6 times in 1 minute" + MORE,
         ),
     ],
 )

@@ -448,9 +448,7 @@ class _Told:
         self.foreseen = True
         self.progress.say(
             foreseen(
-                (step.number - self.first.number)
-                / (step.seconds - self.first.seconds)
-                / self.run.training.per_epoch,
+                self.run.seen() / max(step.seconds, 1e-9),
                 self.run.seen(),
                 step.seconds / 60,
                 self.run.usual(),
