@@ -67,11 +67,6 @@ def read_pairs(
     list of (source, target)
         In the order of the file.
 
-    Warns
-    -----
-    UserWarning
-        If the first line looks like the names of columns, or most fields of a file with TABs are in quotes.
-
     Raises
     ------
     ValueError
@@ -79,6 +74,11 @@ def read_pairs(
         file changes while it is read.
     OSError
         If the file can't be read.
+
+    Warns
+    -----
+    UserWarning
+        If the first line looks like the names of columns, or most fields of a file with TABs are in quotes.
 
     Examples
     --------
