@@ -38,8 +38,8 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(glue=glue, cut=str.split),
-            target=SimpleNamespace(glue=glue, cut=str.split, normalization="NFC"),
+            source=SimpleNamespace(kind="words", glue=glue, cut=str.split),
+            target=SimpleNamespace(kind="words", glue=glue, cut=str.split, normalization="NFC"),
         )
 
     @classmethod
