@@ -304,11 +304,11 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
     assert (stopped / "checkpoint.safetensors").exists()
     process = started([*arguments, "stopped"], tmp_path)
-    assert process.wait(60) == 0
-    process.communicate()
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
     process = started([*arguments, "whole"], tmp_path)
-    assert process.wait(60) == 0
-    process.communicate()
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     logs = [
@@ -528,8 +528,8 @@ def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
     process.communicate(timeout=1800)
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)
-        assert process.wait(60) == 0
-        process.communicate()
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
     assert one == two
 
@@ -547,8 +547,8 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)
-        assert process.wait(60) == 0
-        process.communicate()
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
     assert one == two
 
