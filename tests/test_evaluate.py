@@ -40,8 +40,8 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(glue=glue, cut=str.split),
-            target=SimpleNamespace(glue=glue, cut=str.split, normalization="NFC"),
+            source=SimpleNamespace(kind="words", glue=glue, cut=str.split),
+            target=SimpleNamespace(kind="words", glue=glue, cut=str.split, normalization="NFC"),
         )
 
     @classmethod
@@ -455,7 +455,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["curve", "run", "--along", "minutes", *png]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("loss for each word\n")
+    assert out.startswith("loss per token\n")
     assert "· training 1.00   o validation 1.50\n\nBLEU\n" in out
     assert out.endswith("· validation 30.0\n")
     assert re.search(r"^ +0 +minutes +3$", out, re.MULTILINE)

@@ -25,6 +25,7 @@ FLOORS = [
     *(
         "_check",
         "_files",
+        "_signals",
         "_threads",
         "_layout",
         "scores",
@@ -35,7 +36,7 @@ FLOORS = [
         "context",
         "kernels",
     ),
-    *("attention", "cache", "nn", "seq2seq", "show", "cli"),
+    *("attention", "cache", "nn", "seq2seq", "show", "_suggest", "cli"),
 ]
 # The rooms of seq2seq, in the same order: a room imports only from those before it.
 ROOMS = [

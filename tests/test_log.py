@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import signal
@@ -117,3 +118,20 @@ def test_a_column_has_the_lines_that_have_both() -> None:
 def test_a_column_has_nothing_that_nobody_can_draw(number: float) -> None:
     entries = [{"step": 1, "loss": number}, {"step": 2, "loss": -2.0}, {"step": -3, "loss": 1.0}]
     np.testing.assert_array_equal(column([*entries, {"step": number, "loss": 1.0}], "loss"), [[2], [-2]])
+
+
+def test_a_log_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    class Full:
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None:
+            pass
+
+    path = tmp_path / "log.jsonl"
+    log = Log(path)
+    log.close()
+    log._file = Full()  # type: ignore[assignment]
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        log.write(step=1)
+    assert caught.value.filename == str(path)

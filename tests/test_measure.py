@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import tomllib
 from functools import cache
@@ -310,3 +311,32 @@ def test_the_work_of_an_edit_distance_grows_with_the_sum_of_the_lengths(length: 
 )
 def test_bleu_is_for_sentences(source: str, reference: str, said: str) -> None:
     assert measure.headline([source] * 2 + ["q q q q"], [reference] * 2 + ["q q q q"]) == said
+
+
+# ----------------------------------------------------------------------------------------------------- baselines
+
+
+@pytest.mark.parametrize(
+    ("baseline", "model", "near"),
+    [
+        ({"exact": 0.467, "errors": 0.3}, {"exact": 0.13, "errors": 0.5}, True),
+        ({"bleu": 26.0, "exact": 0.0}, {"bleu": 50.0, "exact": 0.3}, True),
+        ({"bleu": 24.0, "exact": 0.0}, {"bleu": 50.0, "exact": 0.3}, False),
+        ({"errors": 0.2, "exact": 0.0}, {"errors": 0.1, "exact": 0.5}, True),
+        ({"errors": 0.3, "exact": 0.0}, {"errors": 0.1, "exact": 0.5}, False),
+        ({"errors": 1.2, "exact": 0.0}, {"errors": 1.1, "exact": 0.0}, False),
+        ({"bleu": None, "exact": 0.1}, {"bleu": None, "exact": 0.1}, True),
+        ({"bleu": math.nan, "exact": 0.0}, {"bleu": math.nan, "exact": 0.0}, False),
+    ],
+)
+def test_a_baseline_that_is_not_far_below(
+    baseline: dict[str, float | None], model: dict[str, float | None], near: bool
+) -> None:
+    assert measure.is_near(baseline, model) is near
+
+
+@pytest.mark.parametrize("lines", [["one two", "three"], ["one", "two", "a b"]])
+def test_the_unit_of_a_kind_does_not_depend_on_the_lines(lines: list[str]) -> None:
+    assert measure.unit(lines, "characters")[0] == "characters"
+    assert measure.unit(lines, "tokens")[0] == "tokens"
+    assert measure.unit(lines, "words")[0] == measure.unit(lines)[0]

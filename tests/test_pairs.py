@@ -51,11 +51,12 @@ def test_read_pairs(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert read_pairs("-") == TWO
 
 
+CSV = " (the name of a CSV file ends in .csv)"
 BAD_PAIRS = {
     b"": " holds no sentence pairs: it is empty",
     b"a\tb\n\nc\td\n": ", line 2: empty; expected source TAB target",
     b"a\tb\nc\n": ", line 2: expected source TAB target, found 1 column",
-    b"a\tb\tc\n": ", line 1: expected source TAB target, found 3 columns",
+    b"a\tb\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n \tc\n": ", line 2: the source is empty",
     b"a\tb\nc\t\n": ", line 2: the target is empty",
     b"a\tb\nc\xff\td\n": ", line 2: not UTF-8 (byte 2 is 0xff)",
@@ -66,9 +67,9 @@ BAD_PAIRS = {
     b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
     b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
     b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
-    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB",
-    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB",
-    b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns",
+    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB" + CSV,
+    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB" + CSV,
+    b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n" + b"x" * (3 << 20): ", line 2: longer than 1048576 bytes",
 }
 

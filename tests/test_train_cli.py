@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard import _signals
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import drawing as pictures
@@ -21,16 +23,17 @@ from regard.seq2seq.commands import run as running
 from regard.seq2seq.commands import summary as reached_module
 from regard.seq2seq.commands import train
 from regard.seq2seq.commands.link_files import Given, Line
-from regard.seq2seq.commands.run import Run
+from regard.seq2seq.commands.run import Run, foreseen
 from regard.seq2seq.commands.summary import reached
 from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.log import read_log
-from regard.seq2seq.training.loop import Step
+from regard.seq2seq.training.loop import Recipe, Step
 
 pytestmark = pytest.mark.slow  # whole runs and fresh processes
 
+SIGNALS = [signal.SIGINT, *_signals.ENDING]
 SRC = Path(__file__).parents[1] / "src"
 
 
@@ -337,14 +340,14 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
     arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
     process = started([*arguments, "stopped"], tmp_path)
     process.send_signal(number)
     _, told = process.communicate(timeout=1800)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     lines = told.decode().splitlines()
     assert re.fullmatch(
         r"interrupted; the best model, that of epoch \d+, is kept in stopped/model.safetensors", lines[-2]
@@ -355,11 +358,11 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
     assert (stopped / "checkpoint.safetensors").exists()
     process = started([*arguments, "stopped"], tmp_path)
-    assert process.wait(60) == 0
-    process.communicate()
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
     process = started([*arguments, "whole"], tmp_path)
-    assert process.wait(60) == 0
-    process.communicate()
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     logs = [
@@ -384,7 +387,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return saved
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
 def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     what: str,
@@ -399,7 +402,7 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     with monkeypatch.context() as patched:
         where = running.Run if what == "_draw" else train
         patched.setattr(where, what, lambda *_: signal.raise_signal(number))
-        assert main(arguments) == 130
+        assert main(arguments) == 128 + number
     told = capsys.readouterr().err.splitlines()[-1]
     assert told == f"interrupted; the model is in {place}, and the same command says the rest"
     assert not list(place.parent.glob(".*"))
@@ -548,6 +551,11 @@ def test_a_finished_model_is_not_overwritten(
     assert main([*arguments, *option]) == 0
     before = place.read_bytes()
     capsys.readouterr()
+    assert main([*arguments, *option]) == 0  # the same again
+    out, err = capsys.readouterr()
+    assert out == f"the model is in {place}\n"
+    assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
+    assert place.read_bytes() == before
     said = refused([*arguments, *option, "--seed", "2"], capsys)
     assert said == f"--out: {place} is done; --fresh trains it anew, another --out keeps it"
     assert place.read_bytes() == before
@@ -574,8 +582,8 @@ def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
     process.communicate(timeout=1800)
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)
-        assert process.wait(60) == 0
-        process.communicate()
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
     assert one == two
 
@@ -593,8 +601,8 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
     assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
     for name in ("killed", "whole"):
         process = started([*arguments, name], tmp_path)
-        assert process.wait(60) == 0
-        process.communicate()
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
     assert one == two
 
@@ -655,7 +663,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert main(["curve", str(out)]) == 0
-    assert "loss for each word" in capsys.readouterr().out
+    assert "loss per token" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -758,6 +766,131 @@ def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -
         assert other.submit(main, [*arguments, "--fresh"]).result() == 0
 
 
+# -------------------------------------------------------------------------------------- what the figures mean
+
+
+def test_a_training_of_other_pairs_is_not_the_same(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "1", "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    write_pairs(pairs, seed=1)
+    capsys.readouterr()
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    (tmp_path / "m" / "log.jsonl").unlink()  # nobody knows what it was trained on
+    write_pairs(pairs)
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_speed_is_in_what_is_counted(
+    kind: str, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--epochs", "1", "--target", kind, "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(["train", str(pairs), *arguments]) == 0
+    speeds = re.findall(r"[0-9,]+ (\w+)/s", capsys.readouterr().err)
+    assert set(speeds) == {kind}
+
+
+def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
+    one = Run(Seq2Seq(), Path("m"))
+    one.sample = [(str(i), "") for i in range(1000)]
+    assert [int(source) for source, _ in one._spread()] == list(range(0, 1000, 5))
+    for count in (200, 201, 399, 1):
+        one.sample = [(str(i), "") for i in range(count)]
+        found = [int(source) for source, _ in one._spread()]
+        assert len(found) == len(set(found)) == min(count, 200)
+        assert found == sorted(found)
+        assert max(np.diff([-1, *found, count])) <= 2
+
+
+def test_a_training_that_was_far_too_short_says_so_at_the_end(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
+    common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
+    assert main([*common, "--epochs", "1"]) == 0
+    wanted = said.format("1 time") + "the model can become better with --epochs\n"
+    assert capsys.readouterr().err.endswith(wanted)
+    assert main([*common, "--minutes", "1e-9"]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(
+        said.format("0.[0-9] times") + r"the model can become better with --minutes \d+", last
+    )
+    assert main([*common, "--epochs", "100"]) == 0
+    assert "was short" not in capsys.readouterr().err
+
+
+MORE = "; 9 times is usual, which takes --minutes 15"
+
+
+@pytest.mark.parametrize(
+    ("a_second", "seen", "minutes", "recipe", "told"),
+    [
+        (0.1, 0.0, 0.0, Recipe(epochs=None, minutes=3.0), "18 times in 3 minutes"),
+        (0.1, 3.0, 0.5, Recipe(epochs=None, minutes=1.5), "9 times in 1.5 minutes"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=None, minutes=5.0),
+            "3 times in 5 minutes" + MORE,
+        ),
+        (0.1, 0.0, 0.0, Recipe(epochs=12), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=12, minutes=60.0), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=9, minutes=1.0),
+            "0.6 times in 1 minute" + MORE,
+        ),
+    ],
+)
+def test_how_often_pairs_will_be_seen(
+    a_second: float, seen: float, minutes: float, recipe: Recipe, told: str
+) -> None:
+    assert foreseen(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
+
+
+def test_it_is_foreseen_once_after_some_seconds(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [
+        "train",
+        str(pairs),
+        "--epochs",
+        "3",
+        "--no-attention",
+        "--fresh",
+        "--out",
+        str(tmp_path / "m"),
+    ]
+    for seconds, count in ((0.0, 1), (float("inf"), 0)):
+        monkeypatch.setattr(running, "_MEASURED", seconds)
+        assert main(arguments) == 0
+        assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
+
+
+def test_copying_is_shown_where_it_is_not_far_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, others = tmp_path / "names.tsv", tmp_path / "others.tsv"
+    names.write_text("".join(f"n{i}\tn{i}\n" for i in range(40)), encoding="utf-8")
+    others.write_text("".join(f"n{i}\tx{i}\n" for i in range(40)), encoding="utf-8")
+    for path, shown in ((names, True), (others, False)):
+        out = tmp_path / f"of {path.stem}"
+        arguments = ["--target", "tokens", "--epochs", "1", "--test", str(path), "--out", str(out)]
+        assert main(["train", str(path), *arguments]) == 0
+        assert (
+            "exact 100.0 %, token errors 0.0 % by copying the source\n" in capsys.readouterr().out
+        ) == shown
+        assert main(["evaluate", str(out), str(path), "--json", str(tmp_path / "j")]) == 0
+        assert ("\ncopying the source" in capsys.readouterr().out) == shown
+        assert json.loads((tmp_path / "j").read_text())["copying"]["exact"] == shown
+
+
 # --------------------------------------------------------------------------------------------------- bad input
 
 
@@ -776,7 +909,7 @@ BAD_LINES = {
     b"": "{} holds no sentence pairs: it is empty",
     b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
     b"a\tb\nc\n": "{}, line 2: expected source TAB target, found 1 column",
-    b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns",
+    b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_recipe
 from regard.seq2seq.training.loop import Diverged, Recipe, Training
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
@@ -222,6 +224,54 @@ def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
     assert told[-1].validation is not None
     assert told[-1].number > training.per_epoch + 2
     assert training.best_loss < np.inf
+
+
+def test_the_minutes_that_are_given_are_used() -> None:
+    """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
+    training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
+    steps = []
+    for step in training:
+        steps.append(step)
+        if step.epoch == 30:
+            training.begun -= 6e7
+    assert steps[-1].epoch >= 30
+    assert steps[-1].validation is not None
+    assert steps[-1].total == steps[-1].number
+    assert all(step.total >= step.number for step in steps)
+    assert not training.is_ahead()
+
+
+def test_with_minutes_alone_the_rate_falls_with_the_time() -> None:
+    recipe = Recipe(epochs=None, minutes=1.0, rate=1.0, warm_up=10)
+    total = begun(recipe).total
+    for step, passed in ((1, 0.0), (5, 0.1), (10, 0.25), (10**9, 0.5), (20, 1.0)):
+        assert recipe.rate_at(step, total, passed) == pytest.approx(min(step / 10, 1 - passed))
+
+
+def test_training_needs_an_end() -> None:
+    with pytest.raises(ValueError, match=r"^epochs must be given without minutes: training needs an end\."):
+        Recipe(epochs=None)
+
+
+def test_minutes_take_the_place_of_the_usual_epochs_only() -> None:
+    corpus = begun(Recipe()).pairs
+    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    plain = choose_recipe(config, corpus, {})
+    assert plain.epochs == choose_epochs(len(corpus))
+    timed = choose_recipe(config, corpus, {"minutes": 3.0})
+    assert timed.epochs is None
+    assert dataclasses.replace(timed, epochs=plain.epochs, minutes=None) == plain
+    assert choose_recipe(config, corpus, {"minutes": 3.0, "epochs": 2}).epochs == 2
+
+
+def test_a_time_limit_may_come_and_go_on_the_way() -> None:
+    with_epochs, with_minutes = Recipe(epochs=9), Recipe(epochs=None, minutes=3.0)
+    for before, now in (
+        (with_epochs, with_minutes),
+        (with_minutes, with_epochs),
+        (with_minutes, with_minutes),
+    ):
+        begun(now).go_on_from(begun(before).state())
 
 
 @pytest.mark.parametrize("steps", [1, 3])

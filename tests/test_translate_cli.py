@@ -528,7 +528,7 @@ def test_two_directions_are_merged(
     ("data", "said", "text"),
     [
         (b"a\tb\nc\n", "0-0\n", "line 2: expected source TAB target, found 1 column"),
-        (b"a\tb\tc\n", "", "line 1: expected source TAB target, found 3 columns"),
+        (b"a\tb\tc\n", "", "line 1: expected source TAB target, found 3 columns; choose two with --columns"),
         (b"a\tb\n\xff\tb\n", "0-0\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
         (
             b"a\tb\na\t" + b"b " * 1001 + b"\n",

@@ -5,17 +5,17 @@ A verb is a module (or, named "module:object", an object in one) with two functi
 """
 
 import argparse
+import errno
 import functools
 import os
 import pkgutil
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from typing import Any, NoReturn, TextIO
 
+from regard import _signals, _suggest
 from regard._threads import one_blas_thread
 
 __all__ = ["main"]
@@ -33,11 +33,28 @@ VERBS = {
 }
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []))
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as all errors of this command are."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        self.exit(2, f"{self.prog}: error: {_suggest.choice(message)}\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write the help or an error; a failure to do so is not hidden, as argparse's own method does."""
+        if message:
+            (file or sys.stderr).write(message)
+
+    def check_options(self, arguments: Sequence[str]) -> None:
+        """Refuse options that there are not, before argparse takes their values for files."""
+        known = self._option_string_actions
+        wrong = _suggest.unknown(arguments, known)
+        if wrong and not {"-h", "--help"} & set(arguments):
+            hint = next(filter(None, (_suggest.option(given, known) for given in wrong)), "")
+            hint = hint or "options come after the verb" * (self.prog == "regard" and len(arguments) > 1)
+            self.error(f"unrecognized arguments: {' '.join(wrong)}" + f"; {hint}" * bool(hint))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,9 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 if a training's loss is no number any more; 2 if the input is wrong (one line on standard error says why)
-        or missing (the help is shown there); 130 if the user interrupts it or ends it (SIGTERM); 141 if the reader of
-        the output has gone.
+        0; 1 if a training's loss is not finite any more; 2 if the input is wrong or the output can't be written (one
+        line on standard error says why) or arguments are missing (the help is shown there); 128 and its number if a
+        signal ends it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP; 141 if the reader of the output has gone.
 
     Examples
     --------
@@ -77,38 +94,69 @@ def main(argv: Sequence[str] | None = None) -> int:
             as_it_is = stream.isatty() or "PYTHONIOENCODING" in os.environ
             stream.reconfigure(encoding=None if as_it_is else "utf-8", errors="replace")
     verb = next((word for word in arguments if not word.startswith("-")), None)
+    status = _guarded(verb, functools.partial(_run, arguments, verb))
+    return _guarded(verb, _flush) or status
+
+
+def _run(arguments: list[str], verb: str | None) -> int:
+    """Run the verb."""
+    module, args = _parse(arguments, verb)
+    with one_blas_thread(), _signals.handled(), warnings.catch_warnings():
+        warnings.showwarning = functools.partial(_warn, verb, set())
+        return int(module.run(args))
+
+
+def _guarded(verb: str | None, action: Callable[[], int]) -> int:
+    """Return an action's exit status, or that of how it failed, which is reported in one line."""
     try:
-        module, args = _parse(arguments, verb)
-        with one_blas_thread(), _ended_as_interrupted(), warnings.catch_warnings():
-            warnings.showwarning = functools.partial(_warn, verb, set())
-            status = int(module.run(args))
-        sys.stdout.flush()
-        return status
+        return action()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return _signals.status_of(error)
     except BrokenPipeError:
-        # What is still in the buffer would be written, and fail, once more when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         return 141
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        print(f"regard {verb}: error: {_first_line(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.filename is None and _is_of_output(error):
+            error.filename = "standard output"
+            _drop(sys.stdout)
+        try:
+            print(f"{f'regard {verb}' if verb else 'regard'}: error: {_first_line(error)}", file=sys.stderr)
+        except OSError:
+            _drop(sys.stderr)  # the status alone reports it then
         return 2
 
 
-@contextmanager
-def _ended_as_interrupted() -> Iterator[None]:
-    """Have SIGTERM end what is done as Ctrl-C does, so that whoever is in the middle of something can tidy up."""
-    free = threading.current_thread() is threading.main_thread()
-    if not free or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _flush() -> int:
+    """Write what is still in the buffers: whatever fails at the end of the process is not reported any more."""
+    if not _works(sys.stderr):
+        _drop(sys.stderr)
+    sys.stdout.flush()
+    return 0
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether writing to standard output has failed: whatever else is written names its file in an error.
+
+    Without a buffer (``python -u``) nothing is left that would fail again.
+    """
+    return error.errno in _NO_ROOM or not _works(sys.stdout)
+
+
+def _works(stream: TextIO) -> bool:
+    """Whether a stream's buffer can be written."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _drop(stream: TextIO) -> None:
+    """Throw away what is in a stream's buffer, which would fail once more when the process ends."""
+    with suppress(OSError):  # a stream in memory has no number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namespace]:
@@ -132,6 +180,10 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
     if not arguments:
         parser.print_help(sys.stderr)
         raise SystemExit(2)
+    if arguments[0].startswith("-"):
+        parser.check_options(arguments if verb is None else arguments[: arguments.index(verb) + 1])
+    if chosen is not None and verb is not None:
+        chosen.check_options(arguments[arguments.index(verb) + 1 :])
     if chosen is None or arguments[0] != verb or "--" in arguments:  # behind it names may begin with a dash
         return module, parser.parse_args(arguments)
     return module, chosen.parse_intermixed_args(arguments[1:])

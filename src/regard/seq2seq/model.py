@@ -74,9 +74,10 @@ class Seq2Seq(Translator):
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
-        How often each pair is seen; by default 9, more if there are few pairs, 5 from 100,000 on.
+        How often each pair is seen; by default as often as `minutes` allow, and without them 9 times, more often if
+        there are few pairs, 5 times from 100,000 on.
     minutes : float, optional
-        The longest time to train; `epochs` may end before, those of the default too.
+        How long to train; given `epochs` may end it before.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional

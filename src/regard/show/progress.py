@@ -58,6 +58,7 @@ class Progress:
         loss: float | None = None,
         total: int | None = None,
         pace: float | None = None,
+        unit: str = "words",
     ) -> None:
         """Count steps as done, and show it.
 
@@ -70,9 +71,11 @@ class Progress:
         total
             Number of steps in all, where that is better known now.
         pace
-            Words a second.
+            Units a second.
+        unit
+            What is counted: "words", "characters", "tokens".
         """
-        note = _note(loss, pace)
+        note = _note(loss, pace, unit)
         self.done += steps
         if total is not None:
             self.total = total
@@ -115,10 +118,10 @@ class Progress:
         return f"{told}, {_clock(seconds * (self.total - self.done) / max(self.done - self.before, 1))} left"
 
 
-def _note(loss: float | None, pace: float | None) -> str:
+def _note(loss: float | None, pace: float | None, unit: str) -> str:
     said = [] if loss is None else [f"loss {loss:.3f}"]
     if pace is not None:
-        said.append(f"{pace:,.0f} words/s")
+        said.append(f"{pace:,.0f} {unit}/s")
     return ", ".join(said)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
 from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.commands.columns import add_columns, check_one_file
+from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
     add_ensemble,
     check_pictures,
@@ -21,6 +23,7 @@ from regard.seq2seq.commands.loading import (
     numbers_of_words,
 )
 from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
+from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 
@@ -71,8 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=numbers.place,
         metavar="PAIRS",
-        help="source TAB target, one pair a line, UTF-8, or two files; by default standard input",
+        help="source TAB target, one pair a line, UTF-8, or a CSV file (.csv), or two files; by default standard input",
     )
+    add_columns(parser)
     add_ensemble(parser)
     _add_merging(add)
     add(
@@ -146,10 +150,11 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrise and not args.reverse:
         raise ValueError("--symmetrise needs --reverse: a model of the other direction")
+    check_one_file(args.columns, args.files, "PAIRS")
     aligner = _Aligner(args)
     check_pictures(args.png)
     number = 0
-    for pairs in _pairs(args.files, aligner.check):
+    for pairs in _pairs(args.files, aligner.check, args.columns):
         for line, translation in aligner.lines(pairs):
             number += 1
             print(line)
@@ -159,20 +164,63 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pairs(files: Sequence[Path], check: Callable[[Pair], Pair]) -> Iterator[list[Pair]]:
+def _pairs(
+    files: Sequence[Path], check: Callable[[Pair], Pair], columns: Sequence[str] | None = None
+) -> Iterator[list[Pair]]:
     """Yield pairs as they come, of one file or of two."""
     if len(files) < 2:
-        return windows(read_blocks(files[0] if files else "-", lambda line: check(_cells(line))))
+        file = files[0] if files else "-"
+        if columns is not None or is_csv(str(file)):
+            return windows(_of_table(file, check, columns))
+        return windows(read_blocks(file, _Cells(place_name(file), check)))
     if files[0].resolve() == files[1].resolve():
         raise ValueError("PAIRS must be two different files")
     return windows(_side_by_side(list(map(read_lines, files)), list(map(place_name, files)), check))
 
 
-def _cells(line: str) -> Pair:
-    cells = line.split("\t")
-    if len(cells) != 2:
-        raise ValueError(no_pair(line))
-    return cells[0], cells[1]
+class _Cells:
+    """What makes a pair of a line: the first one may look like a header."""
+
+    def __init__(self, name: str, check: Callable[[Pair], Pair]) -> None:
+        self.name, self.check, self.begun = name, check, False
+
+    def __call__(self, line: str) -> Pair:
+        """Return a line's pair."""
+        cells = line.split("\t")
+        if not self.begun:
+            note_header(Record(1, cells), self.name)
+        self.begun = True
+        if len(cells) != 2:
+            raise ValueError(no_pair(line))
+        return self.check((cells[0], cells[1]))
+
+
+def _of_table(
+    file: Path | str, check: Callable[[Pair], Pair], columns: Sequence[str] | None
+) -> Iterator[list[Pair]]:
+    """Yield the pairs of a table; an empty row is a pair without words."""
+    name = place_name(file)
+    rows = records(chain.from_iterable(read_lines(file)), name, columns)
+    while True:
+        block: list[Pair] = []
+        try:
+            for line, cells in islice(rows, WINDOW):
+                block.append(
+                    _checked(check, (cells[0], cells[1]) if cells else ("", ""), f"{name}, line {line}")
+                )
+        except ValueError:
+            yield block  # what is before an error is aligned
+            raise
+        if not block:
+            return
+        yield block
+
+
+def _checked(check: Callable[[Pair], Pair], pair: Pair, place: str) -> Pair:
+    try:
+        return check(pair)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _side_by_side(

@@ -126,7 +126,7 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     --------
     >>> log = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0, "validation": 2.5}]
     >>> [(panel.title, list(panel.lines)) for panel in panels({"mine": log})]
-    [('loss for each word', ['training', 'validation'])]
+    [('loss per token', ['training', 'validation'])]
     """
     if len(logs) == 1:
         entries = next(iter(logs.values()))
@@ -142,7 +142,7 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     found = []
     shown: list[tuple[str, Lines, Literal["lowest", "highest"]]]
     shown = [
-        ("loss for each word" if len(logs) == 1 else "validation loss for each word", loss, "lowest"),
+        ("loss per token" if len(logs) == 1 else "validation loss per token", loss, "lowest"),
         ("errors %", errors, "lowest"),
         ("BLEU", bleu, "highest"),
     ]

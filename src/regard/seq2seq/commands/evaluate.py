@@ -16,6 +16,7 @@ from regard import _files
 from regard._check import replaceable
 from regard.seq2seq.alignment.links import Gold, read_gold, word_numbers
 from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import Line, check_range
 from regard.seq2seq.commands.loading import add_ensemble, links_of_words, load_all
@@ -43,6 +44,7 @@ What is measured, on the whole and for sources of each length:
   exact %        lines that are right as a whole; where a line is a word, 100 minus this is the word error rate
   errors %       tokens to insert, delete or replace, for 100 tokens of the references; tokens stand between blanks, or
                  are characters where most references have no blank (phonemes: the phoneme error rate)
+                 with the sources themselves as translations ("copying the source") where they are not far below
   AER %          alignment error rate against links in Pharaoh's format (0-0 1-2 2?3, source first, ? for possible);
                  precision and recall beside it
 
@@ -78,6 +80,10 @@ class _Test(NamedTuple):
     name: str
     sources: list[str] | None
     references: list[Reference]
+    kinds: tuple[str | None, str | None] = (
+        None,
+        None,
+    )  # what a token is on either side, where there is a model
 
     @property
     def right(self) -> list[str]:
@@ -98,6 +104,16 @@ class _Test(NamedTuple):
     def measured(self) -> tuple[str, list[str]]:
         """What the lengths are taken from."""
         return ("reference", self.right) if self.sources is None else ("source", self.sources)
+
+    @property
+    def length(self) -> tuple[str, Callable[[str], list[str]]]:
+        """What lengths are counted in, and what cuts a line into it."""
+        return measure.unit(self.measured[1], self.kinds[self.sources is None])
+
+    @property
+    def edited(self) -> tuple[str, Callable[[str], list[str]]]:
+        """What errors are counted in, and what cuts a line into it."""
+        return measure.unit(self.right, self.kinds[1])
 
 
 class _Result(NamedTuple):
@@ -144,9 +160,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=numbers.place,
         metavar="TEST",
-        help="source TAB target, one pair a line, gzip or not, - for standard input",
+        help="source TAB target, one pair a line, gzip or not, - for standard input; or a CSV file (.csv)",
     )
     add_ensemble(parser)
+    add_columns(parser)
     add(
         "--compare",
         **_FILES,
@@ -254,14 +271,20 @@ def run(args: argparse.Namespace) -> int:
     test = _read_test(args)
     gold = None if args.gold is None else _read_gold(args, len(test.references))
     names = _names(args)
+    models: list[Translator] = []
+    if not args.hypotheses:  # all of them, before minutes of work
+        models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
+        first = models[0].model
+        test = test._replace(kinds=(first.source.kind, first.target.kind))
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
-    for name, (lines, links, form) in zip(names, _systems(args, test, gold, names), strict=True):
+    for name, (lines, links, form) in zip(names, _systems(args, models, test, gold, names), strict=True):
         results.append(_measured(name, lines, links, columns, test.formed(form)))
-    print(_told(args, test, columns, key, results), flush=True)
+    copied = _copied(test, models, columns)
+    print(_told(args, test, columns, key, results, copied), flush=True)
     if args.json:
-        _write_json(args, test, results)
+        _write_json(args, test, results, copied)
     if args.png:
         with warned(args.png):
             _draw(args.png, columns[key], key, test, results)
@@ -281,7 +304,7 @@ def _check(args: argparse.Namespace) -> None:
         "--gold": args.gold,
     }
     if args.hypotheses:
-        of_models |= {"--alternatives": args.alternatives, "--beam": args.beam}
+        of_models |= {"--columns": args.columns, "--alternatives": args.alternatives, "--beam": args.beam}
         wrong = [name for name, value in of_models.items() if value]
         if wrong:
             raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
@@ -294,6 +317,7 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(
                 wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
             )
+    check_one_file(args.columns, [args.test], "TEST")
     if args.posterior and not args.gold:
         raise ValueError("--posterior needs --gold: it is about links")
     if args.gold_from is not None and not args.gold:
@@ -337,7 +361,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
         return _Test(_called(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test)
+    pairs = read_pairs(args.test, columns=args.columns)
     together: dict[str, list[str]] = {}
     for source, target in pairs:
         together.setdefault(source, []).append(target)
@@ -395,7 +419,7 @@ def _shown_name(name: str) -> str:
 
 def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
     """Return the measures that are possible here."""
-    _, cut = measure.unit(test.right)
+    _, cut = test.edited
     found: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
         print(pictures.missing("sacrebleu"), file=sys.stderr)
@@ -414,8 +438,23 @@ def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> st
     return asked or (best if best in columns else "errors")
 
 
+def _copied(
+    test: _Test, models: Sequence[Translator], columns: dict[str, _Column]
+) -> dict[str, float] | None:
+    """Measure the sources themselves as translations: a baseline that costs nothing."""
+    if test.sources is None:
+        return None
+    form: Normalization = models[0].model.target.normalization if models else "none"
+    lines, right = [tidy(source, form) for source in test.sources], test.formed(form).references
+    return {key: column.number(lines, right) for key, column in columns.items()}
+
+
 def _systems(
-    args: argparse.Namespace, test: _Test, gold: list[Gold] | None, names: Sequence[str]
+    args: argparse.Namespace,
+    models: Sequence[Translator],
+    test: _Test,
+    gold: list[Gold] | None,
+    names: Sequence[str],
 ) -> Iterable[tuple[list[str], LinkScore | None, Normalization]]:
     """Yield what each model wrote, how good its links are, and in which form of letters it writes."""
     if args.hypotheses:
@@ -423,8 +462,6 @@ def _systems(
         _same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
         yield from ((lines, None, "none") for lines in hypotheses)
         return
-    # All of them, before minutes of work.
-    models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
     for model in models:
@@ -477,7 +514,7 @@ def _measured(
     signatures = {key: found.signature for key, found in whole.items() if isinstance(found, Score)}
     scores = {key: found.score if isinstance(found, Score) else found for key, found in whole.items()}
     _, measured = test.measured
-    _, cut = measure.unit(measured)
+    _, cut = test.length
     measures = {key: column.number for key, column in columns.items()}
     rows = measure.by_length([len(cut(line)) for line in measured], lines, test.references, measures)
     return _Result(name, scores, signatures, rows, links)
@@ -522,7 +559,12 @@ def _link_score(
 
 
 def _told(
-    args: argparse.Namespace, test: _Test, columns: dict[str, _Column], key: str, results: Sequence[_Result]
+    args: argparse.Namespace,
+    test: _Test,
+    columns: dict[str, _Column],
+    key: str,
+    results: Sequence[_Result],
+    copied: dict[str, float] | None,
 ) -> str:
     """Put everything into words and tables."""
     side, lines = test.measured
@@ -533,10 +575,15 @@ def _told(
         titles += ["AER %", "precision %", "recall %"]
         totals = [row + _percents(result.links) for row, result in zip(totals, results, strict=True)]
     names = [_shown_name(result.name) for result in results]
+    if copied is not None and any(measure.is_near(copied, result.scores) for result in results):
+        names.append("copying the source")
+        totals.append(
+            [column.shown(copied[k]) for k, column in columns.items()] + ["-"] * (3 * bool(args.gold))
+        )
     blocks = [
         f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
-        _by_length(columns, key, results, f"{measure.unit(lines)[0]} in the {side}"),
+        _by_length(columns, key, results, f"{test.length[0]} in the {side}"),
         "\n".join(_notes(test, columns, results[0])),
     ]
     return "\n\n".join(blocks)
@@ -579,8 +626,8 @@ def _range(row: Row) -> str:
 
 def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[str]:
     """Say how the numbers were computed, for whoever wants to compare."""
-    unit, _ = measure.unit(test.right)
-    tokens = "tokens between blanks" if unit == "words" else "characters"
+    unit, _ = test.edited
+    tokens = "characters" if unit == "characters" else "tokens between blanks"
     told = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
     signed = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
     rows = [result.scores, *(row.scores for row in result.rows)]
@@ -592,14 +639,14 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
 
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
-    side, lines = test.measured
+    side, _ = test.measured
     chart.save_by_length(
         path,
         [_range(row) for row in rows],
         {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
         [row.sentences for row in rows],
         measure=column.title,
-        along=f"{measure.unit(lines)[0]} in the {side}",
+        along=f"{test.length[0]} in the {side}",
     )
 
 
@@ -608,7 +655,9 @@ def _known(scores: dict[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(score) else score for name, score in scores.items()}
 
 
-def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result]) -> None:
+def _write_json(
+    args: argparse.Namespace, test: _Test, results: Sequence[_Result], copied: dict[str, float] | None
+) -> None:
     models: list[dict[str, Any]] = [
         {
             "name": result.name,
@@ -627,12 +676,13 @@ def _write_json(args: argparse.Namespace, test: _Test, results: Sequence[_Result
         }
         for result in results
     ]
-    side, lines = test.measured
+    side, _ = test.measured
     told = {
         "test": clean(test.name),
         "items": len(test.references),
         "beam": None if args.hypotheses else args.beam or BEAM,
-        "length": f"{measure.unit(lines)[0]} in the {side}",
+        "length": f"{test.length[0]} in the {side}",
+        **({} if copied is None else {"copying": _known(copied)}),
         "models": models,
     }
     with _files.replacing(args.json) as file:

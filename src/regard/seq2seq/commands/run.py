@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import FrameType
 
-from regard import _files
+from regard import _files, _signals
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.drawing import can_draw
 from regard.seq2seq.commands.link_files import Given
@@ -23,19 +22,22 @@ from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
+from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, read_log
-from regard.seq2seq.training.loop import Diverged, Step, Training
+from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
 from regard.show.canvas import warned
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit
 
-__all__ = ["Run", "Stop", "beside", "counted"]
+__all__ = ["Run", "Stop", "beside", "counted", "foreseen"]
 
 _SAMPLE = 200  # validation pairs that are translated after each epoch
 _ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
 _WIDTH = 100  # of a translated sentence that is shown on the way
 _LOGGED = 10  # steps between two lines of the log
+_MEASURED = 5.0  # seconds of training after which its speed is known
+_SHORT = 0.5  # a training that sees pairs less than this share of the usual times is called short
 
 
 def beside(place: Path, name: str) -> Path:
@@ -87,39 +89,27 @@ def counted(count: int, thing: str) -> str:
 
 
 class Stop:
-    """Whether somebody has asked to stop: with Ctrl-C or SIGTERM, once; the second Ctrl-C doesn't wait.
+    """Whether a signal has asked to stop: Ctrl-C, SIGTERM or SIGHUP, once; the second one doesn't wait.
 
     Examples
     --------
     >>> stop = Stop()
     >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGINT)
-    >>> stop.asked
-    True
+    >>> stop.asked, stop.status
+    (True, 130)
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    asked, status = False, 0
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> AbstractContextManager[None]:
         """Listen for as long as the ``with`` block lasts; only the main thread may, where nobody else does."""
-        ask = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        changed = {number: signal.getsignal(number) for number in ask}
-        plain = (signal.SIG_DFL, signal.default_int_handler)
-        changed = {number: before for number, before in changed.items() if before in plain}
-        for number in changed:
-            signal.signal(number, self._ask)
-        try:
-            yield
-        finally:
-            for number, before in changed.items():
-                signal.signal(number, before)
+        return _signals.handled(self._ask, signal.SIGINT)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            signal.default_int_handler(number, frame)
-        self.asked = True
+            _signals.end(number, frame)
+        self.asked, self.status = True, 128 + number
 
 
 SHOWN = 3  # translations that are shown, and drawn, at the end
@@ -205,17 +195,31 @@ class Run:
         if self.fresh or not self.checkpoint.exists():
             write_checkpoint(self.checkpoint, self.training.state())
 
+    def finished(self) -> str | None:
+        """Return what the training of a model that is done was recognised by, if its log has it."""
+        try:
+            marks = [entry["finished"] for entry in read_log(self.log) if "finished" in entry]
+        except (OSError, ValueError):
+            return None
+        return str(marks[-1]) if marks else None
+
+    def finish(self, mark: str) -> None:
+        """Note in the log that all is done, and what the training is recognised by; then forget how to go on."""
+        with Log(self.log, resume_at=self.training.step) as log:
+            log.write(step=self.training.step, finished=mark)
+        self.forget()
+
     def forget(self) -> None:
         """Remove what it takes to go on."""
         self.checkpoint.unlink(missing_ok=True)
 
     def train(self) -> int:
-        """Train until the end, an interruption or a loss that is no number: 0, 130 or 1."""
+        """Train until the end, a signal or a loss that is not finite: 0, 128 and the signal's number, or 1."""
         try:
             with self.stop.listening():
                 self._steps()
-        except KeyboardInterrupt:  # asked twice: what was begun since the last checkpoint is lost
-            self.stop.asked = True
+        except KeyboardInterrupt as error:  # asked twice: what was begun since the last checkpoint is lost
+            self.stop.asked, self.stop.status = True, _signals.status_of(error)
         except Diverged as error:
             self.forget()  # from there the same would happen again
             self._stopped(f"stopped: {error}", "the last good model")
@@ -227,7 +231,7 @@ class Run:
         if self.checkpoint.exists():
             command = "the same command without --fresh" if self.fresh else "the same command"
             print(f"{command} goes on from there", file=sys.stderr)
-        return 130
+        return self.stop.status
 
     def _stopped(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.place.exists() else "")
@@ -256,7 +260,10 @@ class Run:
                     f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help"
                 )
             if told is not None and self.training.is_ahead():
-                epochs, minutes = counted(self.training.recipe.epochs, "epoch"), self.training.recipe.minutes
+                epochs, minutes = (
+                    counted(self.training.recipe.epochs or 0, "epoch"),
+                    self.training.recipe.minutes,
+                )
                 told.progress.say(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
@@ -272,7 +279,7 @@ class Run:
         told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
         found, example = self._translated()
         if found is not None:
-            told += f", {found} (greedy, {counted(min(len(self.sample), _SAMPLE), 'pair')})"
+            told += f", {found} (greedy, {counted(len(self._spread()), 'pair')})"
         told += ", saved" if step.best else ""
         return f"{told}\n{example}" if example else told, found
 
@@ -286,11 +293,39 @@ class Run:
         """Translate some of the validation sentences: what was reached on them, and one of them to look at."""
         if not self.sample:
             return None, ""
-        sample = self.sample[:_SAMPLE]
+        sample = self._spread()
         found = [translation.text for translation in self.model.translate([p[0] for p in sample], beam=1)]
         chosen = self.last * 7 % len(sample)
         example = f"  {clean(str(sample[chosen][0]))} -> {clean(found[chosen])}"
         return self.measured(sample, found), fit(example, _WIDTH).rstrip()
+
+    def _spread(self) -> list[Pair]:
+        """Return pairs from all over the sample: a file may be sorted."""
+        count = len(self.sample)
+        return (
+            [self.sample[i * count // _SAMPLE] for i in range(_SAMPLE)] if count > _SAMPLE else [*self.sample]
+        )
+
+    def usual(self) -> int:
+        """Return how often each pair is seen where nobody limits it."""
+        return choose_epochs(len(self.training.pairs))
+
+    def seen(self) -> float:
+        """Return how often each pair has been seen."""
+        return self.training.step / self.training.per_epoch
+
+    def short(self) -> str:
+        """Say what it means that the training was far too short, and which option to change; nothing if it was not."""
+        recipe, seen = self.training.recipe, self.seen()
+        if seen >= _SHORT * self.usual() or self.training.out_of_patience():
+            return ""
+        option = "--epochs"
+        if recipe.epochs is None or self.training.step < self.training.total:
+            option = f"--minutes {math.ceil(self.training.seconds / 60 * self.usual() / max(seen, 1e-9))}"
+        return (
+            f"{self.name} was short: each pair was seen {_times(seen)}, and {_times(self.usual())} is usual for so"
+            f" many pairs; the model can become better with {option}"
+        )
 
     def measured(self, pairs: Sequence[Pair], found: Sequence[str]) -> Reached:
         """Measure translations of pairs."""
@@ -307,6 +342,59 @@ class Run:
                 save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
 
 
+def foreseen(a_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
+    """Say how often each pair will be seen at the measured speed.
+
+    Parameters
+    ----------
+    a_second : float
+        How often each pair is seen in a second.
+    seen : float
+        How often each has been seen already.
+    minutes : float
+        How long that took.
+    usual : int
+        How often it is seen where nobody limits it.
+    recipe : Recipe
+        With the limits.
+
+    Returns
+    -------
+    str
+        One line; with the minutes that are needed if those that were given are far too few.
+
+    Examples
+    --------
+    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
+    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 15
+    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe()))
+    at this speed each pair will be seen 9 times in 15 minutes
+    """
+    times, needed = math.inf if recipe.epochs is None else float(recipe.epochs), recipe.minutes
+    if needed is None or times < seen + 60 * (needed - minutes) * a_second:
+        needed = minutes + (times - seen) / a_second / 60
+    else:
+        times = max(seen + 60 * (needed - minutes) * a_second, seen)
+    told = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
+    if times >= _SHORT * usual:
+        return told
+    if recipe.epochs is not None and times >= recipe.epochs:
+        return f"{told}; {_times(usual)} is usual: see --epochs"
+    enough = math.ceil(minutes + (usual - seen) / a_second / 60)
+    return f"{told}; {_times(usual)} is usual, which takes --minutes {enough}"
+
+
+def _times(number: float) -> str:
+    """Return how often something happens: with a digit behind the point where that says something."""
+    shown = f"{number:.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
+    return f"{shown} time{'' if shown == '1' else 's'}"
+
+
+def _minutes(number: float) -> str:
+    shown = f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+    return f"{shown} minute{'' if shown == '1' else 's'}"
+
+
 class _Told:
     """What is said of the steps: on the terminal, and in the log."""
 
@@ -318,6 +406,8 @@ class _Told:
         if done:
             self.progress.say(f"going on after step {done} of {first.total}")
         self.pace: float | None = None
+        self.first = first
+        self.foreseen = False  # whether it has been told how often each pair will be seen
         self.since: float | None = None  # the first step is over: nobody knows how long it took
 
     def __enter__(self) -> _Told:
@@ -331,7 +421,8 @@ class _Told:
         """Tell a step, and everything about it if the model was validated."""
         self._measure(step.words)
         said, found = self.run.validated(step) if step.validation is not None else ("", None)
-        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace)
+        self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
+        self._foresee(step)
         if said:
             self.progress.say(said)
         if step.validation is not None or step.number % _LOGGED == 0 or step.number == 1:
@@ -351,6 +442,21 @@ class _Told:
                 ),
             )
         self.since = time.monotonic()
+
+    def _foresee(self, step: Step) -> None:
+        """Report once, as soon as the speed is known, how often each pair will be seen."""
+        if self.foreseen or step.seconds - self.first.seconds < _MEASURED:
+            return
+        self.foreseen = True
+        self.progress.say(
+            foreseen(
+                self.run.seen() / max(step.seconds, 1e-9),
+                self.run.seen(),
+                step.seconds / 60,
+                self.run.usual(),
+                self.run.training.recipe,
+            )
+        )
 
     def _measure(self, words: int) -> None:
         """Count target words a second, the latest steps more than those before; what is told takes no part in it."""

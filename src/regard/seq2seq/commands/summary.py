@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from regard.seq2seq.evaluation import metrics as measure
 
 __all__ = ["Reached", "reached"]
-
-_CUTS: dict[str, tuple[str, Callable[[str], list[str]]]]
-_CUTS = {"tokens": ("tokens", str.split), "characters": ("characters", list)}
 
 
 class Reached(NamedTuple):
@@ -69,8 +66,8 @@ def reached(kind: str, sources: Sequence[str], found: Sequence[str], right: Sequ
     """
     sentences = measure.headline(sources, right) == "bleu" and find_spec("sacrebleu") is not None
     bleu, signature = measure.bleu(found, right) if sentences else (None, "")
-    unit, cut = _CUTS[kind] if kind in _CUTS else measure.unit(right)
-    if sentences and kind not in _CUTS:
+    unit, cut = measure.unit(right, kind)
+    if sentences and kind not in ("tokens", "characters"):
         return Reached(None, None, bleu, unit, signature)
     errors = measure.error_rate(found, right, cut=cut)
     return Reached(measure.exact(found, right), errors, bleu, unit, signature)

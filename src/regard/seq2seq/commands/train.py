@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from regard import _check
+from regard import _check, _signals
 from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.link_files import Given, Line, line_number, read_links
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
 from regard.seq2seq.data.splits import keep_aside
 from regard.seq2seq.data.subwords import METHODS
+from regard.seq2seq.data.tables import is_csv
 from regard.seq2seq.data.tokenizers import KINDS
 from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
@@ -40,6 +44,7 @@ done; with --compare, model-without-attention.safetensors and its own log and cu
 examples:
   regard train pairs.tsv                                learn, with some of the pairs kept aside
   regard train text.en text.fr --out runs/en-fr         two files, line by line
+  regard train pairs.csv --columns en fr                a spreadsheet with a header
   regard train train.tsv.gz --valid valid.tsv.gz --test test.tsv.gz --out runs/mine
   regard train words.tsv --source characters --target tokens      letters to phonemes
   regard train pairs.tsv --family transformer --source subwords --target subwords
@@ -73,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=numbers.name,
         metavar="PAIRS",
-        help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or two files,"
-        " one with the sources and one with the targets",
+        help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or a CSV file"
+        " (.csv); or two files, one with the sources and one with the targets",
     )
     valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
     add("--valid", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=valid)
@@ -87,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
     )
+    add_columns(parser)
     add("--skip-empty", action="store_true", help="leave out pairs with an empty side instead of stopping")
     add(
         "--fresh",
@@ -176,13 +182,14 @@ def _add_recipe(group: Any) -> None:
         "--epochs",
         type=numbers.whole(),
         metavar="N",
-        help="how often each pair is seen at most (default 9; more if there are few, 5 from 100,000 on)",
+        help="how often each pair is seen (default: as often as --minutes allow; without them 9 times, more often if"
+        " there are few, 5 times from 100,000 on)",
     )
     add(
         "--minutes",
         type=numbers.positive,
         metavar="X",
-        help="train no longer than this, even if --epochs are not done",
+        help="train for this time, or until --epochs are done if they are given",
     )
     add(
         "--rate",
@@ -280,7 +287,8 @@ def run(args: argparse.Namespace) -> int:
     Returns
     -------
     int
-        0; 1 if the loss stopped being a number; 130 if the user interrupts, or the process is asked to end.
+        0; 1 if the loss stopped being a number; 128 and its number if a signal ends it (130 for Ctrl-C, 143 for
+        SIGTERM, 129 for SIGHUP).
 
     Raises
     ------
@@ -299,6 +307,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--compare needs a score: score=none has no attention to compare with")
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
+    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
+        raise ValueError(
+            "--links with --skip-empty needs pairs with TABs and no header: links are counted by lines"
+        )
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
         raise ValueError("--links needs attention: it is what learns them")
@@ -306,7 +318,53 @@ def run(args: argparse.Namespace) -> int:
     for one in runs:
         _check_free(one)
         one.check_checkpoint()
-    return _train_and_show(args, _read(args, models[0]), runs)
+    finished = [one.finished() for one in runs if one.is_done() and not one.fresh]
+    if None in finished:
+        _refuse_done(runs)
+    data = _read(args, models[0])
+    mark = _mark(args, data)
+    if finished:
+        if finished != [mark] * len(runs):
+            _refuse_done(runs)
+        print(
+            f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model",
+            file=sys.stderr,
+        )
+        print(f"the model is in {runs[0].place}")
+        return 0
+    return _train_and_show(args, data, runs, mark)
+
+
+def _refuse_done(runs: Sequence[Run]) -> NoReturn:
+    """Raise for a model that is done, of another command or one that is not known."""
+    place = next(one.place for one in runs if one.is_done())
+    raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
+
+
+_NOT_TRAINED = (
+    "verb",
+    "out",
+    "fresh",
+    "pairs",
+    "valid",
+    "test",
+    "test_max_tokens",
+    "links",
+    "skip_empty",
+    "columns",
+)
+
+
+def _mark(args: argparse.Namespace, data: _Data) -> str:
+    """Return what a training is recognised by: a hash of its options and of what it learns from and is judged by."""
+    options = {name: value for name, value in vars(args).items() if name not in _NOT_TRAINED}
+    links = None if data.links is None else [line.links for line in data.links.lines]
+    told = hashlib.sha256(repr(sorted(options.items())).encode())
+    for part in (data.train, data.valid, None if links is None else list(map(sorted, links))):
+        for item in () if part is None else part:
+            told.update(repr(item).encode("utf-8", "surrogatepass"))
+        told.update(b"\n")
+    return told.hexdigest()
 
 
 _OF_ATTENTION = ("score", "coverage", "attention", "window", "reach", "places")  # options of the network
@@ -342,7 +400,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
     )
 
 
-def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) -> int:
+def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], mark: str) -> int:
     longest = min(args.test_max_tokens or args.max_tokens, LONGEST_SENTENCE)
     for one in runs:
         one.begin(data.train, data.valid, data.links)
@@ -360,12 +418,14 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
                     return status
             _measure(runs, test, data)
             _show(runs[0], test)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             again = "the same command" + " without --fresh" * args.fresh
             print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
-            return 130
+            return _signals.status_of(error)
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
-            one.forget()
+            one.finish(mark)
+    for said in filter(None, (one.short() for one in runs)):
+        print(said, file=sys.stderr)
     print(f"the model is in {place}")
     return 0
 
@@ -377,7 +437,9 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
     with ExitStack() as stack:
         for one in runs:
             stack.enter_context(one.alone())
-            _check_free(one)  # again: another process may have been done meanwhile
+            _check_free(one)
+            if one.is_done() and not one.fresh:  # by another process, meanwhile
+                _refuse_done([one])
         for one in runs:
             one.go_on()
         for one in runs:
@@ -387,15 +449,15 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     skipped: list[str] = []
-    train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
+    train = _pairs(args.pairs, "PAIRS", args, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
         lines = read_links(args.links, set(map(line_number, skipped)), len(train))
     if args.valid:
-        valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
+        valid = _pairs(args.valid, "--valid", args, skipped)
     else:
         train, valid, lines = keep_aside(train, lines, model.fits)
-    test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
+    test = _pairs(args.test, "--test", args, skipped) if args.test else valid
     if skipped:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
     links = None
@@ -405,14 +467,17 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, skip: bool, skipped: list[str]) -> list[Pair]:
+def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: list[str]) -> list[Pair]:
     """Read one file of pairs, or two of sides."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs or two of sides. Got {len(files)} files instead."
         )
-    told = skipped.append if skip else None
-    return list(read_two(*files, skipped=told) if len(files) == 2 else read_pairs(files[0], skipped=told))
+    check_one_file(args.columns, files, name)
+    told = skipped.append if args.skip_empty else None
+    if len(files) == 2:
+        return list(read_two(*files, skipped=told))
+    return list(read_pairs(files[0], skipped=told, columns=args.columns))
 
 
 def _short(
@@ -459,8 +524,6 @@ def _check_free(one: Run) -> None:
         for path in one.pictures:
             if path.exists():
                 raise ValueError(f"--out: {path} exists, and no model beside it; nothing is overwritten")
-    if one.is_done() and not one.fresh:
-        raise ValueError(f"--out: {place} is done; --fresh trains it anew, another --out keeps it")
 
 
 def _is_log(path: Path) -> bool:
@@ -475,11 +538,16 @@ def _is_log(path: Path) -> bool:
 
 def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
     """Print what each of the models that were trained has reached."""
+    reached = []
     for one in runs:
         found = one.measured(test, [found.text for found in one.model.translate([pair[0] for pair in test])])
+        reached.append(found)
         how = "with" if one.model.attention else "without"
         signed = f" ({found.signature})" if found.signature else ""
         print(f"{found} {how} attention, on {data.tested_on(test)}, beam {BEAM}{signed}")
+    copied = runs[0].measured(test, [str(source) for source, _ in test])
+    if any(is_near(copied._asdict(), found._asdict()) for found in reached):
+        print(f"{copied} by copying the source")
 
 
 def _show(run: Run, test: Sequence[Pair]) -> None:

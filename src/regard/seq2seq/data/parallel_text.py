@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard import _check
+from regard.seq2seq.data import tables
+from regard.seq2seq.data.tables import Columns
 
 __all__ = [
     "as_pairs",
@@ -44,16 +46,21 @@ _GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
 _SIDES = ("source", "target")
 
 
-def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str, str]]:
+def read_pairs(
+    path: Place, *, skipped: Skipped | None = None, columns: Columns | None = None
+) -> list[tuple[str, str]]:
     """Read sentence pairs, or say which line is not one.
 
     Parameters
     ----------
     path : str, path or binary file
-        Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input.
+        Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
+        name ends in .csv or .csv.gz is read as CSV, with commas, semicolons or TABs between fields.
     skipped : callable, optional
         Called with a line of text for each pair that is left out because it or a side of it is empty. Without it such a
         pair is an error.
+    columns : two of str or int, optional
+        Which columns are source and target: names in the first line, which is no pair then, or numbers from 1.
 
     Returns
     -------
@@ -63,10 +70,15 @@ def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str
     Raises
     ------
     ValueError
-        If a line has no or several TABs, an empty side, or is not UTF-8; if there is no line; if the file changes
-        while it is read.
+        If a line has no or several TABs, an empty side, or is not UTF-8; if there is no line or no such column; if the
+        file changes while it is read.
     OSError
         If the file can't be read.
+
+    Warns
+    -----
+    UserWarning
+        If the first line looks like the names of columns, or most fields of a file with TABs are in quotes.
 
     Examples
     --------
@@ -78,14 +90,40 @@ def read_pairs(path: Place, *, skipped: Skipped | None = None) -> list[tuple[str
     [('the cat', 'le chat')]
     """
     name = place_name(path)
+    lines = chain.from_iterable(read_lines(path))
+    if columns is not None or tables.is_csv(name):
+        return _of_table(tables.records(lines, name, columns), name, skipped)
     pairs: list[tuple[str, str]] = []
-    number = 0
-    for number, line in enumerate(chain.from_iterable(read_lines(path)), 1):
+    number = quoted = 0
+    for number, line in enumerate(lines, 1):
         cells = line.split("\t")
+        if number == 1:
+            tables.note_header(tables.Record(1, cells), name)
+        if '"' in line:
+            quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and cells[0].strip() and cells[1].strip():
             pairs.append((cells[0], cells[1]))
         else:
             _no_pair(line, cells, f"{name}, line {number}", skipped)
+    tables.note_quotes(quoted, 2 * number, name)
+    return _some(pairs, [name], number)
+
+
+def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | None) -> list[tuple[str, str]]:
+    """Return the pairs of a table's two columns."""
+    pairs: list[tuple[str, str]] = []
+    number = 0
+    for number, (line, cells) in enumerate(records, 1):  # noqa: B007 - read behind the loop
+        filled = [bool(cell.strip()) for cell in cells]
+        if all(filled) and cells:
+            pairs.append((cells[0], cells[1]))
+        else:
+            what = (
+                f"the {_SIDES[filled[0]]} is empty"
+                if any(filled)
+                else "empty; expected a source and a target"
+            )
+            _skip(f"{name}, line {line}: {what}", skipped)
     return _some(pairs, [name], number)
 
 
@@ -115,11 +153,12 @@ def no_pair(line: str) -> str:
     Examples
     --------
     >>> no_pair("one,un")
-    'expected source TAB target, found 1 column; a comma is no TAB'
+    'expected source TAB target, found 1 column; a comma is no TAB (the name of a CSV file ends in .csv)'
     """
     count = line.count("\t") + 1
     signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
-    hint = f"; a {signs[0]} is no TAB" if signs else ""
+    hint = f"; a {signs[0]} is no TAB (the name of a CSV file ends in .csv)" if signs else ""
+    hint = "; choose two with --columns" if count > 2 else hint
     return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
 

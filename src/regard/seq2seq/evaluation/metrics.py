@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Row", "Score", "LinkScore", "alignment_error_rate", "bleu", "by_length", "chrf"),
-    *("edit_distance", "error_rate", "exact", "groups", "headline", "unit"),
+    *("edit_distance", "error_rate", "exact", "groups", "headline", "is_near", "unit"),
 ]
 
 Reference = str | Sequence[str]
 Link = tuple[int, int]
 Measure = Callable[[Sequence[str], Sequence[Reference]], float]
 
+_UNITS: dict[str | None, Callable[[str], list[str]]] = {"tokens": str.split, "characters": list}
+_NEAR = 0.5  # a baseline that reaches this share of a model's score is not far below it
 _LONGEST_RUN = 4  # words of BLEU: it says nothing where no reference has so many
 _WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
 
@@ -245,17 +247,19 @@ def error_rate(
     return edits / max(length, 1)
 
 
-def unit(lines: Sequence[str]) -> tuple[str, Callable[[str], list[str]]]:
+def unit(lines: Sequence[str], kind: str | None = None) -> tuple[str, Callable[[str], list[str]]]:
     """Choose what lines are counted in: words between blanks, or characters where most lines have no blank.
 
     Parameters
     ----------
     lines : sequence of str
         What is counted.
+    kind : {"words", "subwords", "characters", "tokens"}, optional
+        What a token of a model is: characters and tokens are counted as such, whatever the lines have.
 
     Returns
     -------
-    name : {"words", "characters"}
+    name : {"words", "characters", "tokens"}
         What they are counted in.
     cut : callable
         Cuts a line into them.
@@ -265,6 +269,8 @@ def unit(lines: Sequence[str]) -> tuple[str, Callable[[str], list[str]]]:
     >>> unit(["K AE T", "D AO G"])[0], unit(["cat", "dog"])[0]
     ('words', 'characters')
     """
+    if kind in _UNITS:
+        return str(kind), _UNITS[kind]
     blank = [" " in line.strip() for line in lines]
     return ("words", str.split) if 2 * sum(blank) >= len(blank) else ("characters", list)
 
@@ -293,6 +299,37 @@ def headline(sources: Sequence[str], references: Sequence[str]) -> str:
     """
     short = sum(len(reference.split()) < _LONGEST_RUN for reference in references)
     return "errors" if unit(sources)[0] == "characters" or 2 * short > len(references) else "bleu"
+
+
+def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | None]) -> bool:
+    """Whether a baseline is not far below a model by one of its measures.
+
+    Parameters
+    ----------
+    baseline, model : mapping of str to float or None
+        "bleu" and "exact", where at least half of the model's is near, and "errors", where at most twice the model's
+        is; None and NaN where a measure is not defined.
+
+    Returns
+    -------
+    bool
+        Whether it is near by any. A baseline that has nothing right is not.
+
+    Examples
+    --------
+    >>> is_near({"exact": 0.467}, {"exact": 0.2}), is_near({"bleu": 3.0}, {"bleu": 50.0})
+    (True, False)
+    """
+    scores = {name: (baseline.get(name), model.get(name)) for name in ("bleu", "exact", "errors")}
+    known = {
+        name: (own, other)
+        for name, (own, other) in scores.items()
+        if own is not None and other is not None and not math.isnan(own + other)
+    }
+    errors = known.pop("errors", None)
+    if any(own > 0 and own >= _NEAR * other for own, other in known.values()):
+        return True
+    return errors is not None and errors[0] < 1 and _NEAR * errors[0] <= errors[1]
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

@@ -14,7 +14,7 @@ from regard.seq2seq.data.batching import Corpus
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.training.loop import Recipe
 
-__all__ = ["check", "choose_config", "choose_recipe"]
+__all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
 
 _LARGEST = 1 << 40  # network, in parameters: more than a machine trains
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
@@ -134,6 +134,37 @@ def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, A
     return sizes
 
 
+def choose_epochs(pairs: int) -> int:
+    """Return how often each pair is seen where neither epochs nor minutes are given.
+
+    Parameters
+    ----------
+    pairs : int
+        How many there are.
+
+    Returns
+    -------
+    int
+        At least 9, from 100,000 pairs on 5. Fewer pairs need more, for about 1,500 steps, 200 at most.
+
+    Examples
+    --------
+    >>> choose_epochs(100), choose_epochs(20_000), choose_epochs(200_000)
+    (200, 9, 5)
+    """
+    return max(9 if pairs < _MANY else 5, min(200, 1500 // _steps(pairs)))
+
+
+def _sentences(pairs: int) -> int:
+    """Return about how many sentences a batch has."""
+    return 16 if pairs < _FEW else 32 if pairs < _SOME else 64 if pairs < _MANY else 128
+
+
+def _steps(pairs: int) -> int:
+    """Return about how many steps an epoch has."""
+    return max(pairs // _sentences(pairs), 1)
+
+
 def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> Recipe:
     """Return the recipe for a corpus: few pairs need small batches and many epochs.
 
@@ -160,11 +191,10 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     (200, 0.5, 48)
     """
     pairs = len(corpus)
-    sentences = 16 if pairs < _FEW else 32 if pairs < _SOME else 64 if pairs < _MANY else 128
-    tokens = int(sentences * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
-    steps = max(pairs // sentences, 1)  # an epoch's, more or less
-    epochs = asked.get("epochs", max(9 if pairs < _MANY else 5, min(200, 1500 // steps)))
-    warm_up = max(min(150, steps * epochs // 10), 1)
+    tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
+    usual = choose_epochs(pairs)
+    epochs = asked.get("epochs", None if "minutes" in asked else usual)
+    warm_up = max(min(150, _steps(pairs) * (epochs or usual) // 10), 1)
     chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
     if pairs >= _MANY:
         chosen["rate"] *= _OF_MANY

@@ -77,8 +77,11 @@ class Log:
         told : numbers or str
             By name; those that are None are left out.
         """
-        self._file.write(_line({"step": _check.whole("step", step), **told}))
-        self._file.flush()
+        try:
+            self._file.write(_line({"step": _check.whole("step", step), **told}))
+            self._file.flush()
+        except OSError as error:  # of writing: it doesn't know the file
+            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from None
 
     def close(self) -> None:
         """Close the file."""

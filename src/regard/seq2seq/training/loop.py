@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pkgutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -25,9 +26,11 @@ __all__ = ["Diverged", "Recipe", "Step", "Training", "mean_loss"]
 
 Array = NDArray[Any]
 
+_ENDLESS = sys.maxsize  # steps, where only the time limit ends a training
 _WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
 _PAIRS, _TOLD = "pairs", 3  # a part of what a training is known by; how many parts that differ are told
+_EPOCHS = "recipe epochs"
 _ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers of its own
 
 
@@ -58,8 +61,8 @@ class Recipe:
 
     Parameters
     ----------
-    epochs : int
-        How often every pair is seen.
+    epochs : int, optional
+        How often every pair is seen. None: as often as `minutes` allow.
     tokens : int
         The most tokens that a side of a batch takes, padding with it.
     rate : float
@@ -87,7 +90,7 @@ class Recipe:
         Whether the model of the lowest validation loss is kept, or that of the last validation: late in training the
         loss often grows, since the model is too sure of its errors, while it makes fewer of them.
     minutes : float, optional
-        Stop after this time; the rate reaches 0 then.
+        Stop after this time; the rate reaches 0 then. Training ends earlier only if `epochs` or `patience` end it.
     seed : int
         Of all chance.
 
@@ -103,7 +106,7 @@ class Recipe:
     ValueError: dropout must be less than 1. Got 2.0 instead.
     """
 
-    epochs: int = 9
+    epochs: int | None = 9
     tokens: int = 640
     rate: float = 5e-3
     warm_up: int = 150
@@ -126,6 +129,8 @@ class Recipe:
             for name in names:
                 if getattr(self, name) is not None:
                     object.__setattr__(self, name, _check.number(name, getattr(self, name), **within))
+        if self.epochs is None and self.minutes is None:
+            _check.fail("epochs must be given without minutes: training needs an end. Got None instead.")
         if self.agreement and not self.dropout:
             _check.fail(
                 f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
@@ -232,7 +237,7 @@ class Training:
         self.judged_step = 0  # after which the model was validated last
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
         self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
-        self.total = recipe.epochs * self.per_epoch
+        self.total = _ENDLESS if recipe.epochs is None else recipe.epochs * self.per_epoch
 
     def _chance(self, *numbers: int) -> np.random.Generator:
         """Return the generator of one use of chance; none depends on those before, so nothing of them is kept."""
@@ -332,9 +337,10 @@ class Training:
 
     def _is_over(self) -> bool:
         """Say whether patience is, or the time; then what has been learned last must have been validated."""
-        return self._out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
+        return self.out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
 
-    def _out_of_patience(self) -> bool:
+    def out_of_patience(self) -> bool:
+        """Say whether there were as many validations without a better one as the recipe waits for."""
         return self.recipe.patience is not None and self.waited >= self.recipe.patience
 
     def _epoch(self, halves: _Halves) -> Iterator[Step]:
@@ -370,7 +376,8 @@ class Training:
 
     def _expected(self) -> int:
         passed = self._passed()
-        return min(self.total, max(round(self.step / passed), self.step)) if passed else self.total
+        paced = max(round(self.step / passed), self.step) if passed else self.total
+        return min(self.total, paced) if paced < _ENDLESS else self.step
 
     def _validated(self, told: Step) -> Step:
         self.judged_step = self.step
@@ -460,6 +467,11 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     Options that decide about the pairs come before them in a fingerprint, and what follows from both comes last.
     """
     names = [name for name in now if before.get(name) != now[name]]
+    if "None" in (
+        before.get(_EPOCHS),
+        now.get(_EPOCHS),
+    ):  # one of the two has a time limit instead, which may change
+        names = [name for name in names if name != _EPOCHS]
     if _PAIRS in names:
         names = names[: max(1, names.index(_PAIRS))]
     told = [f"{name} was {before.get(name, 'not known')}, and is {now[name]}" for name in names[:_TOLD]]

@@ -1,0 +1,222 @@
+"""What somebody probably meant: close names, and names that other translation toolkits have for the same option."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+__all__: list[str] = []
+
+_OUTPUT = "the result goes to standard output: > FILE"
+_FILES = "files are named without an option"
+_DEVICE = "everything runs on the processor"
+_RESUME = "the same command goes on from its checkpoint by itself"
+_COPIED = "unknown words are always copied from the source"
+
+# Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts, and what is the same here. An option counts
+# where the verb has it; the first that does is suggested. Anything else is a sentence.
+_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("beam-size", "num-beams", "beams", "beam-width", "b", "k"), ("--beam",)),
+    **dict.fromkeys(("n", "nbest", "num-return-sequences"), ("--n-best",)),
+    **dict.fromkeys(
+        (
+            "o",
+            "output",
+            "output-dir",
+            "output-file",
+            "out-file",
+            "save-model",
+            "save-dir",
+            "model-dir",
+            "destdir",
+        ),
+        ("--out", _OUTPUT),
+    ),
+    **dict.fromkeys(
+        (
+            "batch-size",
+            "batch",
+            "mini-batch",
+            "mini-batch-words",
+            "batch-type",
+            "per-device-train-batch-size",
+        ),
+        ("--recipe tokens=N", "batches are chosen by length"),
+    ),
+    **dict.fromkeys(("lr", "learning-rate", "learn-rate", "rate-max"), ("--rate",)),
+    **dict.fromkeys(
+        ("lr-warmup", "warmup-steps", "warmup-updates", "warmup", "warm-up"), ("--recipe warm_up=N",)
+    ),
+    **dict.fromkeys(
+        (
+            "e",
+            "after-epochs",
+            "max-epoch",
+            "max-epochs",
+            "num-epochs",
+            "num-train-epochs",
+            "epoch",
+            "train-steps",
+        ),
+        ("--epochs",),
+    ),
+    **dict.fromkeys(("max-steps", "max-update", "after-batches", "after"), ("--epochs",)),
+    **dict.fromkeys(
+        ("time", "time-limit", "max-time", "hours", "seconds", "stop-time-hours"), ("--minutes",)
+    ),
+    **dict.fromkeys(("early-stopping", "early-stop", "patience"), ("--recipe patience=N",)),
+    **dict.fromkeys(("dropout", "attention-dropout"), ("--recipe dropout=X",)),
+    **dict.fromkeys(("label-smoothing", "smoothing"), ("--recipe smoothing=X",)),
+    **dict.fromkeys(("clip-norm", "max-grad-norm", "clip-gradient", "clip"), ("--recipe clip=X",)),
+    **dict.fromkeys(("exponential-smoothing", "average-decay", "ema"), ("--recipe average=X",)),
+    **dict.fromkeys(("guided-alignment", "guidance", "lambda-align"), ("--links", "--alignment")),
+    **dict.fromkeys(
+        ("rnn-size", "hidden-size", "hidden", "dim-rnn", "dim", "units"), ("--network encoder=N decoder=N",)
+    ),
+    **dict.fromkeys(
+        ("dim-emb", "emb-size", "word-vec-size", "embedding-dim", "embedding"), ("--network embedding=N",)
+    ),
+    **dict.fromkeys(
+        ("layers", "num-layers", "enc-depth", "dec-depth", "encoder-layers"), ("--network layers=N",)
+    ),
+    **dict.fromkeys(
+        ("heads", "transformer-heads", "encoder-attention-heads", "num-heads"), ("--network heads=N",)
+    ),
+    **dict.fromkeys(("arch", "type", "encoder-type", "decoder-type", "architecture"), ("--family",)),
+    **dict.fromkeys(("attention", "global-attention", "attention-type"), ("--network score=NAME",)),
+    **dict.fromkeys(("rnn-type", "cell", "enc-cell", "dec-cell"), ("--network cell=NAME",)),
+    **dict.fromkeys(
+        ("train-sets", "trainpref", "train", "train-file", "data", "input", "i", "src", "tgt"), (_FILES,)
+    ),
+    **dict.fromkeys(
+        ("train-src", "train-tgt", "src-file", "text", "models", "model", "m", "path"), (_FILES,)
+    ),
+    **dict.fromkeys(
+        ("valid-sets", "validpref", "dev", "dev-set", "validation", "validation-file"), ("--valid",)
+    ),
+    **dict.fromkeys(("valid-src", "valid-tgt", "eval"), ("--valid",)),
+    **dict.fromkeys(("testpref", "test-file", "test-set"), ("--test", _FILES)),
+    **dict.fromkeys(
+        (
+            "vocab-size",
+            "vocab",
+            "vocabs",
+            "src-vocab-size",
+            "tgt-vocab-size",
+            "dim-vocabs",
+            "nwordssrc",
+            "voc-limit",
+        ),
+        ("--vocabulary",),
+    ),
+    **dict.fromkeys(
+        ("thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"), ("--least",)
+    ),
+    **dict.fromkeys(
+        ("max-length", "max-len", "max-sent-length", "src-seq-length", "max-source-length"), ("--max-tokens",)
+    ),
+    **dict.fromkeys(("lowercase", "lower-case", "uncased"), ("--lower",)),
+    **dict.fromkeys(("bpe", "sentencepiece", "spm", "src-subword-type"), ("--subwords",)),
+    **dict.fromkeys(("level", "tokenizer", "src-lang", "source-lang", "s"), ("--source",)),
+    **dict.fromkeys(("tgt-lang", "target-lang", "t"), ("--target",)),
+    **dict.fromkeys(("lenpen", "normalize", "alpha", "length-penalty"), ("--length-penalty",)),
+    **dict.fromkeys(("sampling", "do-sample", "output-sampling", "random-sampling-topk"), ("--sample",)),
+    **dict.fromkeys(("sampling-topk", "topk"), ("--top-k",)),
+    **dict.fromkeys(("sampling-topp", "topp", "random-sampling-topp"), ("--top-p",)),
+    **dict.fromkeys(("random-sampling-temp", "temp"), ("--temperature",)),
+    **dict.fromkeys(
+        ("report-align", "print-alignment", "attn-debug", "return-attention"), ("--alignment", "--png")
+    ),
+    **dict.fromkeys(("replace-unk", "replace-unknown", "copy"), (_COPIED,)),
+    **dict.fromkeys(("random-seed",), ("--seed",)),
+    **dict.fromkeys(("overwrite", "no-restore", "reset", "restart", "force", "f"), ("--fresh",)),
+    **dict.fromkeys(
+        ("resume", "continue", "train-from", "load-model", "restore-file", "checkpoint"), (_RESUME,)
+    ),
+    **dict.fromkeys(
+        ("gpu", "gpus", "gpu-ranks", "device", "devices", "d", "cuda", "use-cuda", "cpu", "fp16"), (_DEVICE,)
+    ),
+    **dict.fromkeys(
+        ("threads", "workers", "num-workers", "cpu-threads"), ("OPENBLAS_NUM_THREADS says how many threads",)
+    ),
+    **dict.fromkeys(("config", "c", "yaml"), ("options are given on the command line",)),
+    **dict.fromkeys(("reference", "refs", "ref", "gold-references"), ("--references",)),
+    **dict.fromkeys(("hyp", "hypothesis", "hyps"), ("--hypotheses",)),
+    **dict.fromkeys(("metric", "metrics"), ("--measure",)),
+    **dict.fromkeys(("plot", "figure", "save-plot"), ("--png",)),
+    **dict.fromkeys(("header", "fields", "cols", "column-names"), ("--columns",)),
+}
+_VERBS = {
+    **dict.fromkeys(("learn", "fit", "preprocess", "build-vocab"), "train"),
+    **dict.fromkeys(("predict", "infer", "generate", "decode", "interactive", "test", "run"), "translate"),
+    **dict.fromkeys(("eval", "score", "bleu", "measure", "validate", "compare"), "evaluate"),
+    **dict.fromkeys(("plot", "curves", "log", "draw"), "curve"),
+    **dict.fromkeys(("alignment", "link", "links"), "align"),
+    **dict.fromkeys(("show", "demo", "tell"), "explain"),
+}
+_DASHES = "-\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+_CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+_CLOSE = 0.7
+
+
+def unknown(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return the options among arguments that are not known, as they are written.
+
+    A dash that an editor has made longer begins an option too, where what follows is one.
+    """
+    names = set(known)
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return [
+        given
+        for given in before
+        if given.partition("=")[0] not in names
+        and (_is_option(given) or (given[:1] in _DASHES[1:] and f"--{_plain(given)}" in names))
+    ]
+
+
+def _is_option(given: str) -> bool:
+    """Whether argparse takes an argument for an option: neither "-", a number, nor text with spaces."""
+    if not given.startswith("-") or len(given) == 1 or " " in given:
+        return False
+    try:
+        float(given)
+    except ValueError:
+        return True
+    return False
+
+
+def _plain(given: str) -> str:
+    """Return an option's name in small letters, with single hyphens between words, and without its value."""
+    return given.partition("=")[0].strip(_DASHES).lower().replace("_", "-")
+
+
+def option(given: str, known: Iterable[str]) -> str:
+    """Say what an unknown option probably means; nothing where nobody knows."""
+    names = [name.removeprefix("--") for name in known if name.startswith("--")]
+    plain = _plain(given)
+    if plain in names:
+        return _meant(f"--{plain}")
+    for same in _ELSEWHERE.get(plain, ()):
+        if not same.startswith("--"):
+            return same
+        if same.partition(" ")[0][2:] in names:
+            return _meant(same)
+    longer = [name for name in names if len(plain) > 1 and name.startswith(plain)]
+    close = longer or difflib.get_close_matches(plain, names, 1, _CLOSE)
+    close = close or [name for name in names if plain.startswith(f"{name}-")]
+    return _meant(f"--{close[0]}") if close else ""
+
+
+def choice(message: str) -> str:
+    """Return argparse's error with the nearest choice, if the error is about one."""
+    found = _CHOICE.search(message)
+    if found is None:
+        return message
+    given, choices = found[1].lower(), [one.strip("'\" ") for one in found[2].split(",")]
+    close = [_VERBS[given]] if _VERBS.get(given) in choices else difflib.get_close_matches(given, choices, 1)
+    return f"{message}; {_meant(close[0])}" if close else message
+
+
+def _meant(name: str) -> str:
+    return f"did you mean {name}?"

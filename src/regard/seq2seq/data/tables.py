@@ -1,0 +1,388 @@
+"""Pairs in tables: CSV files as spreadsheets write them, and the columns of a table that hold the two sides."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+__all__ = [
+    *("Columns", "Record", "check_columns", "is_csv", "is_quoted", "name_like", "note_header", "note_quotes"),
+    "records",
+]
+
+Columns = Sequence[str | int]
+
+_DELIMITERS = (",", ";", "\t")
+_SAMPLE = 100  # records that are read to find the delimiter
+_FIRST = 1 << 16  # characters of them, at most
+# What spreadsheets and data sets call the columns of pairs; with the codes and English names of languages.
+_NAMES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        answer ar ara arabic armenian arpabet bengali bg bn bulgarian ca catalan chi chinese croatian cs
+        czech da danish de deu dut dutch el en eng english es estonian et eu fa fi fin finnish foreign fr
+        fra fre french from ga ger german gl grapheme graphemes greek gu he hebrew hi hin hindi hr hu
+        hungarian hy hypothesis icelandic id indonesian input ipa irish is it ita italian ja japanese jpn ka
+        kk km kn ko kor korean l1 l2 lang lang1 lang2 language language1 language2 latin latvian letters
+        lithuanian lo lt lv malay mk ml mr ms mt my native nb ne nl nld nn no norwegian original output pa
+        persian phoneme phonemes phrase pl pol polish por portuguese pronunciation pt question reference ro
+        romanian ru rus russian s1 s2 sentence sentence1 sentence2 sentences serbian sk sl slovak slovenian
+        sound sounds source spa spanish spelling sq sr src sv sw swahili swe swedish ta tamil target te text
+        text1 text2 tgt th thai to tr translated translation trg tur turkish uk ukrainian ur urdu uz vi
+        vietnamese welsh word words zh zho
+        """,
+    )
+)
+
+
+class Record(NamedTuple):
+    """A row of a table.
+
+    Parameters
+    ----------
+    line : int
+        Where it begins, counted from 1.
+    cells : list of str
+        Its fields.
+    """
+
+    line: int
+    cells: list[str]
+
+
+def is_csv(name: str) -> bool:
+    """Whether a file is CSV by its name.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+
+    Returns
+    -------
+    bool
+        Whether it ends in .csv, or .csv.gz, in any case.
+
+    Examples
+    --------
+    >>> is_csv("pairs.csv"), is_csv("PAIRS.CSV.GZ"), is_csv("pairs.tsv")
+    (True, True, False)
+    """
+    return name.lower().removesuffix(".gz").endswith(".csv")
+
+
+def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> Iterator[Record]:
+    """Read the two columns of a table that hold the sides of pairs.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Lines of text without their ends.
+    name : str
+        Of the file, for errors; one that ends in .csv has commas, semicolons or TABs between fields, and fields in
+        quotes. Any other has TABs, and quotes are part of the text.
+    columns : two of str or int, optional
+        Names in the first row, which is no pair then, or numbers, counted from 1. By default a table has two columns,
+        all of whose rows are pairs.
+
+    Yields
+    ------
+    Record
+        A row's two fields, each on one line; none of them for an empty line.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, a row has more or fewer fields than the first, or a quote is not closed.
+
+    Examples
+    --------
+    >>> table = ["id,fr,en", '1,"le chat, noir",the black cat', "2,un chien,a dog"]
+    >>> for record in records(table, "pairs.csv", ["en", "fr"]):
+    ...     print(record)
+    Record(line=2, cells=['the black cat', 'le chat, noir'])
+    Record(line=3, cells=['a dog', 'un chien'])
+    """
+    check_columns(columns)
+    rows = _csv_rows(lines, name, columns) if is_csv(name) else _tab_rows(lines)
+    empty: list[Record] = []
+    for first in rows:
+        if first.cells:
+            break
+        empty.append(first)
+    else:
+        yield from empty
+        return
+    first = Record(first.line, _trimmed(first.cells, 2))
+    chosen, has_names = _choose(first, name, columns)
+    if columns is None:
+        note_header(first, name)
+    for row in rows if has_names else itertools.chain(empty, [first], rows):
+        cells = _trimmed(row.cells, len(first.cells))
+        if cells and len(cells) != len(first.cells):
+            raise ValueError(
+                f"{name}, line {row.line}: {_counted(len(cells))}, but the first row has {len(first.cells)}"
+            )
+        yield Record(row.line, [_one_line(cells[i]) for i in chosen] if cells else [])
+
+
+def _trimmed(cells: list[str], least: int) -> list[str]:
+    """Return fields without empty ones at the end, which spreadsheets write, as long as more than `least` are left."""
+    while len(cells) > least and not cells[-1].strip():
+        cells = cells[:-1]
+    return cells
+
+
+def check_columns(columns: Columns | None) -> None:
+    """Check the columns that somebody has chosen.
+
+    Parameters
+    ----------
+    columns : two of str or int, optional
+        As for `records`.
+
+    Raises
+    ------
+    ValueError
+        If they are not two different names or numbers.
+
+    Examples
+    --------
+    >>> check_columns(["en", "en"])
+    Traceback (most recent call last):
+    ValueError: columns must be two different names or numbers. Got ['en', 'en'] instead.
+    """
+    if columns is not None and (isinstance(columns, str) or len(columns) != 2 or columns[0] == columns[1]):
+        raise ValueError(f"columns must be two different names or numbers. Got {columns!r:.60} instead.")
+
+
+def _counted(count: int) -> str:
+    return f"{count} column{'' if count == 1 else 's'}"
+
+
+def _one_line(cell: str) -> str:
+    return " ".join(re.split(r"[\r\n]+", cell)) if "\n" in cell or "\r" in cell else cell
+
+
+def _tab_rows(lines: Iterable[str]) -> Iterator[Record]:
+    return (Record(number, line.split("\t") if line.strip() else []) for number, line in enumerate(lines, 1))
+
+
+def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int], bool]:
+    """Return the places of the two columns, and whether the first row has their names."""
+    count = len(first.cells)
+    if columns is None:
+        if count != 2:
+            cells = ", ".join(_shown(cell) for cell in first.cells[:8])
+            raise ValueError(
+                f"{name}, line {first.line}: expected 2 columns, found {count} ({cells}); choose two with --columns"
+            )
+        return [0, 1], False
+    if all(_is_number(column) for column in columns):
+        places = [int(column) - 1 for column in columns]
+        if wrong := [place + 1 for place in places if not 0 <= place < count]:
+            raise ValueError(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
+        return places, False
+    return [_place(str(column), first, name) for column in columns], True
+
+
+def _is_number(column: str | int) -> bool:
+    return isinstance(column, int) or (column.isascii() and column.isdigit() and len(column) < 10)
+
+
+def _place(column: str, first: Record, name: str) -> int:
+    """Return where a column's name is in the first row: exactly, or but for capitals and spaces."""
+    for plain in (str, lambda cell: cell.strip().casefold()):
+        names = [plain(cell) for cell in first.cells]
+        if names.count(plain(column)) == 1:
+            return names.index(plain(column))
+        if names.count(plain(column)) > 1:
+            raise ValueError(
+                f"{name}, line {first.line}: {column!r:.60} is the name of several columns: give numbers"
+            )
+    if _is_number(column):
+        raise ValueError(
+            f"columns must be two names or two numbers. Got {column!r:.60} beside a name instead."
+        )
+    cells = ", ".join(_shown(cell) for cell in first.cells[:8])
+    raise ValueError(
+        f"{name}, line {first.line}: no column is called {column!r:.60}; the first row has {cells}"
+    )
+
+
+def _shown(cell: str) -> str:
+    return repr(cell if len(cell) <= 30 else f"{cell[:29]}…")
+
+
+# -------------------------------------------------------------------------------------------------------- CSV
+
+
+def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Iterator[Record]:
+    """Read CSV with the delimiter that the file seems to have."""
+    lines = iter(lines)
+    sample = _sampled(lines)
+    skip = 0
+    delimiter = _said(sample[0]) if sample else None
+    if delimiter is not None:  # as Excel understands it
+        sample, skip = sample[1:], 1
+    delimiter = delimiter or _delimiter(sample, columns)
+    ended = (f"{line}\n" for line in itertools.chain(sample, lines))
+    reader = csv.reader(ended, delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + skip + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"{name}, line {start}: {_why(str(error))}") from None
+        yield Record(start, cells if any(map(str.strip, cells)) else [])
+
+
+def _sampled(lines: Iterator[str]) -> list[str]:
+    found: list[str] = []
+    size = 0
+    for line in itertools.islice(lines, _SAMPLE):
+        found.append(line)
+        size += len(line)
+        if size > _FIRST:
+            break
+    return found
+
+
+def _said(line: str) -> str | None:
+    found = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
+    return found[1] if found and found[1] not in '"\r' else None
+
+
+def _why(error: str) -> str:
+    if "unexpected end" in error or "larger than field limit" in error:
+        return "a quote is opened and not closed"
+    if "expected after" in error:
+        return 'text follows a closing quote; a quote inside quotes is written twice ("")'
+    return f"no CSV ({error})"
+
+
+def _delimiter(sample: Sequence[str], columns: Columns | None) -> str:
+    """Return the delimiter with which most rows have as many fields as the first, two at least."""
+    return max(_DELIMITERS, key=lambda delimiter: _agreement(sample, delimiter, columns))
+
+
+def _agreement(sample: Sequence[str], delimiter: str, columns: Columns | None) -> tuple[bool, float]:
+    reader = csv.reader((f"{line}\n" for line in sample), delimiter=delimiter)
+    rows = [row for row in _until_error(reader) if row]
+    if not rows or len(rows[0]) < 2:
+        return False, 0.0
+    named = columns is not None and {str(column) for column in columns} <= set(rows[0])
+    return named, sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+
+
+def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error:  # the reading that counts reports it
+        return
+
+
+# ------------------------------------------------------------------------------------------------------ notes
+
+
+def name_like(cells: Sequence[str]) -> bool:
+    """Whether fields look like the names of two columns.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        A row.
+
+    Returns
+    -------
+    bool
+        Whether there are two, different ones, and each is made of words that columns are called by.
+
+    Examples
+    --------
+    >>> name_like(["English", "French"]), name_like(["source_text", "fr"]), name_like(["the cat", "le chat"])
+    (True, True, False)
+    """
+    parts = [re.split(r"[\W_]+", cell.strip('" \ufeff').casefold()) for cell in cells]
+    named = [
+        not _NAMES.isdisjoint(words) and all(word in _NAMES or word.isdigit() for word in words if word)
+        for words in parts
+    ]
+    return len(cells) == 2 and all(named) and parts[0] != parts[1]
+
+
+def note_header(first: Record, name: str) -> None:
+    """Warn where the first row looks like the names of columns.
+
+    Parameters
+    ----------
+    first : Record
+        The row.
+    name : str
+        Of the file.
+
+    Examples
+    --------
+    >>> note_header(Record(1, ["the cat", "le chat"]), "pairs.tsv")
+    """
+    if name_like(first.cells):
+        names = " ".join(_argument(cell.strip('" \ufeff')) for cell in first.cells)
+        warnings.warn(
+            f"{name}, line {first.line} looks like the names of columns and is taken for a pair;"
+            f" --columns {names} makes it a header",
+            stacklevel=2,
+        )
+
+
+def _argument(name: str) -> str:
+    return f'"{name}"' if " " in name else name
+
+
+def note_quotes(quoted: int, fields: int, name: str) -> None:
+    """Warn where most fields of lines with TABs are in quotes.
+
+    Parameters
+    ----------
+    quoted, fields : int
+        How many are, of how many.
+    name : str
+        Of the file.
+
+    Examples
+    --------
+    >>> note_quotes(1, 20, "pairs.tsv")
+    """
+    if 2 * quoted > fields:
+        warnings.warn(
+            f"{name}: {quoted} of {fields} fields are in quotes, which are learned as text; in a file whose name"
+            " ends in .csv they only enclose a field",
+            stacklevel=2,
+        )
+
+
+def is_quoted(cell: str) -> bool:
+    """Whether a field begins and ends with a double quote.
+
+    Parameters
+    ----------
+    cell : str
+        The field.
+
+    Returns
+    -------
+    bool
+        Whether it is in quotes.
+
+    Examples
+    --------
+    >>> is_quoted('"one"'), is_quoted('one "two"')
+    (True, False)
+    """
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
