@@ -37,7 +37,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as all errors of this command are."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        verb = self.prog.partition(" ")[2]
+        self.exit(2, f"{_line(verb or None, 'error', message)}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        print(f"regard {verb}: error: {_first_line(error)}", file=sys.stderr)
+        print(_line(verb, "error", _first_line(error)), file=sys.stderr)
         return 2
 
 
@@ -138,14 +139,22 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
 
 
 def _warn(verb: str | None, said: set[str], message: Warning | str, *_: object) -> None:
-    """Say a warning as an error is said, without the place in the program, and once."""
-    line = str(message).splitlines()[0]
+    """Print a warning as an error is printed, without the place in the program, and once."""
+    line = _line(verb, "warning", _first_line(message))
     if line not in said:
-        print(f"regard {verb}: warning: {line}", file=sys.stderr)
+        print(line, file=sys.stderr)
     said.add(line)
 
 
-def _first_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _line(verb: str | None, kind: str, message: str) -> str:
+    """Return an error or a warning as it is printed: a name, a file or an argument in it can't drive the terminal."""
+    # Imported here: `regard --help` needs none of it.
+    from regard.show.terminal import report
+
+    return report(f"{'regard' if verb is None else f'regard {verb}'}: {kind}: {message}")
+
+
+def _first_line(message: object) -> str:
+    if isinstance(message, OSError) and message.strerror and message.filename is not None:
+        return f"{message.filename}: {message.strerror}"
+    return (str(message).splitlines() or [type(message).__name__])[0]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from regard import _check
 from regard.seq2seq.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.text import JOIN, SPECIAL, Vocabulary, cut, glue
-from regard.seq2seq.tidy import NORMALIZATIONS, Normalization, as_normalization, tidy, tidy_tokens
+from regard.seq2seq.text import SPECIAL, Vocabulary, cut, glue, unmarked
+from regard.seq2seq.tidy import NORMALIZATIONS, Normalization, as_normalization, is_blank, tidy, tidy_tokens
 
 __all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "count_tokens", "learn", "restore"]
 
@@ -107,12 +107,21 @@ class _Side:
         return self.vocabulary.lower
 
     def cut(self, text: Side, /) -> list[str]:
-        """Cut text into tokens; a list of tokens is taken as it is."""
+        """Cut text into tokens, none if nothing of it is visible; a list of tokens is taken as it is."""
         if isinstance(text, str):
-            return self._cut(tidy(text, self.normalization))
-        return tidy_tokens(text, self.normalization)
+            text = tidy(text, self.normalization)
+            return [] if is_blank(text) else self._cut(text)
+        tokens = self._given(text)
+        return [] if is_blank(self.glue(tokens)) else tokens
+
+    def _given(self, tokens: Sequence[str]) -> list[str]:
+        return tidy_tokens(tokens, self.normalization)
 
     def _cut(self, text: str) -> list[str]:
+        raise NotImplementedError
+
+    def glue(self, tokens: Iterable[str], /) -> str:
+        """Put tokens together to text."""
         raise NotImplementedError
 
     def encode(self, tokens: Iterable[str], /) -> list[int]:
@@ -199,7 +208,7 @@ class Words(_Counted):
 
     def plain(self, token: str, /) -> str:
         """Return a token without the mark that says where it touches its neighbour."""
-        return token.replace(JOIN, "")
+        return unmarked(token)
 
     def borrow(self, token: str, source: Text, /) -> str:
         """Take a word as it is, with its marks; of another kind, what it says."""
@@ -227,9 +236,11 @@ class Characters(_Counted):
 
     kind = "characters"
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into its characters."""
-        return list(tidy(_text(text, self.kind), self.normalization).translate(_SWAPPED))
+    def _cut(self, text: str) -> list[str]:
+        return list(text.translate(_SWAPPED))
+
+    def _given(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.kind)
 
     def glue(self, tokens: Iterable[str], /) -> str:
         """Put characters together to text."""
@@ -347,9 +358,11 @@ class Subwords(_Side):
         tokens, scores = learn_pieces(spaced, size=size, method=method)
         return cls(Vocabulary(tokens), scores, method=method, normalization=normalization, lower=lower)
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into pieces."""
-        spaced = _spaced(_text(text, self.kind), self.normalization, self._lower)
+    def _given(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.kind)
+
+    def _cut(self, text: str) -> list[str]:
+        spaced = _spaced(text, self.normalization, self._lower)
         return [piece for word in spaced.split(" ") if word for piece in self._segmenter(_BEGIN + word)]
 
     def glue(self, tokens: Iterable[str], /) -> str:
@@ -400,9 +413,11 @@ def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
 
 
 def _text(text: Side, kind: str) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"{kind} must be cut from text, a str. Got {text!r:.60} instead.")
-    return text
+    return text if isinstance(text, str) else _only_text(text, kind)
+
+
+def _only_text(tokens: object, kind: str) -> NoReturn:
+    raise TypeError(f"{kind} must be cut from text, a str. Got {tokens!r:.60} instead.")
 
 
 def learn(
