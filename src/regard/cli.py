@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn
 
+from regard._characters import report
 from regard._threads import one_blas_thread
 
 __all__ = ["main"]
@@ -148,9 +149,6 @@ def _warn(verb: str | None, said: set[str], message: Warning | str, *_: object) 
 
 def _line(verb: str | None, kind: str, message: str) -> str:
     """Return an error or a warning as it is printed: a name, a file or an argument in it can't drive the terminal."""
-    # Imported here: `regard --help` needs none of it.
-    from regard.show.terminal import report
-
     return report(f"{'regard' if verb is None else f'regard {verb}'}: {kind}: {message}")
 
 

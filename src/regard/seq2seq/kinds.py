@@ -13,10 +13,21 @@ from numpy.typing import ArrayLike
 
 from regard import _check
 from regard.seq2seq.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.text import SPECIAL, Vocabulary, cut, glue, unmarked
+from regard.seq2seq.text import SPECIAL, UNKNOWN, Vocabulary, cut, glue, unmarked
 from regard.seq2seq.tidy import NORMALIZATIONS, Normalization, as_normalization, is_blank, tidy, tidy_tokens
 
-__all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "count_tokens", "learn", "restore"]
+__all__ = [
+    "KINDS",
+    "Characters",
+    "Subwords",
+    "Text",
+    "Tokens",
+    "Words",
+    "count_tokens",
+    "learn",
+    "restore",
+    "unseen",
+]
 
 Name = TypeVar("Name", bound=str)
 Side = str | Sequence[str]  # plain text, or tokens
@@ -500,6 +511,39 @@ def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") ->
     """
     cutter = _COUNTED.get(kind, Words)
     return len(cutter(Vocabulary.learn([]), normalization=normalization).cut(side))
+
+
+def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
+    """Return the symbols of a text that a side has never seen, where they matter.
+
+    Characters, subwords and tokens of others are few, so that each unknown one matters. Unknown words are usual, and
+    other words tell what a sentence is about: they matter where no word of a text is known.
+
+    Parameters
+    ----------
+    text : Text
+        The side.
+    tokens : sequence of str
+        What it cut the text into.
+
+    Returns
+    -------
+    list of str
+        The different ones, without the marks of their kind, in the order of the text.
+
+    Examples
+    --------
+    >>> letters, words = learn("characters", ["read"]), learn("words", ["read this ."])
+    >>> unseen(letters, letters.cut("Read#")), unseen(words, words.cut("read on")), unseen(words, words.cut("on ."))
+    (['R', '#'], [], ['on'])
+    """
+    known = [number != UNKNOWN for number in text.encode(tokens)]
+    if text.kind == Words.kind and any(
+        any(map(str.isalnum, token)) for token, is_known in zip(tokens, known, strict=True) if is_known
+    ):
+        return []
+    unknown = (text.plain(token) for token, is_known in zip(tokens, known, strict=True) if not is_known)
+    return list(dict.fromkeys(unknown))
 
 
 def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:

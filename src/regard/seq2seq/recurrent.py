@@ -119,7 +119,7 @@ class Recurrent:
                 f"Got {self.decoder} and {self.encoder} instead."
             )
         if self.coverage and self.score not in ("additive", "concat"):
-            raise ValueError(f"coverage needs the score additive or concat. Got {self.score!r} instead.")
+            raise ValueError(f"coverage needs the score additive or concat. Got {self.score!r:.60} instead.")
 
     @property
     def attends(self) -> bool:

@@ -5,9 +5,11 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from regard.show.terminal import clean, report
+from regard.show.terminal import clean, report, shorten
 
 __all__ = ["Progress"]
+
+_LONGEST_NAME = 100
 
 
 class Progress:
@@ -38,7 +40,7 @@ class Progress:
     def __init__(
         self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0, done: int = 0
     ) -> None:
-        self.total, self.name, self.every = total, clean(name), every
+        self.total, self.name, self.every = total, clean(shorten(name, _LONGEST_NAME)), every
         self.stream = sys.stderr if stream is None else stream
         self.done = self.before = done
         self._start = time.monotonic()

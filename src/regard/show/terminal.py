@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from regard._characters import MARKS, classes
+from regard._characters import MARKS, classes, clean, report, shorten
 
 __all__ = [
     "display_width",
@@ -17,6 +17,7 @@ __all__ = [
     "clean",
     "shorten",
     "report",
+    "note",
     "fit",
     "wrap",
     "pad_lines",
@@ -32,10 +33,6 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _FOLLOWING = f"[{MARKS}fy]*"
 _CLUSTER = re.compile(f"(?:rr?|.){_FOLLOWING}(?:(?<=z)[^ns]{_FOLLOWING})*")
 _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
-)
-_LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
 
 
 def wants_color(stream: TextIO | None = None) -> bool:
@@ -170,78 +167,19 @@ def _own_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def clean(text: str) -> str:
-    """Replace by a dot what a terminal would obey instead of show, and what would show text in another order.
-
-    These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
-    turn the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay: words need
-    them.
-
-    Parameters
-    ----------
-    text
-        Any text, an untrusted one too.
-
-    Returns
-    -------
-    str
-        One line of printable text, with as many characters.
-
-    Examples
-    --------
-    >>> clean("a\\x1b[2Jb\\n")
-    'a·[2Jb·'
-    """
-    return _UNSAFE.sub("·", text)
-
-
-def shorten(text: str, most: int) -> str:
-    """Cut the middle out of a long text: its beginning says what it is about, its end what is wrong with it.
-
-    Parameters
-    ----------
-    text
-        Any text.
-    most
-        Characters that may be left, at least 3.
-
-    Returns
-    -------
-    str
-        The text, or its two ends around an ellipsis.
-
-    Examples
-    --------
-    >>> shorten("abcdefghij", 7), shorten("short", 7)
-    ('abcd…ij', 'short')
-    """
-    if len(text) <= most:
-        return text
-    last = (most - 1) // 3
-    return f"{text[: most - 1 - last]}…{text[len(text) - last :]}"
-
-
-def report(text: str) -> str:
-    """Return a message as it is printed: clean lines, and only a few.
+def note(text: str) -> None:
+    """Print a message on standard error, as `report` cleans it.
 
     Parameters
     ----------
     text
         Lines that may repeat what is in a file, in its name or in an argument.
 
-    Returns
-    -------
-    str
-        At most ten lines of at most 500 characters.
-
     Examples
     --------
-    >>> report("a\\x1b.txt: not found")
-    'a·.txt: not found'
+    >>> note("reading pairs.tsv")
     """
-    return "\n".join(
-        clean(shorten(line, _LONGEST_LINE)) for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]
-    )
+    print(report(text), file=sys.stderr, flush=True)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

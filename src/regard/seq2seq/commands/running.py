@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from regard.seq2seq.tidy import tidy
 from regard.seq2seq.training import Diverged, Step, Training
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit
+from regard.show.terminal import clean, fit, note
 
 __all__ = ["Run", "Stop", "beside", "counted"]
 
@@ -163,7 +162,7 @@ class Run:
             Where each target word should look.
         """
         if self.model.joint:
-            print(f"counting what {self.model.joint} tokens in a row became", file=sys.stderr)
+            note(f"counting what {self.model.joint} tokens in a row became")
         with ExitStack() as shown:
 
             @cache  # one bar, and none without a memory
@@ -225,13 +224,13 @@ class Run:
         self._stopped("interrupted", "the best model")
         if self.checkpoint.exists():
             command = "the same command without --fresh" if self.fresh else "the same command"
-            print(f"{command} goes on from there", file=sys.stderr)
+            note(f"{command} goes on from there")
         return 130
 
     def _stopped(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.place.exists() else "")
         kept = f"{which}, {saved}, is kept in {self.place}" if saved else "no model has been written"
-        print(f"{why}; {kept}", file=sys.stderr)
+        note(f"{why}; {kept}")
 
     def _steps(self) -> None:
         """Learn; every validation is told, every improvement saved."""
@@ -246,7 +245,7 @@ class Run:
                 if self.stop.asked:
                     return
             if told is None:
-                print(f"{self.name} is done already", file=sys.stderr)
+                note(f"{self.name} is done already")
             elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
             guessed = math.log(len(self.model.model.target))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from regard.seq2seq.subwords import METHODS
 from regard.seq2seq.tidy import NORMALIZATIONS
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
-from regard.show.terminal import clean
+from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]
 
@@ -356,9 +355,9 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
         one.sample = _short(one.model, data.valid, longest)
     test = _short(runs[0].model, data.test, longest, args)
     with _prepared(runs):
-        print(data.told(runs[0], len(test), args.max_tokens), file=sys.stderr)
+        note(data.told(runs[0], len(test), args.max_tokens))
         if line := pictures.missing():
-            print(line, file=sys.stderr)
+            note(line)
         place = runs[0].place
         try:
             for one in runs:
@@ -368,11 +367,11 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run]) 
             _show(runs[0], test)
         except KeyboardInterrupt:
             again = "the same command" + " without --fresh" * args.fresh
-            print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
+            note(f"interrupted; the model is in {place}, and {again} says the rest")
             return 130
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
             one.forget()
-    print(f"the model is in {place}")
+    print(report(f"the model is in {place}"))
     return 0
 
 
@@ -403,7 +402,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
         train, valid, lines = keep_aside(train, lines, model.fits)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
     if skipped:
-        print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
+        note(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}")
     links = None
     if lines is not None:
         links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
@@ -502,7 +501,7 @@ def _show(run: Run, test: Sequence[Pair]) -> None:
             print(pictures.draw(translation))
             if find_spec("matplotlib") is not None:
                 pictures.save(translation, path)
-                print(f"drawn in {path}")
+                print(report(f"drawn in {path}"))
     print()
 
 
