@@ -673,8 +673,8 @@ def test_a_model_that_looks_nowhere_can_not_align(
 def test_links_of_a_real_model(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed(monkeypatch, b"a b\tb a\nb\tc\n")
-    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "c"])
+    typed(monkeypatch, b"a b\tb a\nb\tb c\n")
+    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
     arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
     lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
     assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]
