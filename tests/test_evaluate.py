@@ -38,7 +38,9 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(glue=glue, cut=str.split),
+            source=SimpleNamespace(
+                glue=glue, cut=str.split, kind="tokens", encode=lambda tokens: [4] * len(tokens), plain=str
+            ),
             target=SimpleNamespace(glue=glue, cut=str.split, normalization="NFC"),
         )
 
