@@ -40,7 +40,9 @@ class Parrot:
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
-            source=SimpleNamespace(kind="words", glue=glue, cut=str.split),
+            source=SimpleNamespace(
+                kind="words", glue=glue, cut=str.split, encode=lambda tokens: [4] * len(tokens), plain=str
+            ),
             target=SimpleNamespace(kind="words", glue=glue, cut=str.split, normalization="NFC"),
         )
 

@@ -22,15 +22,10 @@ from regard.seq2seq.data.tokenizers import Subwords, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.storage.model_file import (
-    Model,
-    read_checkpoint,
-    read_model,
-    write_checkpoint,
-    write_model,
-)
+from regard.seq2seq.storage import safetensors as container
+from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
+from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.log import Log
-from regard.seq2seq.training.loop import State
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 
@@ -420,3 +415,28 @@ def test_a_place_is_free_when_its_process_is_killed(tmp_path: Path) -> None:
     with _files.alone(tmp_path / "model") as free:
         assert free
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["\x1b[2J", "\u202e", "x" * 100_000])
+def test_what_a_model_file_says_can_not_drive_the_terminal(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    settings = {"kind": "words", "normalization": "NFC", "lower": False, key: 1}
+    config = {"family": "recurrent", "sizes": {}, key: 1}
+    told = {
+        "format": "regard.seq2seq",
+        "version": "2",
+        "config": json.dumps(config),
+        "source": json.dumps(settings),
+    }
+    for metadata in (
+        told,
+        {**told, "config": json.dumps({key: 1})},
+        {**told, "config": json.dumps({"family": key})},
+    ):
+        container.write(path, {key: np.zeros(1, np.float32)}, metadata)
+        with pytest.raises(ValueError) as caught:
+            read_model(path)
+        said = str(caught.value)
+        assert len(said) < 700 + len(str(path))
+        assert "\x1b" not in said
+        assert "\u202e" not in said

@@ -24,6 +24,7 @@ SRC = ROOT / "src" / "regard"
 FLOORS = [
     *(
         "_check",
+        "_characters",
         "_files",
         "_signals",
         "_threads",

@@ -18,12 +18,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard import cli
 from regard.cli import main
-from regard.show import text
+from regard.show import terminal, text
 from regard.show.canvas import whole_figure
 from regard.show.progress import Progress
 from regard.show.story import matrices, story
-from regard.show.terminal import align, beside, clean, display_width, fit, pad_lines, shade, wants_color, wrap
+from regard.show.terminal import (
+    align,
+    beside,
+    clean,
+    display_width,
+    fit,
+    pad_lines,
+    report,
+    shade,
+    shorten,
+    wants_color,
+    wrap,
+)
 
 pytestmark = pytest.mark.slow  # pictures and fresh processes
 
@@ -78,7 +91,147 @@ def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width:
 def test_nothing_that_a_terminal_obeys_survives_cleaning(word: str) -> None:
     shown = clean(word + "\x1b[2J\r\n\t\u202e")
     assert len(shown) == len(word) + 8
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", shown)
+    turning = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    assert not re.search(
+        f"[\x00-\x1f\x7f-\x9f\u2028\u2029{turning}\ud800-\udfff\U000e0000-\U000e007f]", shown
+    )
+
+
+def test_cleaning_keeps_what_words_and_emoji_need() -> None:
+    for word in (
+        "می\u200cخواهم",
+        "ක\u0dca\u200dෂ",
+        "👨\u200d👩\u200d👧",
+        "❤\ufe0f",
+        "Wort\u00adende",
+        "ก\u200bข",
+        "\ufeffa",
+    ):
+        assert clean(word) == word
+    turning = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    for unsafe in turning + "\U000e0041\U000e007f\x85\u2028":
+        assert clean(f"a{unsafe}b") == "a·b"
+
+
+SEQUENCES = {
+    "👨\u200d👩\u200d👧\u200d👦": 2,
+    "❤\ufe0f": 2,
+    "❤": 1,
+    "👍🏽": 2,
+    "🇫🇷": 2,
+    "1\ufe0f\u20e3": 2,
+    "\u1112\u1161\u11ab\u1100\u1173\u11af": 4,  # Hangul, decomposed
+    "می\u200cخواهم": 7,
+    "🏴\U000e0067\U000e0062\U000e007f": 2,
+    "क\u094dष\u093f": 2,
+    "😀a注é": 6,
+    "Wort\u00ad": 5,
+}
+
+
+@pytest.fixture(params=["wcwidth", "own"])
+def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Widths by the library, and without it."""
+    if request.param == "wcwidth":
+        pytest.importorskip("wcwidth")
+    else:
+        monkeypatch.setattr(terminal, "_wcwidth", lambda: None)
+
+
+@pytest.mark.usefixtures("widths")
+@pytest.mark.parametrize("word", SEQUENCES)
+def test_widths_of_sequences(word: str) -> None:
+    width = SEQUENCES[word]
+    assert display_width(word) == width
+    assert fit(word, width) == word
+    assert fit(word + "xyz", width + 1) == f"{word}…"  # no sequence is cut
+    if width > 1:
+        assert wrap(word * 3, width, 3) == [word] * 3
+
+
+def test_widths_are_those_of_wcwidth() -> None:
+    library = pytest.importorskip("wcwidth")
+    for word in SEQUENCES:
+        assert display_width(word) == library.wcswidth(word)
+
+
+@pytest.mark.usefixtures("widths")
+def test_without_and_with_the_library_lines_are_fitted_exactly() -> None:
+    for word in ("a\u200d", "\u200d", "🇫🇷🇩🇪🇫", "ab\u0301\u0316" * 5, "👨\u200d👩" * 4, "\u0301", "注意力"):
+        for width in range(1, 12):
+            for right in (False, True):
+                assert display_width(fit(word, width, right=right)) == width
+
+
+@pytest.mark.parametrize("unit", ["á", "a\u0301", "🙂", "注"])
+@pytest.mark.parametrize("work", [lambda text: fit(text, 10), lambda text: wrap(text, 10, 10**6)])
+def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
+    work: Any, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+    columns = terminal._columns
+    monkeypatch.setattr(
+        terminal, "_columns", lambda cluster: measured.append(len(cluster)) or columns(cluster)
+    )
+    work(unit * 3000)
+    assert sum(measured) <= 3 * len(unit * 3000)
+
+
+def test_long_messages_keep_their_ends_and_few_lines() -> None:
+    found = report("begin " + "x" * 10**6 + " end")
+    assert len(found) == 500
+    assert found.startswith("begin x")
+    assert found.endswith("x end")
+    assert report("\n".join("abcdefghijklmn")).split("\n") == list("abcdefghij")
+    assert shorten("abc", 3) == "abc"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tr\x1b[2J"],
+        ["explain", "--nosuch\x1b[2J"],
+        ["explain", "--at", "1\x1b[2J"],
+        ["explain", "no\x1b[2J.npy"],
+        ["explain", "--words", "1 0; \x1b[2J\u202e 1"],
+        ["explain", "--words", "1" * 10**6 + "x"],
+        ["explain", "--score-arrays", "x" * 10**6],
+        ["explain", "--seed", "9" * 10**6],
+        ["explain", "--score", "x" * 10**6],
+        ["y" * 10**6],
+    ],
+)
+def test_no_error_drives_the_terminal_or_fills_it(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert len(err) <= 501
+    assert clean(err[:-1]) == err[:-1]
+
+
+def test_warnings_and_progress_are_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    cli._warn("explain", set(), UserWarning("font \x1b[2J\nsecond line"))
+    cli._warn(None, set(), UserWarning(""))
+    with Progress(1, "translating (\x1b[2J" + "x" * 1000 + ")", every=0.0) as progress:
+        progress.advance()
+        progress.say("best: \x1b[2J\n  a -> b")
+    err = capsys.readouterr().err
+    lines = err.splitlines()
+    assert lines[:2] == ["regard explain: warning: font ·[2J", "regard: warning: UserWarning"]
+    assert lines[-2:] == ["best: ·[2J", "  a -> b"]
+    assert "\x1b" not in err
+    assert max(map(len, lines)) < 200
+
+
+def test_messages_are_printed_in_one_place() -> None:
+    folder = Path(regard.__file__).parent
+    direct = {
+        path.name for path in folder.rglob("*.py") if "file=sys.stderr" in path.read_text(encoding="utf-8")
+    }
+    assert direct == {"cli.py", "terminal.py"}
 
 
 def test_blocks_stand_beside_each_other_until_the_screen_ends() -> None:

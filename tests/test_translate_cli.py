@@ -38,9 +38,8 @@ class Model:
     """Writes each sentence in capitals; its second-best translation ends in a "2"."""
 
     attention = True
-    model = SimpleNamespace(
-        source=SimpleNamespace(cut=cut, glue=glue), target=SimpleNamespace(cut=cut, glue=glue)
-    )
+    side = SimpleNamespace(cut=cut, glue=glue, kind="words", encode=lambda tokens: [4] * len(tokens))
+    model = SimpleNamespace(source=side, target=side)
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
@@ -316,6 +315,85 @@ def test_one_line_in_one_line_out(
     assert said_by(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
     (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
     assert said_by(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
+
+
+LETTERS = ["read", "dear", "era"], ["R IY D", "D IH R", "EH R AH"]
+
+
+@pytest.fixture(scope="module")
+def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of small letters that has learned little, in a file."""
+    path = tmp_path_factory.mktemp("speller") / "m.safetensors"
+    Seq2Seq(epochs=1, source="characters", target="tokens").fit(*LETTERS).save(path)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "read\n###\nREAD",
+            "warning: line 2: the model has never seen '#'; what it makes of them is a guess\n",
+        ),
+        (
+            "READ\n#",
+            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; what it makes of them is a guess;"
+            " a model trained with --lower takes capitals for small letters\n",
+        ),
+        (
+            "uvwxyz",
+            "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
+            " what it makes of them is a guess\n",
+        ),
+        ("read\n\n \n\u200b\nera", ""),
+    ],
+)
+def test_symbols_never_seen_are_warned_of_once(
+    lines: str, said: str, speller: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, lines.encode())
+    assert main(["translate", str(speller)]) == 0
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.slow
+def test_every_verb_warns_of_symbols_never_seen(
+    speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
+    for arguments, place, symbol in (
+        (["align", str(speller), str(tmp_path / "pairs")], "line 2", "'XX'"),
+        (["evaluate", str(speller), str(tmp_path / "pairs")], f"{tmp_path / 'pairs'}, source 3", "'#'"),
+    ):
+        assert main(arguments) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+        assert lines == [
+            f"warning: {place}: the model has never seen {symbol}; what it makes of them is a guess"
+        ]
+
+
+INVISIBLE = [
+    "",
+    " ",
+    "\u200b",
+    "\u00ad\u2060",
+    "\u3000\u2800",
+    "\ufeff",
+    "\u200d\ufe0f",
+    "\u3164",
+    "\u202e\u2066",
+]
+
+
+@pytest.mark.slow
+def test_lines_with_nothing_visible_have_no_translation(
+    speller: Path, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (speller, trained):
+        typed(monkeypatch, "\n".join([*INVISIBLE, ""]).encode())
+        assert said_by(["translate", str(path)], capsys) == "\n" * len(INVISIBLE)
+        assert {found.text for found in Seq2Seq.load(path).translate(INVISIBLE)} == {""}
 
 
 @pytest.mark.slow
@@ -596,8 +674,8 @@ def test_a_model_that_looks_nowhere_can_not_align(
 def test_links_of_a_real_model(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed(monkeypatch, b"a b\tb a\nb\tc\n")
-    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "c"])
+    typed(monkeypatch, b"a b\tb a\nb\tb c\n")
+    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
     arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
     lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
     assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]

@@ -16,6 +16,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn, TextIO
 
 from regard import _signals, _suggest
+from regard._characters import report
 from regard._threads import one_blas_thread
 
 __all__ = ["main"]
@@ -40,7 +41,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as all errors of this command are."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {_suggest.choice(message)}\n")
+        verb = self.prog.partition(" ")[2]
+        self.exit(2, f"{_line(verb or None, 'error', _suggest.choice(message))}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Write the help or an error; a failure to do so is not hidden, as argparse's own method does."""
@@ -48,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
     def check_options(self, arguments: Sequence[str]) -> None:
-        """Refuse options that there are not, before argparse takes their values for files."""
+        """Refuse unknown options before argparse takes their values for files."""
         known = self._option_string_actions
         wrong = _suggest.unknown(arguments, known)
         if wrong and not {"-h", "--help"} & set(arguments):
@@ -122,7 +124,7 @@ def _guarded(verb: str | None, action: Callable[[], int]) -> int:
             error.filename = "standard output"
             _drop(sys.stdout)
         try:
-            print(f"{f'regard {verb}' if verb else 'regard'}: error: {_first_line(error)}", file=sys.stderr)
+            print(_line(verb, "error", _first_line(error)), file=sys.stderr)
         except OSError:
             _drop(sys.stderr)  # the status alone reports it then
         return 2
@@ -190,14 +192,19 @@ def _parse(arguments: list[str], verb: str | None) -> tuple[Any, argparse.Namesp
 
 
 def _warn(verb: str | None, said: set[str], message: Warning | str, *_: object) -> None:
-    """Say a warning as an error is said, without the place in the program, and once."""
-    line = str(message).splitlines()[0]
+    """Print a warning as an error is printed, without the place in the program, and once."""
+    line = _line(verb, "warning", _first_line(message))
     if line not in said:
-        print(f"regard {verb}: warning: {line}", file=sys.stderr)
+        print(line, file=sys.stderr)
     said.add(line)
 
 
-def _first_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _line(verb: str | None, kind: str, message: str) -> str:
+    """Return an error or a warning as it is printed: a name, a file or an argument in it can't drive the terminal."""
+    return report(f"{'regard' if verb is None else f'regard {verb}'}: {kind}: {message}")
+
+
+def _first_line(message: object) -> str:
+    if isinstance(message, OSError) and message.strerror and message.filename is not None:
+        return f"{message.filename}: {message.strerror}"
+    return (str(message).splitlines() or [type(message).__name__])[0]

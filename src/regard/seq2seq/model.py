@@ -138,7 +138,7 @@ class Seq2Seq(Translator):
                 _check.fail("attention must be True for a transformer: it is made of attention.")
             if self.network.setdefault("score", "none") != "none":
                 _check.fail(
-                    f"score must not be given without attention. Got {self.network['score']!r} instead."
+                    f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
         self.vocabulary, self.least = _known(vocabulary, least, (source, target))
         self.lower = None if lower is None else _check.flag("lower", lower)
@@ -597,5 +597,5 @@ def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
         return None
     _check.choice("subwords", subwords, METHODS)
     if "subwords" not in kinds:
-        _check.fail(f"subwords must not be given where neither side has any. Got {subwords!r} instead.")
+        _check.fail(f"subwords must not be given where neither side has any. Got {subwords!r:.60} instead.")
     return cast(Method, subwords)

@@ -427,7 +427,7 @@ def _check_rows(groups: int, rows: Mapping[str, NDArray[Any]], lines: int) -> No
     for name, row in rows.items():
         if row.shape != (groups,):
             raise ValueError(
-                f"{name!r} must hold a number for each of the {groups} groups. It is {row.shape}."
+                f"{name!r:.60} must hold a number for each of the {groups} groups. It is {row.shape}."
             )
 
 

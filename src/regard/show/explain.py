@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, mask, scores, weights
+from regard._characters import report
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
@@ -163,7 +164,7 @@ def _places(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"whole numbers between commas are needed: {text!r}") from None
+        raise argparse.ArgumentTypeError(f"whole numbers between commas are needed: {text!r:.60}") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -330,7 +331,7 @@ def _score(args: argparse.Namespace) -> ScoreLike:
     known = inspect.signature(make).parameters
     arrays = read_named(args.score_arrays)
     needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
-    found = ", ".join(arrays)
+    found = report(", ".join(arrays))
     told = ""
     if not set(needed) <= set(arrays):
         told = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {found}' if found else 'nothing'}"

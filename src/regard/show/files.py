@@ -11,6 +11,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard._characters import report
+
 __all__ = ["read_array", "read_arrays", "read_named", "parse_matrix"]
 
 _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
@@ -58,7 +60,7 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     for queries, keys, values in _TRIPLES:
         if {queries, keys, values} <= named.keys():
             return named[queries], named[keys], named[values]
-    members = ", ".join(_members(path))
+    members = report(", ".join(_members(path)))
     found = f"only {members}" if members else "nothing"
     raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {found}")
 
@@ -135,7 +137,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     arrays = {}
     with zipfile.ZipFile(path) as archive:
         for name in wanted:
-            told = f"{path}, array {name}"
+            told = f"{path}, array {report(name)}"
             try:
                 with archive.open(f"{name}.npy") as file:
                     array = _npy(file, archive.getinfo(f"{name}.npy").file_size, told)
@@ -163,7 +165,7 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         }
         shape, fortran, dtype = read_header[version](file)
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        raise ValueError(f"{name} is no array in NumPy's .npy format: {_first_line(error)}") from None
+        raise ValueError(f"{name} is no array in NumPy's .npy format: {report(_first_line(error))}") from None
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
     count = math.prod(shape)
@@ -249,7 +251,7 @@ def _number(cell: str, place: str) -> float:
         # float() would also read digits with underscores between them.
         return float(cell.replace("_", "?"))
     except ValueError:
-        raise ValueError(f"{place}: {cell!r} is not a number") from None
+        raise ValueError(f"{place}: {cell!r:.60} is not a number") from None
 
 
 def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:

@@ -5,7 +5,11 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from regard.show.terminal import clean, report, shorten
+
 __all__ = ["Progress"]
+
+_LONGEST_NAME = 100
 
 
 class Progress:
@@ -36,12 +40,12 @@ class Progress:
     def __init__(
         self, total: int, name: str, *, stream: TextIO | None = None, every: float = 5.0, done: int = 0
     ) -> None:
-        self.total, self.name, self.every = total, name, every
+        self.total, self.name, self.every = total, clean(shorten(name, _LONGEST_NAME)), every
         self.stream = sys.stderr if stream is None else stream
         self.done = self.before = done
         self._start = time.monotonic()
         self._told = self._start
-        self._bar = _bar(total, name, self.stream, done)
+        self._bar = _bar(total, self.name, self.stream, done)
 
     def __enter__(self) -> Self:
         return self
@@ -92,13 +96,14 @@ class Progress:
             print(self._line(now - self._start, note), file=self.stream, flush=True)
 
     def say(self, text: str) -> None:
-        """Print a line without tearing the bar.
+        """Print lines without tearing the bar, as `report` cleans them.
 
         Parameters
         ----------
         text
-            The line.
+            The lines.
         """
+        text = report(text)
         if self._bar is not None:
             self._bar.write(text, file=self.stream)
         else:

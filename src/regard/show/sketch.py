@@ -109,7 +109,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
         across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
         if len(across) != len(up):
             raise ValueError(
-                f"x and y of a line must have one length. {name!r} has {len(across)} and {len(up)}."
+                f"x and y of a line must have one length. {name!r:.60} has {len(across)} and {len(up)}."
             )
         seen = np.isfinite(across) & np.isfinite(up) & (across >= 0)
         if seen.any():

@@ -1,18 +1,38 @@
 """What a terminal needs: display widths, padding, and colours where they are wanted."""
 
+import functools
 import os
 import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
-__all__ = ["display_width", "wants_color", "shade", "clean", "fit", "wrap", "pad_lines", "align", "beside"]
+from regard._characters import MARKS, classes, clean, report, shorten
+
+__all__ = [
+    "display_width",
+    "wants_color",
+    "shade",
+    "clean",
+    "shorten",
+    "report",
+    "note",
+    "fit",
+    "wrap",
+    "pad_lines",
+    "align",
+    "beside",
+]
 
 # White to dark blue among the 256 fixed terminal colours: the same picture on dark and on light terminals.
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
 _FIRST_DARK = 5  # from this shade on, white digits read better than black ones
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+# Over the letters of `classes`: nothing without a width begins a cluster, and a joiner joins what is no space.
+_FOLLOWING = f"[{MARKS}fy]*"
+_CLUSTER = re.compile(f"(?:rr?|.){_FOLLOWING}(?:(?<=z)[^ns]{_FOLLOWING})*")
+_NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
 
 
 def wants_color(stream: TextIO | None = None) -> bool:
@@ -72,6 +92,8 @@ def shade(text: str, share: float) -> str:
 def display_width(text: str) -> int:
     """Count the terminal columns of a line: wide characters take two, combining ones and colours none.
 
+    Widths are those of `wcwidth` where it is installed. Without it, categories and East Asian widths decide.
+
     Parameters
     ----------
     text
@@ -82,39 +104,82 @@ def display_width(text: str) -> int:
     int
         Its width in columns.
 
+    References
+    ----------
+    Unicode Standard Annex 11, "East Asian Width".
+
     Examples
     --------
     >>> display_width("été"), display_width("注意"), display_width("e\\u0301"), display_width(shade("ok", 1.0))
     (3, 4, 1, 2)
     """
-    return sum(_columns(character) for character in _ESCAPE.sub("", text))
+    text = _ESCAPE.sub("", text)
+    return len(text) if text.isascii() else sum(map(_columns, _clusters(text)))
 
 
-def _columns(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+def _clusters(text: str) -> Iterator[str]:
+    """Yield what is drawn together: a character with its marks, an emoji sequence, a Hangul syllable."""
+    if text.isascii():
+        return iter(text)
+    library = _wcwidth()
+    return library.iter_graphemes(text) if library is not None else _own_clusters(text)
+
+
+def _own_clusters(text: str) -> Iterator[str]:
+    for match in _CLUSTER.finditer(classes(text)):
+        yield text[match.start() : match.end()]
+
+
+def _columns(cluster: str) -> int:
+    if cluster.isascii():
+        return len(cluster)
+    library = _wcwidth()
+    width = -1 if library is None else library.wcswidth(cluster)  # it is -1 for control characters
+    return width if width >= 0 else _own_columns(cluster)
+
+
+@functools.cache
+def _wcwidth() -> Any:
+    """Return the library that knows widths, if it is installed."""
+    try:
+        import wcwidth
+    except ImportError:
+        return None
+    return wcwidth
+
+
+def _own_columns(cluster: str) -> int:
+    """Measure a cluster without wcwidth: its first visible character decides, or that it is an emoji."""
+    kinds = classes(cluster)
+    if kinds.startswith("r") or (len(kinds) > 1 and kinds[0] in "opdr" and kinds[1] == "v"):
+        return 2
+    if kinds.startswith("o"):
+        cluster = cluster[0]
+    return sum(map(_own_width, cluster))
+
+
+def _own_width(character: str) -> int:
+    kind = classes(character)
+    if kind == "b" or character == "\u00ad":
+        return 1
+    if kind == "y" or unicodedata.category(character) in _NO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def clean(text: str) -> str:
-    """Replace what a terminal would obey instead of show (escapes, newlines, direction marks) by a dot.
+def note(text: str) -> None:
+    """Print a message on standard error, as `report` cleans it.
 
     Parameters
     ----------
     text
-        Any text, a stranger's too.
-
-    Returns
-    -------
-    str
-        One line of printable text.
+        Lines that may repeat what is in a file, in its name or in an argument.
 
     Examples
     --------
-    >>> clean("a\\x1b[2Jb\\n")
-    'a·[2Jb·'
+    >>> note("reading pairs.tsv")
     """
-    return "".join("·" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    print(report(text), file=sys.stderr, flush=True)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
@@ -139,12 +204,23 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     >>> fit("attention", 6), fit("be", 4, right=True)
     ('atten…', '  be')
     """
-    if display_width(text) > width:
-        while display_width(text) > width - 1:
-            text = text[:-1]
-        text += "…"
-    padding = " " * (width - display_width(text))
+    if (used := display_width(text)) > width:
+        text, used = _beginning(text, width - 1)
+        text, used = f"{text}…", used + 1
+    padding = " " * (width - used)
     return padding + text if right else text + padding
+
+
+def _beginning(text: str, width: int) -> tuple[str, int]:
+    """Return the longest beginning that is no wider, and its width; a cluster stays whole."""
+    parts = []
+    used = 0
+    for cluster in _clusters(text):
+        if used + _columns(cluster) > width:
+            break
+        used += _columns(cluster)
+        parts.append(cluster)
+    return "".join(parts), used
 
 
 def wrap(text: str, width: int, most: int) -> list[str]:
@@ -169,28 +245,32 @@ def wrap(text: str, width: int, most: int) -> list[str]:
     >>> wrap("where the model looked", 9, 2), wrap("注意力", 4, 3)
     (['where the', 'model …'], ['注意', '力'])
     """
-    lines = [""]
-    for piece, gap in _pieces(text, width):
-        longer = lines[-1] + gap + piece if lines[-1] else piece
-        if display_width(longer) <= width:
-            lines[-1] = longer
+    lines, used = [""], 0
+    for piece, gap, size in _pieces(text, width):
+        gap = gap if lines[-1] else ""
+        if used + len(gap) + size <= width:
+            lines[-1], used = lines[-1] + gap + piece, used + len(gap) + size
         elif len(lines) < most:
             lines.append(piece)
+            used = size
         else:
-            return [*lines[:-1], fit(f"{lines[-1]} …", min(width, display_width(lines[-1]) + 2))]
+            return [*lines[:-1], fit(f"{lines[-1]} …", min(width, used + 2))]
     return lines
 
 
-def _pieces(text: str, width: int) -> Iterator[tuple[str, str]]:
-    """Words, of which the long ones are broken, and what stands before each."""
+def _pieces(text: str, width: int) -> Iterator[tuple[str, str, int]]:
+    """Words, of which the long ones are broken, what stands before each, and how wide it is."""
     for word in text.split():
-        piece, gap = "", " "
-        for character in word:
-            if display_width(piece + character) > width:
-                yield piece, gap
-                piece, gap = "", ""
-            piece += character
-        yield piece, gap
+        piece: list[str] = []
+        gap, used = " ", 0
+        for cluster in _clusters(word):
+            size = _columns(cluster)
+            if piece and used + size > width:
+                yield "".join(piece), gap, used
+                piece, gap, used = [], "", 0
+            piece.append(cluster)
+            used += size
+        yield "".join(piece), gap, used
 
 
 def pad_lines(lines: Sequence[str]) -> list[str]:

@@ -370,7 +370,7 @@ def parse(line: str, *, first: int = 0) -> Gold:
             _check.fail(f"a link must be like 0-0 or 0?0. Got {word[:40]!r} instead.")
         link = int(match[1]) - first, int(match[3]) - first
         if min(link) < 0:
-            _check.fail(f"a link must count words from {first} on. Got {word!r} instead.")
+            _check.fail(f"a link must count words from {first} on. Got {word!r:.60} instead.")
         possible.add(link)
         if match[2] == "-" and match[4] != "P":
             sure.add(link)

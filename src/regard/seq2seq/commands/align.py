@@ -16,6 +16,7 @@ from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
+    Unseen,
     add_ensemble,
     check_pictures,
     links_of_words,
@@ -262,15 +263,19 @@ class _Aligner:
         self.method = args.symmetrise or DEFAULT
         usual = AGREEMENT if self.method == "agreement" else 0.0
         self.threshold = usual if args.threshold is None else args.threshold
-        self.done = 0  # lines
+        self.read = self.done = 0  # lines
+        self.unseen = Unseen()
         self.by_tokens, self.scores, self.posterior = args.by == "tokens", args.scores, args.posterior
 
     def check(self, pair: Pair) -> Pair:
         """Return a pair that is not too long for the models."""
+        self.read += 1
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
             texts = model.model.source, model.model.target
             for side, text in zip(sides, texts, strict=True):
-                check_length(len(text.cut(side)))
+                tokens = text.cut(side)
+                check_length(len(tokens))
+                self.unseen.check(text, tokens, f"line {self.read}")
         return pair
 
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
@@ -19,7 +18,7 @@ from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import Line, check_range
-from regard.seq2seq.commands.loading import add_ensemble, links_of_words, load_all
+from regard.seq2seq.commands.loading import Unseen, add_ensemble, links_of_words, load_all
 from regard.seq2seq.data.normalization import Normalization, tidy
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Text
@@ -32,7 +31,7 @@ from regard.seq2seq.translator import Translator, check_length
 from regard.show import chart, numbers
 from regard.show.canvas import check_picture, warned
 from regard.show.progress import Progress
-from regard.show.terminal import align, clean, display_width, fit
+from regard.show.terminal import align, clean, display_width, fit, note
 
 __all__ = ["add_arguments", "run"]
 
@@ -368,10 +367,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
     if args.alternatives:
         return _Test(_called(args.test), list(together), list(together.values()))
     if several := sum(len(set(targets)) > 1 for targets in together.values()):
-        print(
-            f"sources with several targets: {several}; with --alternatives each of them is right",
-            file=sys.stderr,
-        )
+        note(f"sources with several targets: {several}; with --alternatives each of them is right")
     return _Test(_called(args.test), [source for source, _ in pairs], [target for _, target in pairs])
 
 
@@ -422,7 +418,7 @@ def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
     _, cut = test.edited
     found: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
-        print(pictures.missing("sacrebleu"), file=sys.stderr)
+        note(pictures.missing("sacrebleu"))
     else:
         found["bleu"] = _Column("BLEU", 1, lambda h, r: measure.bleu(h, r, tokenize=tokenize))
         found["chrf"] = _Column("chrF", 1, measure.chrf)
@@ -464,8 +460,9 @@ def _systems(
         return
     if gold is not None and not all(model.attention for model in models):
         raise ValueError("--gold needs attention: one of the models was trained without")
+    unseen = Unseen()
     for model in models:
-        _check_lengths(test, "source", test.measured[1], model.model.source)
+        _check_lengths(test, "source", test.measured[1], model.model.source, unseen)
         if gold is not None:
             _check_lengths(test, "target", test.right, model.model.target)
             _check_gold(args, model, test, gold)
@@ -479,10 +476,15 @@ def _systems(
         yield lines, links, model.model.target.normalization
 
 
-def _check_lengths(test: _Test, side: str, lines: Sequence[str], text: Text) -> None:
-    """Say now what a model would say about a block that nobody has counted."""
+def _check_lengths(
+    test: _Test, side: str, lines: Sequence[str], text: Text, unseen: Unseen | None = None
+) -> None:
+    """Raise now what a model would raise about a block that nobody has counted; warn of symbols it doesn't know."""
     for number, line in enumerate(lines, 1):
-        check_length(len(text.cut(line)), f"{test.name}, {side} {number}: ")
+        tokens, place = text.cut(line), f"{test.name}, {side} {number}"
+        check_length(len(tokens), f"{place}: ")
+        if unseen is not None:
+            unseen.check(text, tokens, place)
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:

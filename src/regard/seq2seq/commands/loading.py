@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
+from regard.seq2seq.data.tokenizers import Text, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
 from regard.show import numbers
 from regard.show.canvas import check_writable, require_matplotlib
+from regard.show.terminal import note
 
-__all__ = ["add_ensemble", "check_pictures", "links_of_words", "load_all", "numbers_of_words"]
+__all__ = ["Unseen", "add_ensemble", "check_pictures", "links_of_words", "load_all", "numbers_of_words"]
+
+_NAMED = 5  # symbols in a warning
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +84,45 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
             told = " ".join(map(str.strip, str(error).splitlines()))  # the hint, too, on one line
             raise ValueError(f"{path} and {place}: {told}") from None
     return Ensemble(models) if ensemble else models[0]
+
+
+class Unseen:
+    """Warn, once a run, that a model is given symbols it has never seen: what it makes of them is a guess.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.tokenizers import learn
+    >>> letters = learn("characters", ["read"])
+    >>> Unseen().check(letters, letters.cut("read"), "line 1")
+    """
+
+    def __init__(self) -> None:
+        self.warned = False
+
+    def check(self, text: Text, tokens: Sequence[str], place: str) -> None:
+        """Warn if this is the first text with such symbols.
+
+        Parameters
+        ----------
+        text : Text
+            The side of the model.
+        tokens : sequence of str
+            What it cut a text into.
+        place : str
+            Where the text is from; the warning begins with it.
+        """
+        if self.warned or not (symbols := unseen(text, tokens)):
+            return
+        self.warned = True
+        named = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_NAMED])
+        more = f" and {len(symbols) - _NAMED} more" if len(symbols) > _NAMED else ""
+        told = f"warning: {place}: the model has never seen {named}{more}; what it makes of them is a guess"
+        known_in_lower_case = any(
+            lowered != symbol and not unseen(text, text.cut(lowered))
+            for symbol in symbols
+            for lowered in [symbol.lower()]
+        )
+        note(told + "; a model trained with --lower takes capitals for small letters" * known_in_lower_case)
 
 
 def check_pictures(folder: Path | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -28,7 +27,7 @@ from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
 from regard.show.canvas import warned
 from regard.show.chart import save_curves
 from regard.show.progress import Progress
-from regard.show.terminal import clean, fit
+from regard.show.terminal import clean, fit, note
 
 __all__ = ["Run", "Stop", "beside", "counted", "foreseen"]
 
@@ -154,7 +153,7 @@ class Run:
             Where each target word should look.
         """
         if self.model.joint:
-            print(f"counting what {self.model.joint} tokens in a row became", file=sys.stderr)
+            note(f"counting what {self.model.joint} tokens in a row became")
         with ExitStack() as shown:
 
             @cache  # one bar, and none without a memory
@@ -230,13 +229,13 @@ class Run:
         self._stopped("interrupted", "the best model")
         if self.checkpoint.exists():
             command = "the same command without --fresh" if self.fresh else "the same command"
-            print(f"{command} goes on from there", file=sys.stderr)
+            note(f"{command} goes on from there")
         return self.stop.status
 
     def _stopped(self, why: str, which: str) -> None:
         saved = self.saved or ("that of an earlier run" if self.place.exists() else "")
         kept = f"{which}, {saved}, is kept in {self.place}" if saved else "no model has been written"
-        print(f"{why}; {kept}", file=sys.stderr)
+        note(f"{why}; {kept}")
 
     def _steps(self) -> None:
         """Learn; every validation is told, every improvement saved."""
@@ -251,7 +250,7 @@ class Run:
                 if self.stop.asked:
                     return
             if told is None:
-                print(f"{self.name} is done already", file=sys.stderr)
+                note(f"{self.name} is done already")
             elif step.epoch > _ALL_TOLD and self.saved:
                 told.progress.say(f"the best model is {self.saved}")
             guessed = math.log(len(self.model.model.target))

@@ -30,7 +30,7 @@ from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
-from regard.show.terminal import clean
+from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]
 
@@ -407,9 +407,9 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
         one.sample = _short(one.model, data.valid, longest)
     test = _short(runs[0].model, data.test, longest, args)
     with _prepared(runs):
-        print(data.told(runs[0], len(test), args.max_tokens), file=sys.stderr)
+        note(data.told(runs[0], len(test), args.max_tokens))
         if line := pictures.missing():
-            print(line, file=sys.stderr)
+            note(line)
         pictures.can_draw()  # warns now, not after the training
         place = runs[0].place
         try:
@@ -420,13 +420,13 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
             _show(runs[0], test)
         except KeyboardInterrupt as error:
             again = "the same command" + " without --fresh" * args.fresh
-            print(f"interrupted; the model is in {place}, and {again} says the rest", file=sys.stderr)
+            note(f"interrupted; the model is in {place}, and {again} says the rest")
             return _signals.status_of(error)
         for one in runs:  # not before: whatever had stopped this command, it would not have trained anew
             one.finish(mark)
-    for said in filter(None, (one.short() for one in runs)):
-        print(said, file=sys.stderr)
-    print(f"the model is in {place}")
+    for line in filter(None, (one.short() for one in runs)):
+        note(line)
+    print(report(f"the model is in {place}"))
     return 0
 
 
@@ -459,7 +459,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
         train, valid, lines = keep_aside(train, lines, model.fits)
     test = _pairs(args.test, "--test", args, skipped) if args.test else valid
     if skipped:
-        print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
+        note(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}")
     links = None
     if lines is not None:
         links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
@@ -563,7 +563,7 @@ def _show(run: Run, test: Sequence[Pair]) -> None:
         if translation.alignment is not None and translation.tokens:
             print(pictures.draw(translation))
             if pictures.can_draw() and pictures.save(translation, path):
-                print(f"drawn in {path}")
+                print(report(f"drawn in {path}"))
     print()
 
 

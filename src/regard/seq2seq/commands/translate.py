@@ -12,7 +12,7 @@ import numpy as np
 from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
-from regard.seq2seq.commands.loading import add_ensemble, check_pictures, links_of_words, load_all
+from regard.seq2seq.commands.loading import Unseen, add_ensemble, check_pictures, links_of_words, load_all
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -20,7 +20,7 @@ from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import numbers
 from regard.show.figure import MOST_HEADS
-from regard.show.terminal import clean
+from regard.show.terminal import clean, note
 
 __all__ = ["add_arguments", "run"]
 
@@ -205,16 +205,19 @@ class _Reader:
     """What makes a source of a line: not too long for the model, and, as a TAB would say, no pair."""
 
     def __init__(self, model: Translator) -> None:
-        self.cut, self.number, self.warned = model.model.source.cut, 0, False
+        self.source, self.number, self.warned = model.model.source, 0, False
+        self.unseen = Unseen()
 
     def __call__(self, line: str) -> str:
         """Return a line that can be translated."""
         self.number += 1
-        check_length(len(self.cut(line)))
+        tokens = self.source.cut(line)
+        check_length(len(tokens))
+        self.unseen.check(self.source, tokens, f"line {self.number}")
         if "\t" in line and not self.warned:
             self.warned = True
             told = f"line {self.number} has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)"
-            print(told, file=sys.stderr)
+            note(told)
         return line
 
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from regard import _check
 from regard.seq2seq.data import tables
+from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.tables import Columns
 
 __all__ = [
@@ -101,7 +102,7 @@ def read_pairs(
             tables.note_header(tables.Record(1, cells), name)
         if '"' in line:
             quoted += sum(map(tables.is_quoted, cells))
-        if len(cells) == 2 and cells[0].strip() and cells[1].strip():
+        if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
             pairs.append((cells[0], cells[1]))
         else:
             _no_pair(line, cells, f"{name}, line {number}", skipped)
@@ -129,10 +130,10 @@ def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | No
 
 def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | None) -> None:
     """Say what is wrong with a line: only one without text may be left out."""
-    if not line.strip():
+    if is_blank(line):
         _skip(f"{place}: empty; expected source TAB target", skipped)
     elif len(cells) == 2:
-        _skip(f"{place}: the {_SIDES[bool(cells[0].strip())]} is empty", skipped)
+        _skip(f"{place}: the {_SIDES[not is_blank(cells[0])]} is empty", skipped)
     else:
         raise ValueError(f"{place}: {no_pair(line)}")
 
@@ -212,10 +213,10 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
     names, files = (place_name(source), place_name(target)), (_Lines(source), _Lines(target))
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
-        if all(map(str.strip, pair)):
+        if not any(map(is_blank, pair)):
             pairs.append(pair)
         else:
-            side = bool(pair[0].strip())
+            side = not is_blank(pair[0])
             _skip(f"{names[side]}, line {files[1].count}: the {_SIDES[side]} is empty", skipped)
     counts = [file.finish() for file in files]
     if counts[0] != counts[1]:
@@ -294,10 +295,10 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[P
 
 def _is_empty(side: object, place: str) -> bool:
     if isinstance(side, str):
-        return not side.strip()
+        return is_blank(side)
     if not isinstance(side, Sequence) or not all(isinstance(token, str) for token in side):
         raise TypeError(f"{place} must be text or a sequence of tokens. Got {side!r:.60} instead.")
-    return not side
+    return is_blank("".join(side))
 
 
 def as_sentences(name: str, side: Any) -> Sequence[Side]:

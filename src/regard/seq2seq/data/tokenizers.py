@@ -16,13 +16,25 @@ from regard.seq2seq.data.normalization import (
     NORMALIZATIONS,
     Normalization,
     as_normalization,
+    is_blank,
     tidy,
     tidy_tokens,
 )
 from regard.seq2seq.data.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, Vocabulary, cut, glue
+from regard.seq2seq.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, cut, glue, unmarked
 
-__all__ = ["KINDS", "Characters", "Subwords", "Text", "Tokens", "Words", "count_tokens", "learn", "restore"]
+__all__ = [
+    "KINDS",
+    "Characters",
+    "Subwords",
+    "Text",
+    "Tokens",
+    "Words",
+    "count_tokens",
+    "learn",
+    "restore",
+    "unseen",
+]
 
 Name = TypeVar("Name", bound=str)
 Side = str | Sequence[str]  # plain text, or tokens
@@ -113,12 +125,21 @@ class _Side:
         return self.vocabulary.lower
 
     def cut(self, text: Side, /) -> list[str]:
-        """Cut text into tokens; a list of tokens is taken as it is."""
+        """Cut text into tokens, none if nothing of it is visible; a list of tokens is taken as it is."""
         if isinstance(text, str):
-            return self._cut(tidy(text, self.normalization))
-        return tidy_tokens(text, self.normalization)
+            text = tidy(text, self.normalization)
+            return [] if is_blank(text) else self._cut(text)
+        tokens = self._given(text)
+        return [] if is_blank(self.glue(tokens)) else tokens
+
+    def _given(self, tokens: Sequence[str]) -> list[str]:
+        return tidy_tokens(tokens, self.normalization)
 
     def _cut(self, text: str) -> list[str]:
+        raise NotImplementedError
+
+    def glue(self, tokens: Iterable[str], /) -> str:
+        """Put tokens together to text."""
         raise NotImplementedError
 
     def encode(self, tokens: Iterable[str], /) -> list[int]:
@@ -205,7 +226,7 @@ class Words(_Counted):
 
     def plain(self, token: str, /) -> str:
         """Return a token without the mark that says where it touches its neighbour."""
-        return token.replace(JOIN, "")
+        return unmarked(token)
 
     def borrow(self, token: str, source: Text, /) -> str:
         """Take a word as it is, with its marks; of another kind, what it says."""
@@ -233,9 +254,11 @@ class Characters(_Counted):
 
     kind = "characters"
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into its characters."""
-        return list(tidy(_text(text, self.kind), self.normalization).translate(_SWAPPED))
+    def _cut(self, text: str) -> list[str]:
+        return list(text.translate(_SWAPPED))
+
+    def _given(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.kind)
 
     def glue(self, tokens: Iterable[str], /) -> str:
         """Put characters together to text."""
@@ -353,9 +376,11 @@ class Subwords(_Side):
         tokens, scores = learn_pieces(spaced, size=size, method=method)
         return cls(Vocabulary(tokens), scores, method=method, normalization=normalization, lower=lower)
 
-    def cut(self, text: Side, /) -> list[str]:
-        """Cut text into pieces."""
-        spaced = _spaced(_text(text, self.kind), self.normalization, self._lower)
+    def _given(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.kind)
+
+    def _cut(self, text: str) -> list[str]:
+        spaced = _spaced(text, self.normalization, self._lower)
         return [piece for word in spaced.split(" ") if word for piece in self._segmenter(_BEGIN + word)]
 
     def glue(self, tokens: Iterable[str], /) -> str:
@@ -406,9 +431,11 @@ def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
 
 
 def _text(text: Side, kind: str) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"{kind} must be cut from text, a str. Got {text!r:.60} instead.")
-    return text
+    return text if isinstance(text, str) else _only_text(text, kind)
+
+
+def _only_text(tokens: object, kind: str) -> NoReturn:
+    raise TypeError(f"{kind} must be cut from text, a str. Got {tokens!r:.60} instead.")
 
 
 def learn(
@@ -491,6 +518,39 @@ def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") ->
     """
     cutter = _COUNTED.get(kind, Words)
     return len(cutter(Vocabulary.learn([]), normalization=normalization).cut(side))
+
+
+def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
+    """Return the symbols of a text that a side has never seen, where they matter.
+
+    Characters, subwords and tokens of others are few, so that each unknown one matters. Unknown words are usual, and
+    other words tell what a sentence is about: they matter where no word of a text is known.
+
+    Parameters
+    ----------
+    text : Text
+        The side.
+    tokens : sequence of str
+        What it cut the text into.
+
+    Returns
+    -------
+    list of str
+        The different ones, without the marks of their kind, in the order of the text.
+
+    Examples
+    --------
+    >>> letters, words = learn("characters", ["read"]), learn("words", ["read this ."])
+    >>> unseen(letters, letters.cut("Read#")), unseen(words, words.cut("read on")), unseen(words, words.cut("on ."))
+    (['R', '#'], [], ['on'])
+    """
+    known = [number != UNKNOWN for number in text.encode(tokens)]
+    if text.kind == Words.kind and any(
+        any(map(str.isalnum, token)) for token, is_known in zip(tokens, known, strict=True) if is_known
+    ):
+        return []
+    unknown = (text.plain(token) for token, is_known in zip(tokens, known, strict=True) if not is_known)
+    return list(dict.fromkeys(unknown))
 
 
 def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:

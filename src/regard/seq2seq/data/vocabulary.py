@@ -6,19 +6,32 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Vocabulary", "cut", "glue"]
+from regard._characters import MARKS, classes, is_mark
+
+__all__ = ["Vocabulary", "cut", "glue", "unmarked"]
 
 JOIN = "\uffed"  # marks the side on which a token touches its neighbour
 STANDS_FOR_JOIN = "\u25a0"
-_NARROW = "[\u00a0\u202f]"  # no-break spaces belong to the sign beside them, as in French
-_TOKEN = re.compile(rf"\w+(?:-\w+)*(?:['’](?=\w))?|{_NARROW}?[^\w\s]{_NARROW}?|{_NARROW}")
+HOLDER = "\u25cc"  # a dotted circle: Unicode's base for a mark that has none
 
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
+# Tokens, over the letters of `classes`. What joins two letters of a word is part of it.
+_KEYCAP = re.compile("d(?=v?k)")
+_LETTERS = f"[wyd](?:[wydfb{MARKS}]*[wyd{MARKS}])?"
+_WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"
+_BASE = "(?:rr?|[opfhqb])"
+_SIGN = f"(?:[bjz]*{_BASE}[{MARKS}]*(?:(?<=z){_BASE}[{MARKS}]*)*|[{MARKS}]+)"
+# No-break spaces belong to the sign beside them, as in French.
+_TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
+
 
 def cut(text: str) -> list[str]:
     """Cut text into words and signs; a mark on a sign remembers where it touched a word, so that `glue` can undo it.
+
+    Combining marks, joiners and soft hyphens belong to the character before them, and an emoji sequence is one sign. No
+    token begins with a combining mark: one without a letter before it stands on a dotted circle, which `glue` removes.
 
     Parameters
     ----------
@@ -30,25 +43,68 @@ def cut(text: str) -> list[str]:
     list of str
         Words (hyphens inside; an elided "l'" on its own) and single signs.
 
+    References
+    ----------
+    Unicode Standard Annex 29, "Unicode Text Segmentation".
+
     Examples
     --------
     >>> [token.replace(JOIN, "|") for token in cut("Cliquez sur l'icône (deux fois).")]
     ['Cliquez', 'sur', "l'|", 'icône', '(|', 'deux', 'fois', '|)', '|.']
+    >>> cut("एक सुंदर घर")
+    ['एक', 'सुंदर', 'घर']
     """
-    found = list(_TOKEN.finditer(text.replace(JOIN, STANDS_FOR_JOIN)))
-    tokens = [match[0] for match in found]
+    text = text.replace(JOIN, STANDS_FOR_JOIN)
+    kinds = _KEYCAP.sub("o", classes(text))  # a keycap is a sign, although it begins with a digit
+    found = list(_TOKEN.finditer(kinds))
+    tokens = [_held(text[match.start() : match.end()]) for match in found]
     for i in range(1, len(found)):
         if found[i - 1].end() != found[i].start():
             continue
-        if _is_word(found[i][0]):  # the sign or elided word before it carries the mark
+        if found[i].lastgroup == "word":  # the sign or elided word before it carries the mark
             tokens[i - 1] += JOIN
         else:
             tokens[i] = JOIN + tokens[i]
     return tokens
 
 
-def _is_word(token: str) -> bool:
-    return token[0].isalnum() or token[0] == "_"
+def _is_held(text: str) -> bool:
+    """Say whether a text begins with a combining mark, behind any number of dotted circles."""
+    return is_mark(text.lstrip(HOLDER)[:1])
+
+
+def _held(token: str) -> str:
+    return HOLDER + token if _is_held(token) else token
+
+
+def _released(token: str) -> str:
+    """Undo `_held`, where the token may begin with JOIN."""
+    if HOLDER not in token:
+        return token
+    body = token.lstrip(JOIN)
+    held = body[0] == HOLDER and _is_held(body[1:])
+    return token[: len(token) - len(body)] + body[held:]
+
+
+def unmarked(token: str) -> str:
+    """Return what a token of `cut` stands for in a text.
+
+    Parameters
+    ----------
+    token : str
+        As `cut` makes it.
+
+    Returns
+    -------
+    str
+        The token without what only `glue` needs.
+
+    Examples
+    --------
+    >>> unmarked("l'" + JOIN)
+    "l'"
+    """
+    return _released(token).replace(JOIN, "")
 
 
 def glue(tokens: Iterable[str]) -> str:
@@ -69,7 +125,8 @@ def glue(tokens: Iterable[str]) -> str:
     >>> glue(cut("Cliquez sur l'icône (deux fois)."))
     "Cliquez sur l'icône (deux fois)."
     """
-    return " ".join(tokens).replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
+    line = " ".join(map(_released, tokens))
+    return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
 
 
 class Vocabulary:

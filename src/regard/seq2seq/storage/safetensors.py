@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard._characters import report
 
 __all__ = ["Container", "Wrong", "opened", "write"]
 
@@ -144,7 +145,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
         with Path(path).open("rb") as file:
             yield Container(file, os.fstat(file.fileno()).st_size)
     except Wrong as error:
-        raise ValueError(f"{name} is no {what}: {error}") from None
+        raise ValueError(f"{name} is no {what}: {report(str(error))}") from None
 
 
 class Container:

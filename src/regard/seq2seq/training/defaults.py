@@ -47,12 +47,12 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
         known = [field.name for field in fields(kind) if field.name not in ("source_tokens", "target_tokens")]
         if unknown := sorted(set(given) - set(known)):
-            _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r} instead.")
+            _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
     config = choose_config(family, _SOME, 1, 1, network)
     for name in network:
         if name in config.idle:
             _check.fail(
-                f"{name} needs {config.idle[name]}; here it has no effect. Got {network[name]!r} instead.",
+                f"{name} needs {config.idle[name]}; here it has no effect. Got {network[name]!r:.60} instead.",
                 hint="leave it out",
             )
     size = sum(math.prod(shape) for shape in config.shapes().values())

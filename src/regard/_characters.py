@@ -1,0 +1,174 @@
+"""What a character is for cutting and for drawing text: letter, mark, joiner, emoji, space; and how marks follow it.
+
+Untrusted text is printed through `report`, and a name through `clean`.
+
+`classes` writes a text as one ASCII letter for each of its characters, so that a regular expression over these letters
+can use what Python's own can't: Unicode's categories. The letters are ::
+
+    w  letter, digit or underscore        m  combining mark, skin tone, tag       r  regional indicator (half a flag)
+    d  ASCII digit (may begin a keycap)   z  zero width joiner                    o  pictograph or other symbol
+    y  Hangul vowel or final consonant    j  other joiner, soft hyphen            p  punctuation, everything else
+    h  hyphen-minus                       v  variation selector 16 (emoji)        n  no-break space
+    q  apostrophe                         k  enclosing keycap                     s  other white space
+    b  sign written before digits (Cf)    f  other format character (Cf)
+
+References
+----------
+Unicode Standard Annex 29, "Unicode Text Segmentation", and Unicode Technical Standard 51, "Unicode Emoji".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__: list[str] = []
+
+MARKS = "mjzvk"  # classes of what belongs to the character before it
+
+_NAMED = {
+    "-": "h",
+    "'": "q",
+    "\u2019": "q",
+    "\u00a0": "n",
+    "\u202f": "n",
+    "\u00ad": "j",  # soft hyphen
+    "\u200b": "p",  # zero width space: it separates words, so no word contains it
+    "\u200c": "j",  # zero width non-joiner
+    "\u200d": "z",
+    "\u2060": "j",  # word joiner
+    "\u20e3": "k",
+    "\ufe0f": "v",
+    "_": "w",
+}
+_RANGES = (
+    ("0", "9", "d"),
+    ("\u0600", "\u0605", "b"),
+    ("\u06dd", "\u06dd", "b"),
+    ("\u070f", "\u070f", "b"),
+    ("\u0890", "\u0891", "b"),
+    ("\u08e2", "\u08e2", "b"),
+    ("\U000110bd", "\U000110bd", "b"),
+    ("\U000110cd", "\U000110cd", "b"),
+    ("\u1160", "\u11ff", "y"),
+    ("\ud7b0", "\ud7ff", "y"),
+    ("\U0001f1e6", "\U0001f1ff", "r"),
+    ("\U0001f3fb", "\U0001f3ff", "m"),
+    ("\U000e0000", "\U000e007f", "m"),
+)
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
+_LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
+
+
+class _Classes(dict[int, str]):
+    """The class of each code point, found when it is first needed."""
+
+    def __missing__(self, code: int) -> str:
+        found = self[code] = _class(chr(code))
+        return found
+
+
+_KNOWN = _Classes()
+
+
+def classes(text: str) -> str:
+    """Return the class of each character, as one string of the same length."""
+    return text.translate(_KNOWN)
+
+
+def is_mark(character: str) -> bool:
+    """Say whether a character is a combining mark (Unicode's categories Mn, Mc, Me); an empty text is none."""
+    return character != "" and unicodedata.category(character)[0] == "M"
+
+
+def _class(character: str) -> str:
+    if named := _NAMED.get(character):
+        return named
+    for first, last, found in _RANGES:
+        if first <= character <= last:
+            return found
+    if character.isalnum():
+        return "w"
+    if character.isspace():
+        return "s"
+    category = unicodedata.category(character)
+    if category == "So" or (category == "Sm" and character >= "\u2190"):  # arrows are part of some emoji
+        return "o"
+    return "m" if category[0] == "M" else "f" if category == "Cf" else "p"
+
+
+def clean(text: str) -> str:
+    """Replace by a dot what a terminal would obey instead of show, and what would show text in another order.
+
+    These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
+    turn the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay: words need
+    them.
+
+    Parameters
+    ----------
+    text
+        Any text, an untrusted one too.
+
+    Returns
+    -------
+    str
+        One line of printable text, with as many characters.
+
+    Examples
+    --------
+    >>> clean("a\\x1b[2Jb\\n")
+    'a·[2Jb·'
+    """
+    return _UNSAFE.sub("·", text)
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut the middle out of a long text: its beginning says what it is about, its end what is wrong with it.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    most
+        Characters that may be left, at least 3.
+
+    Returns
+    -------
+    str
+        The text, or its two ends around an ellipsis.
+
+    Examples
+    --------
+    >>> shorten("abcdefghij", 7), shorten("short", 7)
+    ('abcd…ij', 'short')
+    """
+    if len(text) <= most:
+        return text
+    last = (most - 1) // 3
+    return f"{text[: most - 1 - last]}…{text[len(text) - last :]}"
+
+
+def report(text: str) -> str:
+    """Return a message as it is printed: clean lines, and only a few.
+
+    Parameters
+    ----------
+    text
+        Lines that may repeat what is in a file, in its name or in an argument.
+
+    Returns
+    -------
+    str
+        At most ten lines of at most 500 characters.
+
+    Examples
+    --------
+    >>> report("a\\x1b.txt: not found")
+    'a·.txt: not found'
+    """
+    return "\n".join(
+        clean(shorten(line, _LONGEST_LINE)) for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]
+    )
