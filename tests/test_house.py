@@ -453,6 +453,17 @@ def test_importing_loads_nothing_besides_numpy() -> None:
     assert "json" in loaded_by("import regard, json")  # what is loaded is seen
 
 
+def test_attending_loads_nothing_besides_numpy() -> None:
+    """Not even SciPy, which takes longer to import than a thousand small attentions to compute."""
+    calls = (
+        "import numpy as np, regard; x = np.eye(3); regard.attend(x, x, x, mask=regard.mask.causal()); "
+        "regard.attention(x, x, x); regard.partial(x, x, x); regard.attention_vjp(x, x, x)[1](x); "
+        "regard.weights.softmax(x); regard.weights.predict_positions(x, x, [1, 1, 1], 3)"
+    )
+    assert "scipy" not in {name.split(".")[0] for name in loaded_by(calls)}
+    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # what is loaded is seen
+
+
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
     """A test that does fails on a slow or a busy machine. What waits for a process gives up after half an hour."""
     clocks = re.compile(r"deadline=|perf_counter|process_time|thread_time|timeout=(?!1800\b)\d|time\.time\(")

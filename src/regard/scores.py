@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -521,7 +521,7 @@ class gaussian(Score):
 NAMED: dict[str, type[Score]] = {"scaled_dot": scaled_dot, "dot": dot, "cosine": cosine}
 
 
-def is_builtin(score: object) -> bool:
+def is_builtin(score: object) -> TypeGuard[Score]:
     """Whether this is exactly one of the scores above; a class derived from one is a function of the user's."""
     return isinstance(score, Score) and type(score).__module__ == __name__
 
