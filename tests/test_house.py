@@ -178,9 +178,32 @@ def test_the_package_itself_only_imports() -> None:
     for node in tree.body[1:]:  # after the docstring
         if isinstance(node, ast.Assign):
             assigned += [ast.unparse(target) for target in node.targets]
+        elif isinstance(node, ast.FunctionDef):
+            assigned.append(node.name)
         else:
             assert isinstance(node, ast.Import | ast.ImportFrom), ast.unparse(node)
-    assert set(assigned) <= {"__all__", "__version__"}
+    assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
+
+
+SUBPACKAGES = {  # and something of each that must be there without another import
+    "nn": "nn.linear",
+    "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.measure.bleu",
+    "show": "show.text.heatmap, regard.show.figure, regard.show.progress",
+}
+
+
+@pytest.mark.parametrize("name", SUBPACKAGES)
+def test_the_subpackages_are_there_after_importing_regard(name: str) -> None:
+    loaded = loaded_by(f"import regard; assert '{name}' in dir(regard); regard.{SUBPACKAGES[name]}")
+    assert f"regard.{name}" in loaded
+    assert {f"regard.{other}" for other in {"nn", "seq2seq", "show", "cli"} - {name}} & loaded <= (
+        {"regard.nn"} if name == "seq2seq" else set()
+    )
+
+
+def test_the_package_has_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'attnd'"):
+        importlib.import_module("regard").attnd  # noqa: B018
 
 
 def test_one_version_in_all_places() -> None:
@@ -436,7 +459,7 @@ def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> Non
 def loaded_by(statement: str) -> set[str]:
     """The modules that a statement loads where NumPy and small parts of the standard library are loaded already."""
     code = """
-        import sys, copy, dataclasses, numpy, numpy.typing
+        import __future__, sys, copy, dataclasses, numpy, numpy.typing
         before = set(sys.modules)
         STATEMENT
         print(*set(sys.modules) - before)

@@ -28,7 +28,20 @@ def test_scaled_dot_scales_by_the_root_of_d() -> None:
     np.testing.assert_array_equal(seen.logits, [[30]])
 
 
-@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_a_score_without_needed_parameters_can_be_named() -> None:
+    """By its name it is what it is without arguments."""
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    for name in ("scaled_dot", "dot", "cosine", "gaussian"):
+        made = getattr(scores, name)()
+        np.testing.assert_array_equal(
+            regard.attend(x, x, x, score=name).logits, regard.attend(x, x, x, score=made).logits
+        )
+        np.testing.assert_array_equal(
+            regard.attention(x, x, x, score=name), regard.attention(x, x, x, score=made)
+        )
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "gaussian"])
 def test_every_other_score_has_scale_1(score: str) -> None:
     seen = regard.attend(Q, K, K, score=score)
     np.testing.assert_array_equal(seen.logits, seen.scores)

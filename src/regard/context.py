@@ -18,7 +18,7 @@ from regard import _check, weights
 from regard._problem import Problem, prepare
 from regard.mask import MaskLike
 from regard.position import BiasLike
-from regard.scores import Score, ScoreLike, is_builtin
+from regard.scores import ScoreLike, is_builtin
 from regard.weights import NormalizeLike, local_p
 
 __all__ = ["Attention", "attend", "record"]
@@ -111,6 +111,7 @@ def keep(attention: Attention) -> None:
         seen.append(attention)
 
 
+@_check.hinted
 def attend(
     queries: ArrayLike,
     keys: ArrayLike,
@@ -143,8 +144,8 @@ def attend(
     values : array (..., m, e)
         What is summed up.
     score : str, regard.scores object or function
-        "scaled_dot", "dot", "cosine", an object such as ``scores.additive(...)``, or any function of queries and keys
-        whose value for a pair depends on that pair alone.
+        "scaled_dot", "dot", "cosine", "gaussian", an object such as ``scores.additive(...)``, or any function of
+        queries and keys whose value for a pair depends on that pair alone.
     mask : bool array broadcasting to (..., n, m) or regard.mask object, optional
         True = may see. What may not be seen has no influence at all.
     bias : array broadcasting to (..., n, m), ``position.alibi`` or ``position.t5_buckets``, optional

@@ -261,9 +261,8 @@ class general(Score):
         """Raise unless weight is (d, d')."""
         wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
         if self.weight.shape != wanted:
-            _check.fail(
-                f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead.", arrays
-            )
+            rule = f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead."
+            _check.fail(rule, arrays, _check.turned("weight", self.weight.shape, wanted))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -469,10 +468,11 @@ class location(Score):
         """Raise unless weight is (d, at least m)."""
         d, m = arrays["queries"].shape[-1], arrays["keys"].shape[-2]
         if self.weight.shape[0] != d or self.weight.shape[1] < m:
-            _check.fail(
-                f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead.",
-                arrays,
+            rule = (
+                f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead."
             )
+            turned = _check.turned("weight", self.weight.shape, (d, max(m, self.weight.shape[0])))
+            _check.fail(rule, arrays, turned)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -518,7 +518,12 @@ class gaussian(Score):
         return distance * -0.5
 
 
-NAMED: dict[str, type[Score]] = {"scaled_dot": scaled_dot, "dot": dot, "cosine": cosine}
+NAMED: dict[str, type[Score]] = {  # those that need no parameters
+    "scaled_dot": scaled_dot,
+    "dot": dot,
+    "cosine": cosine,
+    "gaussian": gaussian,
+}
 
 
 def is_builtin(score: object) -> TypeGuard[Score]:

@@ -346,7 +346,10 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
     array = array.astype(_check.dtypes(array)[0], copy=False)  # half precision counts places up to 2,048 only
     if not array.ndim or array.shape[-1] != len(projection):
-        _check.fail(f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead.")
+        rule = f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead."
+        _check.fail(
+            rule, hint=_check.turned("weight", projection.shape, (*array.shape[-1:], len(projection)))
+        )
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))
     sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
