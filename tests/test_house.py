@@ -188,7 +188,7 @@ def test_the_package_itself_only_imports() -> None:
 SUBPACKAGES = {  # and something of each that must be there without another import
     "nn": "nn.linear",
     "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.measure.bleu",
-    "show": "show.text.heatmap, regard.show.figure, regard.show.progress",
+    "show": "show.text.heatmap, regard.show.figure, regard.show.chart",
 }
 
 

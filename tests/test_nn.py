@@ -196,7 +196,10 @@ def test_what_else_layers_refuse() -> None:
     refused: list[tuple[Any, str]] = [
         (lambda: nn.dropout(np.ones(2), "0.5", rng), "rate must be a number. Got '0.5' instead."),  # type: ignore[arg-type]
         (lambda: nn.dropout(np.ones(2), float("nan"), rng), "rate must be finite. Got nan instead."),
-        (lambda: nn.dropout(np.ones(2), 0.5, 3), "rng must be a numpy.random.Generator or None. Got int"),  # type: ignore[arg-type]
+        (
+            lambda: nn.dropout(np.ones(2), 0.5, 0.5),
+            "rng must be a whole number, a numpy.random.Generator or None.",
+        ),  # type: ignore[arg-type]
         (lambda: nn.dropout(np.ones(3), 0.5, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
         (lambda: nn.dropout(np.ones(3), 0.0, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
         (lambda: nn.Adam(np.ones((2, 2))), r"parameters must be a writable array \(P,\). Got shape \(2, 2\)"),

@@ -246,3 +246,25 @@ def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
     assert cosine.sharpness.dtype == dtype
     assert cosine(x, x).dtype == np.float32
     assert weights.local_p(np.ones(3, dtype), width=2.0).positions.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("scores.dot()", "scores.scaled_dot()", "scores.gaussian()", "scores.gaussian(width=0.5)"),
+        *("scores.cosine(sharpness=[2.0, 3.0])", "scores.general([[1.0, 2.0]])", "scores.location([[1.0]])"),
+        "scores.additive(None, None, [2.0])",
+        "scores.additive([[1.0]], None, [2.0], bias=[0.5])",
+        "scores.concat([[1.0], [1.0]], [2.0])",
+        *("position.alibi([0.5, 0.25])", "position.alibi([1.0], align='end')"),
+        "position.t5_buckets([[0.0], [1.0]], bidirectional=False, max_distance=8)",
+        *("weights.local_m(3)", "weights.local_m(3, align='end')", "weights.local_p([1.0], 2.0)"),
+    ],
+)
+def test_options_are_printed_as_they_were_written(text: str) -> None:
+    assert f"{text.partition('.')[0]}.{eval(text, vars(regard).copy())!r}" == text
+
+
+def test_large_parameters_are_printed_by_type_and_shape() -> None:
+    weight = np.ones((64, 32), np.float32)
+    assert repr(scores.general(weight)) == "general(<float32 (64, 32)>)"

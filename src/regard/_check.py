@@ -56,6 +56,32 @@ def beside(shapes: dict[str, Array]) -> Iterator[None]:
         raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
+_SHOWN = 16  # numbers of an array that are written out
+
+
+def written(thing: object, **other: object) -> str:
+    """Return an object as the call that makes it, without what is as by default; `other` replaces attributes."""
+    import inspect
+
+    arguments = []
+    for name, parameter in inspect.signature(type(thing)).parameters.items():
+        if name not in other and not hasattr(thing, name):  # a class of the user's
+            return f"{type(thing).__name__}(...)"
+        value = other.get(name, getattr(thing, name))
+        if parameter.default is parameter.empty:
+            arguments.append(value_text(value))
+        elif not (value is parameter.default or np.all(value == parameter.default)):
+            arguments.append(f"{name}={value_text(value)}")
+    return f"{type(thing).__name__}({', '.join(arguments)})"
+
+
+def value_text(value: object) -> str:
+    """Return a number, a name or a small array as it is typed, and a large array by its type and shape."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return repr(value.tolist()) if value.size <= _SHOWN else f"<{value.dtype} {value.shape}>"
+
+
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
     """Raise for an unknown name, with the nearest known one as the hint."""
     import difflib
@@ -344,6 +370,18 @@ def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArra
     if array.dtype.kind == "u" and array.size and int(array.max()) > MOST:
         fail(f"{name} must be at most {MOST}. Got {int(array.max())} instead.")
     return array.astype(np.int64)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return a generator of random numbers: the one given, one from this seed, or one from fresh entropy for None."""
+    if value is None or isinstance(
+        value, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator
+    ):
+        return np.random.default_rng(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        rule = f"{name} must be a whole number, a numpy.random.Generator or None."
+        fail(f"{rule} Got {type(value).__name__} instead.", kind=TypeError)
+    return np.random.default_rng(whole(name, value))
 
 
 def choice(name: str, value: object, choices: Iterable[str]) -> None:

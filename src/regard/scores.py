@@ -81,8 +81,7 @@ class Score:
         return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.parameters().items())
-        return f"{type(self).__name__}({shapes})"
+        return _check.written(self)
 
 
 @runtime_checkable

@@ -227,7 +227,7 @@ def hard(logits: ArrayLike) -> Array:
     return np.where(np.isneginf(z), 0, np.where(lost, np.nan, one)).astype(z.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class local_m:
     """Weigh by softmax inside a window that moves with the query: keys i - width to i + width.
 
@@ -260,6 +260,9 @@ class local_m:
     width: int
     align: Align = "start"
 
+    def __repr__(self) -> str:
+        return _check.written(self)
+
     def __post_init__(self) -> None:
         object.__setattr__(
             self, "width", _check.whole("width", self.width)
@@ -267,7 +270,7 @@ class local_m:
         _check.choice("align", self.align, ("start", "end"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class local_p:
     """Weigh by softmax inside a window around a predicted place p, times ``exp(-(j - p)^2 / (2 (width / 2)^2))``.
 
@@ -299,6 +302,9 @@ class local_p:
 
     positions: Any
     width: float
+
+    def __repr__(self) -> str:
+        return _check.written(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", _check.floating("positions", self.positions))

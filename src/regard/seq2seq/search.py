@@ -128,7 +128,7 @@ def sample(
     source: Ids,
     lengths: Ids,
     *,
-    rng: np.random.Generator | Sequence[np.random.Generator],
+    rng: np.random.Generator | int | Sequence[np.random.Generator] | None,
     count: int = 1,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -146,7 +146,7 @@ def sample(
         Source sentences, each with END, then PAD.
     lengths : integer array (B,)
         Words of each, END with them.
-    rng : numpy.random.Generator or sequence of B of them
+    rng : numpy.random.Generator, int, None or sequence of B generators
         Chance: one generator for each sentence, or one that gives birth to them, ``rng.spawn(B)``. What is drawn for a
         sentence depends on its own one alone.
     count : int
@@ -195,7 +195,7 @@ def sample(
     _check_sentences(source, lengths)
     count = _check.whole("count", count, least=1)
     choice = _Choice.checked(temperature, top_k, top_p)
-    rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
+    rngs = list(rng) if isinstance(rng, Sequence) else _check.generator("rng", rng).spawn(len(lengths))
     if len(rngs) != len(lengths):
         _check.fail(
             f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."
