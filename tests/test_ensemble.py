@@ -233,7 +233,7 @@ def test_given_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]
 
 def test_drawn_ones_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
     flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
-    (one,), (other,) = (model.sample(["two one"], count=5, seed=4) for model in (flat, nested))
+    (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
     assert [found.text for found in one] == [found.text for found in other]
 
 

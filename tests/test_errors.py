@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from functools import reduce
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import regard
-from regard import _check, mask, position, scores, weights
+from regard import _check, mask, nn, position, scores, weights
 
 
 def o(*shape: int) -> NDArray[np.float64]:
@@ -81,7 +82,7 @@ ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
         ValueError,
         "values must have at least 2 dimensions: 0"
         + with_shapes(Q, K, 3.0)
-        + "\n  hint: one vector is values[None, :]",
+        + "\n  hint: one number is [[values]]",
     ),
     "heads": (
         o(5, 5, 4),
@@ -122,7 +123,7 @@ ARRAYS: dict[str, tuple[Any, Any, Any, type[Exception], str]] = {
         K,
         V,
         ValueError,
-        "queries must be an array of numbers; its rows have different lengths.\n  hint: pad the rows; use a mask",
+        "queries must be an array of numbers; its rows have different lengths.\n  hint: pad them to one length",
     ),
     "text": (Q, np.array([["a"]]), V, TypeError, "keys must hold real numbers. Got dtype <U1 instead."),
     "objects": (
@@ -181,13 +182,13 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "score misspelt": (
         lambda: {"score": "scaled_dott"},
         ValueError,
-        "score must be one of 'scaled_dot', 'dot', 'cosine'. Got 'scaled_dott' instead.\n"
+        "score must be one of 'scaled_dot', 'dot', 'cosine', 'gaussian'. Got 'scaled_dott' instead.\n"
         "  hint: did you mean 'scaled_dot'?",
     ),
     "score that needs parameters": (
         lambda: {"score": "general"},
         ValueError,
-        "score must be one of 'scaled_dot', 'dot', 'cosine'. Got 'general' instead.\n"
+        "score must be one of 'scaled_dot', 'dot', 'cosine', 'gaussian'. Got 'general' instead.\n"
         "  hint: scores with parameters are made by regard.scores, e.g. scores.general(weight)",
     ),
     "score class": (
@@ -250,7 +251,7 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "mask shape": (
         lambda: {"mask": np.ones((7, 5), bool)},
         ValueError,
-        NOT_BROADCAST.format("mask", "(7, 5)"),
+        NOT_BROADCAST.format("mask", "(7, 5)") + "\n  hint: did you mean mask.T?",
     ),
     "mask of three": (
         lambda: {"mask": np.ones((3, 5, 7), bool)},
@@ -303,7 +304,11 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         "bias must hold numbers that are added to the scores. Got dtype bool instead.\n"
         "  hint: who may see whom goes into mask=",
     ),
-    "bias shape": (lambda: {"bias": o(7, 5)}, ValueError, NOT_BROADCAST.format("bias", "(7, 5)")),
+    "bias shape": (
+        lambda: {"bias": o(7, 5)},
+        ValueError,
+        NOT_BROADCAST.format("bias", "(7, 5)") + "\n  hint: did you mean bias.T?",
+    ),
     "bias that enlarges": (
         lambda: {"bias": o(3, 2, 5, 7)},
         ValueError,
@@ -819,4 +824,186 @@ def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
         return
     with pytest.raises(ValueError) as caught:
         _check.broadcast("mask", shape, target, "(..., n, m)")
-    assert str(caught.value) == f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."
+    text = f"mask must broadcast to (..., n, m) = {target}. Got shape {shape} instead."
+    rule, _, hint = str(caught.value).partition("\n  hint: did you mean ")
+    assert rule == text
+    if hint:  # what it says fits
+        array = eval(hint.removesuffix("?"), {"mask": np.ones(shape)})
+        assert np.broadcast_shapes(array.shape, target) == target
+
+
+# ---- hints ---------------------------------------------------------------------------------------------------------
+
+HEADS = o(2, 8, 5, 4), o(2, 8, 7, 4), o(2, 8, 7, 3)
+ONE_DIMENSION: dict[str, tuple[Any, Any, Any, str]] = {
+    "a value for each key": (o(3, 4), o(5, 4), o(5), "one number for each row is values[:, None]"),
+    "the values of one key": (o(3, 4), o(1, 4), o(5), "one vector is values[None, :]"),
+    "the value of one key": (o(3, 4), o(1, 4), o(1), "one number for each row is values[:, None]"),
+    "one query": (o(4), o(5, 4), o(5, 3), "one vector is queries[None, :]"),
+    "queries of size 1": (o(3), o(5, 1), o(5, 3), "one number for each row is queries[:, None]"),
+    "one key": (o(3, 4), o(4), o(1, 3), "one vector is keys[None, :]"),
+    "keys of size 1": (o(3, 1), o(5), o(5, 3), "one number for each row is keys[:, None]"),
+    "nobody knows": (
+        o(3),
+        o(5),
+        o(5),
+        "one vector is queries[None, :]; one number for each row is queries[:, None]",
+    ),
+    "a number": (3.0, o(5, 4), o(5, 3), "one number is [[queries]]"),
+}
+
+
+def hint_of(call: Callable[[], Any], kind: type[Exception] = ValueError) -> str:
+    """The hint of the error that the call raises."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return str(caught.value).partition("\n  hint: ")[2]
+
+
+@every_door
+@pytest.mark.parametrize("name", ONE_DIMENSION)
+def test_what_has_one_dimension(name: str, door: str) -> None:
+    *arrays, hint = ONE_DIMENSION[name]
+    assert hint_of(lambda: DOORS[door](*arrays)) == hint
+
+
+@pytest.mark.parametrize(
+    ("shape", "fits"),
+    [
+        ((2, 7), "mask[:, None, None, :]"),  # one for each key of a sentence
+        ((2, 5), "mask[:, None, :, None]"),  # for each query
+        ((2, 8), "mask[:, :, None, None]"),
+        ((8, 7), "mask[:, None, :]"),
+        ((2, 5, 7), "mask[:, None, :, :]"),
+        ((5,), "mask[:, None]"),
+        ((7, 5), "mask.T"),
+        ((2, 8, 7, 5), "mask.swapaxes(-1, -2)"),
+        ((3, 7), ""),
+    ],
+)
+def test_masks_and_biases_that_lack_dimensions(shape: tuple[int, ...], fits: str) -> None:
+    hint = f"did you mean {fits}?" if fits else ""
+    assert hint_of(lambda: regard.attend(*HEADS, mask=np.ones(shape, bool))) == hint
+    assert hint_of(lambda: regard.attention(*HEADS, bias=o(*shape))) == hint.replace("mask", "bias")
+
+
+def test_other_arrays_that_lack_dimensions() -> None:
+    queries = o(2, 8, 5, 4)
+    ids = np.zeros((2, 5), int)
+    assert hint_of(lambda: position.rotary(queries, o(2, 5))) == "did you mean positions[:, None, :]?"
+    packed = mask.documents(ids)
+    assert hint_of(lambda: regard.attend(queries, queries, queries, mask=packed)) == (
+        "did you mean queries[:, None, :]?"
+    )
+    near = weights.local_p(o(2, 5), 1.0)
+    assert hint_of(lambda: regard.attend(queries, queries, queries, normalize=near)) == (
+        "did you mean positions[:, None, :]?"
+    )
+    score = scores.cosine(o(2, 5))
+    assert hint_of(lambda: regard.attend(queries, queries, queries, score=score)) == (
+        "did you mean sharpness[:, None, :]?"
+    )
+
+
+LINEAR: dict[str, Callable[[], Any]] = {
+    "weight": lambda: regard.attend(o(5, 4), o(5, 6), o(5, 6), score=scores.general(o(6, 4))),
+    "query_weight": lambda: scores.additive(o(9, 4), o(9, 6), o(9)),
+    "key_weight": lambda: scores.additive(None, o(9, 6), o(9)),
+    "weight of concat": lambda: scores.concat(o(9, 8), o(9)),
+    "weight of location": lambda: regard.attend(Q, K, V, score=scores.location(o(9, 4))),
+    "weight of predicted positions": lambda: weights.predict_positions(o(3, 4), o(9, 4), o(9), 5),
+    "weight of linear": lambda: nn.linear(o(3, 4), o(5, 4), o(5)),
+    "hidden_weight": lambda: nn.perceptron(o(3, 4), o(9, 4), o(9), o(2, 9), o(2)),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_weights_in_the_layout_of_pytorch(name: str) -> None:
+    weight = name.split(" ")[0]
+    assert hint_of(LINEAR[name]) == f"{weight}.T, if it is PyTorch's, which is (out, in)"
+
+
+def test_weights_that_do_not_fit_turned_round_have_no_such_hint() -> None:
+    assert hint_of(lambda: nn.linear(o(3, 4), o(5, 6))) == ""
+    assert hint_of(lambda: scores.additive(o(3, 4), o(3, 4), o(9))) == ""
+    assert hint_of(lambda: nn.linear(o(3, 4), o(4, 5))[1](o(5, 3))) == ""  # a gradient is no weight
+
+
+@pytest.mark.parametrize(
+    ("ragged", "sentences"),
+    [
+        ([[1, 2], [3]], False),
+        ([1, [2, 3]], False),
+        (np.array([[1, 2], [3]], object), False),
+        ([[[1, 2], [3, 4]], [[5, 6]]], True),
+        ([np.ones((2, 3)), np.ones((1, 3))], True),
+        ([[[[1], [2]], [[3]]]], True),
+    ],
+)
+def test_ragged_lists(ragged: Any, sentences: bool) -> None:
+    hidden = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
+    assert_says(
+        lambda: regard.attend(Q, ragged, V),
+        ValueError,
+        "keys must be an array of numbers; its rows have different lengths.\n"
+        f"  hint: pad them to one length{hidden}",
+    )
+
+
+FOREIGN = {  # options of other libraries, and what must be in the hint
+    "is_causal": "mask=regard.mask.causal()",
+    "attn_mask": "mask=",
+    "dropout_p": "leave it out",
+    "key_padding_mask": "regard.mask.lengths(",
+    "attention_mask": "[:, None, None, :]",
+    "enable_gqa": "fewer heads",
+    "need_weights": "regard.attend(...).weights",
+    "average_attn_weights": "regard.attend(...).weights",
+    "output_attentions": "regard.record()",
+    "sliding_window": "regard.mask.window(w - 1, 0)",
+    "window_size": "regard.mask.window(w - 1, 0)",
+    "softmax_scale": "scale=",
+    "logits_soft_cap": "softcap=",
+    "segment_ids": "regard.mask.documents(",
+    "alibi_slopes": "regard.position.alibi(",
+    "query": "in this order",
+    "softcp": "did you mean softcap=?",
+    "masks": "did you mean mask=?",
+}
+
+
+@every_door
+@pytest.mark.parametrize("option", FOREIGN)
+def test_options_of_other_libraries(option: str, door: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        DOORS[door](Q, K, V, **{option: True})
+    rule, _, hint = str(caught.value).partition("\n  hint: ")
+    assert rule == f"{door} takes no option {option!r}."
+    assert FOREIGN[option] in hint
+    assert caught.value.__suppress_context__
+
+
+@every_door
+def test_options_by_position_and_unknown_ones(door: str) -> None:
+    rule = f"{door} takes 3 arrays by position, queries, keys, values. Got "
+    hint = "\n  hint: options such as mask= are given by name"
+    assert_says(lambda: DOORS[door](Q, K, V, None), TypeError, f"{rule}4 instead.{hint}")
+    assert_says(lambda: DOORS[door](Q, K), TypeError, f"{rule}2 instead.")
+    assert hint_of(lambda: DOORS[door](Q, K, V, banana=1), TypeError).startswith(
+        "its options are score, mask"
+    )
+
+
+def test_a_type_error_inside_is_as_it_was_raised() -> None:
+    with pytest.raises(TypeError, match="positional argument"):
+        regard.attend(Q, K, V, score=lambda queries: queries)
+
+
+def test_what_is_wrapped_shows_its_own_signature() -> None:
+    for name, door in DOORS.items():
+        parameters = inspect.signature(door).parameters
+        assert list(parameters)[:4] == ["queries", "keys", "values", "score"]
+        assert (door.__name__, door.__module__.split(".")[0]) == (name, "regard")

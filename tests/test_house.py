@@ -236,9 +236,32 @@ def test_the_package_itself_only_imports() -> None:
     for node in tree.body[1:]:  # after the docstring
         if isinstance(node, ast.Assign):
             assigned += [ast.unparse(target) for target in node.targets]
+        elif isinstance(node, ast.FunctionDef):
+            assigned.append(node.name)
         else:
             assert isinstance(node, ast.Import | ast.ImportFrom), ast.unparse(node)
-    assert set(assigned) <= {"__all__", "__version__"}
+    assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
+
+
+SUBPACKAGES = {  # and something of each that must be there without another import
+    "nn": "nn.linear",
+    "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
+    "show": "show.text.heatmap, regard.show.figure, regard.show.chart",
+}
+
+
+@pytest.mark.parametrize("name", SUBPACKAGES)
+def test_the_subpackages_are_there_after_importing_regard(name: str) -> None:
+    loaded = loaded_by(f"import regard; assert '{name}' in dir(regard); regard.{SUBPACKAGES[name]}")
+    assert f"regard.{name}" in loaded
+    assert {f"regard.{other}" for other in {"nn", "seq2seq", "show", "cli"} - {name}} & loaded <= (
+        {"regard.nn"} if name == "seq2seq" else set()
+    )
+
+
+def test_the_package_has_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'attnd'"):
+        importlib.import_module("regard").attnd  # noqa: B018
 
 
 def test_one_version_in_all_places() -> None:
@@ -509,6 +532,17 @@ def test_importing_loads_nothing_besides_numpy() -> None:
     assert {name.split(".")[0] for name in loaded} == {"regard"}
     assert {"regard.nn", "regard.seq2seq", "regard.show", "regard.cli"}.isdisjoint(loaded)
     assert "json" in loaded_by("import regard, json")  # what is loaded is seen
+
+
+def test_attending_loads_nothing_besides_numpy() -> None:
+    """Not even SciPy, which takes longer to import than a thousand small attentions to compute."""
+    calls = (
+        "import numpy as np, regard; x = np.eye(3); regard.attend(x, x, x, mask=regard.mask.causal()); "
+        "regard.attention(x, x, x); regard.partial(x, x, x); regard.attention_vjp(x, x, x)[1](x); "
+        "regard.weights.softmax(x); regard.weights.predict_positions(x, x, [1, 1, 1], 3)"
+    )
+    assert "scipy" not in {name.split(".")[0] for name in loaded_by(calls)}
+    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # what is loaded is seen
 
 
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:

@@ -199,3 +199,45 @@ def test_a_class_that_answers_otherwise_is_asked(made: Any) -> None:
     np.testing.assert_allclose(
         regard.attention(x, x, x, mask=made()), regard.attend(x, x, x, mask=wanted).context
     )
+
+
+WRITTEN = [
+    *("causal()", "causal(align='end')", "window(255, 0)", "window(None, 3, align='start')", "prefix(2)"),
+    *("prefix([1, 2], align='end')", "documents([0, 0, 1])", "documents([0, 1], keys=[0, 0, 1])"),
+    *("lengths([3, 2])", "lengths(3, queries=2)", "causal() & window(255, 0)", "causal() | lengths(2)"),
+    *("~causal()", "~(causal() & window(1, 2))", "~causal() & window(1, 2)", "~~causal()"),
+    *("(causal() | window(1, 2)) & lengths(3)", "causal() & (window(1, 2) & lengths(3))"),
+    *("causal() | window(1, 2) & lengths(3)", "causal() | (window(1, 2) | lengths(3))"),
+    *("~(causal() | ~lengths(2, queries=1))", "causal() & [[True, False], [True, True]]"),
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_mask_is_printed_as_it_was_written(text: str) -> None:
+    assert repr(eval(text, vars(mask).copy())) == text
+
+
+def test_what_is_large_is_not_written_out() -> None:
+    assert repr(mask.lengths(np.zeros(100, int))) == "lengths(<int64 (100,)>)"
+    assert repr(mask.causal() & np.ones((9, 9), bool)) == "causal() & <bool (9, 9)>"
+    deep: mask.Mask = mask.causal()
+    for _ in range(690):
+        deep = deep & ~deep if deep.depth < 3 else ~deep
+    assert repr(deep) == "~..."
+    many = mask.lengths(1)
+    for _ in range(150):
+        many = many | mask.lengths(1)  # type: ignore[assignment]
+    assert repr(many) == "... | lengths(1)"
+
+
+def test_a_mask_class_of_the_users_is_printed_by_what_it_was_made_with() -> None:
+    class Even(mask.Mask):
+        def __init__(self, step: int, start: int = 0) -> None:
+            self.step, self.first = step, start
+
+    class Odd(mask.Mask):
+        def __init__(self, step: int) -> None:
+            self.step = step
+
+    assert repr(Even(2)) == "Even(...)"
+    assert repr(~Odd(2) & mask.causal()) == "~Odd(2) & causal()"

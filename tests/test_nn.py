@@ -196,7 +196,10 @@ def test_what_else_layers_refuse() -> None:
     refused: list[tuple[Any, str]] = [
         (lambda: nn.dropout(np.ones(2), "0.5", rng), "rate must be a number. Got '0.5' instead."),  # type: ignore[arg-type]
         (lambda: nn.dropout(np.ones(2), float("nan"), rng), "rate must be finite. Got nan instead."),
-        (lambda: nn.dropout(np.ones(2), 0.5, 3), "rng must be a numpy.random.Generator or None. Got int"),  # type: ignore[arg-type]
+        (
+            lambda: nn.dropout(np.ones(2), 0.5, 0.5),
+            "rng must be a whole number, a numpy.random.Generator or None.",
+        ),  # type: ignore[arg-type]
         (lambda: nn.dropout(np.ones(3), 0.5, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
         (lambda: nn.dropout(np.ones(3), 0.0, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
         (lambda: nn.Adam(np.ones((2, 2))), r"parameters must be a writable array \(P,\). Got shape \(2, 2\)"),
@@ -477,3 +480,32 @@ def test_maps_of_nothing(shape: tuple[int, ...], hidden: int) -> None:
     assert tuple(x.shape for x in pullback(np.ones_like(y))) == shapes
     y, of_linear = nn.linear(*(np.ones(s) for s in shapes[:3]))
     assert tuple(x.shape for x in of_linear(np.ones_like(y))) == shapes[:3]
+
+
+def test_a_seed_is_as_good_as_a_generator() -> None:
+    x = np.ones(100)
+    for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.default_rng(7)):
+        np.testing.assert_array_equal(
+            nn.dropout(x, 0.5, rng)[0], nn.dropout(x, 0.5, np.random.default_rng(7))[0]
+        )
+
+    def square(x: Any) -> tuple[Any, Any]:
+        return x * x, lambda dy: (2 * x * dy,)
+
+    found = [nn.check_gradients(square, [x], rng=rng) for rng in (3, np.random.default_rng(3))]
+    assert found[0] == found[1]
+    assert nn.check_gradients(square, [x], rng=None) != found[0]
+
+
+@pytest.mark.parametrize("rng", [True, "1", 1.0])
+def test_what_is_no_seed(rng: Any) -> None:
+    text = f"rng must be a whole number, a numpy.random.Generator or None. Got {type(rng).__name__} instead."
+    for call in (
+        lambda: nn.dropout(np.ones(2), 0.5, rng),
+        lambda: nn.check_gradients(nn.tanh, [np.ones(2)], rng=rng),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == text
+    with pytest.raises(ValueError, match="rng must be at least 0"):
+        nn.dropout(np.ones(2), 0.5, -1)

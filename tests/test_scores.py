@@ -28,7 +28,20 @@ def test_scaled_dot_scales_by_the_root_of_d() -> None:
     np.testing.assert_array_equal(seen.logits, [[30]])
 
 
-@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_a_score_without_needed_parameters_can_be_named() -> None:
+    """By its name it is what it is without arguments."""
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    for name in ("scaled_dot", "dot", "cosine", "gaussian"):
+        made = getattr(scores, name)()
+        np.testing.assert_array_equal(
+            regard.attend(x, x, x, score=name).logits, regard.attend(x, x, x, score=made).logits
+        )
+        np.testing.assert_array_equal(
+            regard.attention(x, x, x, score=name), regard.attention(x, x, x, score=made)
+        )
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "gaussian"])
 def test_every_other_score_has_scale_1(score: str) -> None:
     seen = regard.attend(Q, K, K, score=score)
     np.testing.assert_array_equal(seen.logits, seen.scores)
@@ -233,3 +246,25 @@ def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
     assert cosine.sharpness.dtype == dtype
     assert cosine(x, x).dtype == np.float32
     assert weights.local_p(np.ones(3, dtype), width=2.0).positions.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("scores.dot()", "scores.scaled_dot()", "scores.gaussian()", "scores.gaussian(width=0.5)"),
+        *("scores.cosine(sharpness=[2.0, 3.0])", "scores.general([[1.0, 2.0]])", "scores.location([[1.0]])"),
+        "scores.additive(None, None, [2.0])",
+        "scores.additive([[1.0]], None, [2.0], bias=[0.5])",
+        "scores.concat([[1.0], [1.0]], [2.0])",
+        *("position.alibi([0.5, 0.25])", "position.alibi([1.0], align='end')"),
+        "position.t5_buckets([[0.0], [1.0]], bidirectional=False, max_distance=8)",
+        *("weights.local_m(3)", "weights.local_m(3, align='end')", "weights.local_p([1.0], 2.0)"),
+    ],
+)
+def test_options_are_printed_as_they_were_written(text: str) -> None:
+    assert f"{text.partition('.')[0]}.{eval(text, vars(regard).copy())!r}" == text
+
+
+def test_large_parameters_are_printed_by_type_and_shape() -> None:
+    weight = np.ones((64, 32), np.float32)
+    assert repr(scores.general(weight)) == "general(<float32 (64, 32)>)"

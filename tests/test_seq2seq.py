@@ -643,6 +643,22 @@ def test_samples_come_as_often_as_they_are_probable(reverser: Seq2Seq) -> None:
     assert [t.text for t in again] == [t.text for t in drawn]
 
 
+def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) -> None:
+    def drawn(rng: Any) -> list[str]:
+        return [t.text for t in reverser.sample(["w1 w2"], count=30, temperature=3.0, rng=rng)[0]]
+
+    assert drawn(5) == drawn(np.random.default_rng(5)) == drawn(np.random.SeedSequence(5))
+    assert drawn([5]) == drawn([np.random.default_rng(5)]) != drawn(5)
+    assert drawn(None) != drawn(None)
+    for wrong, text in (
+        ([1, 2], "rng must have one seed for each of 1 sentences. Got 2 instead."),
+        ("5", "rng must be a whole number, a numpy.random.Generator or None. Got str instead."),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            drawn(wrong)
+        assert str(caught.value) == text
+
+
 def test_align_says_what_translate_said(reverser: Seq2Seq) -> None:
     sources = ["w1 w2 w3", "w2", "w4 w5"]
     said = reverser.translate(sources)

@@ -1,5 +1,8 @@
 """Attention for NumPy: scores, weights, context."""
 
+from importlib import import_module
+from types import ModuleType
+
 from regard import mask, position, scores, weights
 from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
 from regard.cache import KVCache
@@ -23,3 +26,15 @@ __all__ = [
     "scores",
     "weights",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a subpackage when it is first used, so that `import regard` stays light."""
+    if name in ("nn", "seq2seq", "show"):
+        return import_module(f"regard.{name}")
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what `__getattr__` finds, too."""
+    return sorted({*globals(), "nn", "seq2seq", "show"})

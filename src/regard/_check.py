@@ -10,10 +10,11 @@ import math
 import operator
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cache, wraps
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 Array = NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST = int(np.iinfo(np.int64).max)
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
@@ -36,7 +39,7 @@ def fail(
     lines = [rule, *_shape_lines(shapes or {})]
     if hint:
         lines.append(f"  hint: {hint}")
-    raise kind("\n".join(lines))
+    raise kind("\n".join(lines)) from None
 
 
 def _shape_lines(shapes: dict[str, Array]) -> list[str]:
@@ -53,6 +56,32 @@ def beside(shapes: dict[str, Array]) -> Iterator[None]:
         raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
+_SHOWN = 16  # numbers of an array that are written out
+
+
+def written(thing: object, **other: object) -> str:
+    """Return an object as the call that makes it, without what is as by default; `other` replaces attributes."""
+    import inspect
+
+    arguments = []
+    for name, parameter in inspect.signature(type(thing)).parameters.items():
+        if name not in other and not hasattr(thing, name):  # a class of the user's
+            return f"{type(thing).__name__}(...)"
+        value = other.get(name, getattr(thing, name))
+        if parameter.default is parameter.empty:
+            arguments.append(value_text(value))
+        elif not (value is parameter.default or np.all(value == parameter.default)):
+            arguments.append(f"{name}={value_text(value)}")
+    return f"{type(thing).__name__}({', '.join(arguments)})"
+
+
+def value_text(value: object) -> str:
+    """Return a number, a name or a small array as it is typed, and a large array by its type and shape."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return repr(value.tolist()) if value.size <= _SHOWN else f"<{value.dtype} {value.shape}>"
+
+
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
     """Raise for an unknown name, with the nearest known one as the hint."""
     import difflib
@@ -61,6 +90,91 @@ def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> 
     near = difflib.get_close_matches(str(value)[:60], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else hint
     fail(f"{name} must be one of {', '.join(map(repr, known))}. Got {value!r:.60} instead.", hint=hint)
+
+
+_CAUSAL = 'mask=regard.mask.causal(), or causal(align="start" or "end") where n != m'
+_WINDOW = "mask=regard.mask.window(w - 1, 0) is a causal window of w keys, the own one included"
+_PADDING = (
+    "mask=regard.mask.lengths(counts), or a bool array of real tokens (B, m) as mask=real[:, None, None, :]"
+)
+_WEIGHTS = (
+    "regard.attend(...).weights has the weights of each head; regard.record() keeps those of a whole model"
+)
+_NO_DROPOUT = "attention weights are not dropped here: leave it out"
+_GROUPS = "no option is needed: pass keys and values with fewer heads, a divisor of the number of query heads"
+_ADDED = "numbers that are added to the scores are bias=, a bool array (True = may see) is mask="
+_PLACES = "the arrays have no names: pass queries, keys and values in this order"
+_INSTEAD = {  # what other libraries call it, and what it is here
+    **dict.fromkeys(("is_causal", "causal", "use_causal_mask"), _CAUSAL),
+    **dict.fromkeys(("sliding_window", "window_size", "local_window_size", "attention_window"), _WINDOW),
+    **dict.fromkeys(("key_padding_mask", "padding_mask", "src_key_padding_mask"), _PADDING),
+    **dict.fromkeys(
+        ("attention_mask", "key_value_seq_lengths", "kv_lengths", "seq_lens", "lengths"), _PADDING
+    ),
+    **dict.fromkeys(("need_weights", "return_weights", "output_attentions", "return_attn_probs"), _WEIGHTS),
+    **dict.fromkeys(("return_attention_scores", "average_attn_weights"), _WEIGHTS),
+    **dict.fromkeys(("dropout_p", "dropout", "dropout_rate", "attention_dropout", "training"), _NO_DROPOUT),
+    **dict.fromkeys(("enable_gqa", "num_heads", "num_key_value_groups", "num_kv_heads"), _GROUPS),
+    **dict.fromkeys(("attn_mask", "attn_bias", "relative_position_bias", "position_bias"), _ADDED),
+    **dict.fromkeys(("query", "key", "value", "queries", "keys", "values", "q", "k", "v"), _PLACES),
+    **dict.fromkeys(("softmax_scale", "scaling", "sm_scale", "use_scale", "temperature"), "scale="),
+    **dict.fromkeys(("logits_soft_cap", "attn_logits_soft_cap", "logit_cap", "soft_cap"), "softcap="),
+    **dict.fromkeys(
+        ("cu_seqlens", "cu_seqlens_q", "segment_ids", "document_ids"), "mask=regard.mask.documents(ids)"
+    ),
+    **dict.fromkeys(("block_mask", "mask_mod"), "mask= takes a regard.mask object"),
+    **dict.fromkeys(
+        ("past_key_value", "past_key_values", "kv_cache"), "regard.KVCache holds keys and values"
+    ),
+    **dict.fromkeys(("implementation", "backend"), "kernel="),
+    "alibi_slopes": "bias=regard.position.alibi(slopes)",
+    "score_mod": "bias= for what is added to the scores, score= for another score function",
+}
+
+
+def hinted(function: Callable[P, R]) -> Callable[P, R]:
+    """Explain an option that the function does not have, by what it is called in other libraries."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*args, **options)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is None:  # the call itself failed
+                _explain_call(function, len(args), options)
+            raise
+
+    return call
+
+
+def _explain_call(function: Callable[..., Any], given: int, options: dict[str, Any]) -> None:
+    """Raise a better error for a call that does not fit a function's parameters."""
+    import inspect
+
+    parameters = inspect.signature(function).parameters.values()
+    arrays = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    name = function.__name__
+    for option in options:
+        if option not in known:
+            _no_option(name, option, known)
+    if given != len(arrays):
+        rule = f"{name} takes {len(arrays)} arrays by position, {', '.join(arrays)}. Got {given} instead."
+        fail(
+            rule,
+            hint="options such as mask= are given by name" if given > len(arrays) else "",
+            kind=TypeError,
+        )
+
+
+def _no_option(function: str, option: str, known: list[str]) -> NoReturn:
+    import difflib
+
+    near = difflib.get_close_matches(option, known, n=1)
+    hint = _INSTEAD.get(option) or (
+        f"did you mean {near[0]}=?" if near else f"its options are {', '.join(known)}"
+    )
+    fail(f"{function} takes no option {option!r:.60}.", hint=hint, kind=TypeError)
 
 
 @cache
@@ -74,9 +188,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or is_half(dtype)
 
 
-def as_array(
-    name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "pad the rows; use a mask"
-) -> Array:
+def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
     """Return the argument as an array; a masked one would lose its mask without a word."""
     if isinstance(value, np.ma.MaskedArray):
         hint = "fill it, and say with mask= who may see whom"
@@ -84,13 +196,23 @@ def as_array(
     try:
         return np.asarray(value)
     except ValueError:
-        fail(f"{name} must be an array of {of}; its rows have different lengths.", hint=otherwise)
+        _ragged(name, value, of, otherwise)
+
+
+def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
+    """Raise for nested lists of different lengths: rows of numbers, or sentences of rows."""
+    sentences = any(np.iterable(part) for row in value if np.iterable(row) for part in row)
+    padded = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
+    rule = f"{name} must be an array of {of}; its rows have different lengths."
+    fail(rule, hint=otherwise or f"pad them to one length{padded}")
 
 
 def numeric(name: str, value: ArrayLike) -> Array:
     """Return the argument as an array of real numbers that regard computes with."""
     array = as_array(name, value)
     if array.dtype == object:
+        if array.ndim and any(isinstance(part, list | tuple | np.ndarray) for part in array.flat):
+            _ragged(name, value)
         got = type(value).__name__ if not array.ndim else "dtype object"
         fail(f"{name} must hold real numbers. Got {got} instead.", kind=TypeError)
     if array.dtype.kind not in "biuf" and not is_half(array.dtype):
@@ -110,12 +232,23 @@ def rows(**given: ArrayLike) -> dict[str, Array]:
     arrays = {name: numeric(name, value) for name, value in given.items()}
     for name, array in arrays.items():
         if array.ndim < 2:
-            fail(
-                f"{name} must have at least 2 dimensions: {array.ndim}",
-                arrays,
-                f"one vector is {name}[None, :]",
-            )
+            fail(f"{name} must have at least 2 dimensions: {array.ndim}", arrays, _as_rows(name, arrays))
     return arrays
+
+
+def _as_rows(name: str, arrays: dict[str, Array]) -> str:
+    """Return a hint how a number or a row of numbers becomes an array of rows."""
+    if not arrays[name].ndim:
+        return f"one number is [[{name}]]"
+    vector, numbers = f"one vector is {name}[None, :]", f"one number for each row is {name}[:, None]"
+    other = arrays.get({"queries": "keys", "keys": "queries", "values": "keys"}[name])
+    if other is None:
+        return f"{vector}; {numbers}"
+    if name == "values":
+        return vector if other.ndim > 1 and other.shape[-2] == 1 != len(arrays[name]) else numbers
+    if other.ndim > 1 and other.shape[-1] == len(arrays[name]) != 1:
+        return vector
+    return numbers if other.shape[-1:] == (1,) else f"{vector}; {numbers}"
 
 
 def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
@@ -239,6 +372,18 @@ def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArra
     return array.astype(np.int64)
 
 
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return a generator of random numbers: the one given, one from this seed, or one from fresh entropy for None."""
+    if value is None or isinstance(
+        value, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator
+    ):
+        return np.random.default_rng(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        rule = f"{name} must be a whole number, a numpy.random.Generator or None."
+        fail(f"{rule} Got {type(value).__name__} instead.", kind=TypeError)
+    return np.random.default_rng(whole(name, value))
+
+
 def choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Check a name against the known ones."""
     known = list(choices)
@@ -252,7 +397,27 @@ def broadcast(
     """Check that an option's shape broadcasts to the shape it is used at, without enlarging it."""
     sizes = zip(reversed(shape), reversed(target), strict=False)
     if len(shape) > len(target) or not all(own in (1, size) for own, size in sizes):
+        hint = hint or _arranged(name.split(" ")[0], shape, target)
         fail(f"{name} must broadcast to {letters} = {target}. Got shape {shape} instead.", hint=hint)
+
+
+def _arranged(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
+    """Return how an array that doesn't fit would: with new dimensions of size 1, or its last two swapped."""
+    if not name.isidentifier():
+        return ""
+    found = [axes for axes in combinations(range(len(target)), len(shape)) if _picked(target, axes) == shape]
+    if found and shape:  # the last dimension is most likely the last, the first the first
+        axes = max(found, key=lambda axes: (axes[-1], [-axis for axis in axes]))
+        index = [":" if axis in axes else "None" for axis in range(axes[0], len(target))]
+        return f"did you mean {name}[{', '.join(index)}]?"
+    swapped = (*shape[:-2], *shape[:-3:-1])
+    if len(shape) > 1 and swapped == target[len(target) - len(shape) :]:
+        return f"did you mean {name}.{'T' if len(shape) == 2 else 'swapaxes(-1, -2)'}?"
+    return ""
+
+
+def _picked(sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sizes[axis] for axis in axes)
 
 
 def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
@@ -281,7 +446,14 @@ def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
 def hidden(name: str, array: Array, size: int) -> None:
     """Check that a parameter of a perceptron ends in its hidden size."""
     if array.shape[-1] != size:
-        fail(f"{name} must end in the hidden size h = {size} of vector. Got shape {array.shape} instead.")
+        rule = f"{name} must end in the hidden size h = {size} of vector. Got shape {array.shape} instead."
+        fail(rule, hint=turned(name, array.shape, (*array.shape[1:], size)))
+
+
+def turned(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Return a hint where a matrix is the transpose of what is needed, as PyTorch's Linear holds its weight."""
+    turned = name.endswith("weight") and len(shape) == 2 and shape == wanted[::-1] and shape[0] != wanted[0]
+    return f"{name}.T, if it is PyTorch's, which is (out, in)" if turned else ""
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -314,7 +486,8 @@ def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
     """Refuse what is no array of floats, or of another shape."""
     floats(**{name: array})
     if array.shape != shape:
-        fail(f"{name} must have shape {shape}. Got {array.shape} instead.")
+        rule = f"{name} must have shape {shape}. Got {array.shape} instead."
+        fail(rule, hint=turned(name, array.shape, (*shape[:1], *array.shape[:1])))
 
 
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
@@ -324,7 +497,8 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
         if array.shape != wanted:
             axes = ", ".join(written.split()) + ("," if len(factors) == 1 else "")
-            fail(f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead.")
+            rule = f"{name} must have shape ({axes}) = {wanted}. Got {array.shape} instead."
+            fail(rule, hint=turned(name, array.shape, wanted))
 
 
 def step(state: str, before: Array, gates: int, **halves: Array) -> None:

@@ -30,6 +30,7 @@ LARGE = 1e30  # a scale that every dtype can hold
 MANY = 1 << 31  # threads, more than anybody has
 
 
+@_check.hinted
 def attention(
     queries: ArrayLike,
     keys: ArrayLike,
@@ -174,6 +175,7 @@ class Gradients(NamedTuple):
     normalize: dict[str, Array]
 
 
+@_check.hinted
 def attention_vjp(
     queries: ArrayLike,
     keys: ArrayLike,
@@ -336,6 +338,7 @@ class Partial:
     lse: Array
 
 
+@_check.hinted
 def partial(
     queries: ArrayLike,
     keys: ArrayLike,

@@ -18,7 +18,7 @@ from regard import _check, weights
 from regard._problem import Problem, prepare
 from regard.mask import MaskLike
 from regard.position import BiasLike
-from regard.scores import ScoreLike
+from regard.scores import ScoreLike, is_builtin
 from regard.weights import NormalizeLike, local_p
 
 __all__ = ["Attention", "attend", "record"]
@@ -111,6 +111,7 @@ def keep(attention: Attention) -> None:
         seen.append(attention)
 
 
+@_check.hinted
 def attend(
     queries: ArrayLike,
     keys: ArrayLike,
@@ -143,8 +144,8 @@ def attend(
     values : array (..., m, e)
         What is summed up.
     score : str, regard.scores object or function
-        "scaled_dot", "dot", "cosine", an object such as ``scores.additive(...)``, or any function of queries and keys
-        whose value for a pair depends on that pair alone.
+        "scaled_dot", "dot", "cosine", "gaussian", an object such as ``scores.additive(...)``, or any function of
+        queries and keys whose value for a pair depends on that pair alone.
     mask : bool array broadcasting to (..., n, m) or regard.mask object, optional
         True = may see. What may not be seen has no influence at all.
     bias : array broadcasting to (..., n, m), ``position.alibi`` or ``position.t5_buckets``, optional
@@ -195,7 +196,7 @@ def define(p: Problem) -> Attention:
         logits = _logits(p, scores)
         weight = _weights(p, logits)
         context = _context(weight, values, ~np.isneginf(logits))
-        lse = _log_sum_exp(logits)
+        lse = weights.log_sum_exp(logits)
     lead, n, m = p.layout.lead, p.layout.n, p.layout.m
     return Attention(
         scores.reshape(*lead, n, m),
@@ -219,11 +220,15 @@ def _scores(p: Problem) -> Array:
     queries, keys = _in_order(p, p.queries), _in_order(p, p.keys)
     if p.layout.split is not None and keys.ndim > 2 and keys.shape[-3] > 1:
         keys = np.repeat(keys, p.layout.split[1], axis=-3)  # a score may hold something for each query head
-    scores = _check.numeric("score(queries, keys)", p.score(_read_only(queries), _read_only(keys)))
     shape = (*p.layout.lead, p.layout.n, p.layout.m)
-    _check.broadcast("score(queries, keys)", scores.shape, shape, "(..., n, m)")
-    scores = np.broadcast_to(scores, shape).astype(p.compute, copy=False)
-    return scores.reshape(*p.layout.inner, p.layout.n, p.layout.m)
+    if is_builtin(p.score):
+        scores = p.score._define(queries, keys)
+    else:
+        scores = _check.numeric("score(queries, keys)", p.score(_read_only(queries), _read_only(keys)))
+        _check.broadcast("score(queries, keys)", scores.shape, shape, "(..., n, m)")
+    if scores.shape != shape:
+        scores = np.broadcast_to(scores, shape)
+    return scores.astype(p.compute, copy=False).reshape(*p.layout.inner, p.layout.n, p.layout.m)
 
 
 def _read_only(x: Array) -> Array:
@@ -283,11 +288,3 @@ def _context(weight: Array, values: Array, seen: Array) -> Array:
     context = np.where(plus, context + np.inf, context)
     context = np.where(minus, context - np.inf, context)
     return np.where(lost, np.nan, context)
-
-
-def _log_sum_exp(logits: Array) -> Array:
-    from scipy import special
-
-    if not logits.size:
-        return np.full(logits.shape[:-1], -np.inf, logits.dtype)
-    return np.asarray(special.logsumexp(logits, axis=-1)).astype(logits.dtype, copy=False)

@@ -25,6 +25,7 @@ Answer: TypeAlias = bool | Bools
 Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
 DEEPEST = 700
+WRITTEN = 60  # how deep a composed mask is written out
 AT_ONCE = 2**16  # pairs of a mask that are written out
 
 
@@ -125,6 +126,9 @@ class Mask:
     def __invert__(self) -> Mask:
         return Not(self)
 
+    def __repr__(self) -> str:
+        return _check.written(self)
+
 
 def _nest(composed: Mask, *parts: Mask) -> None:
     """Count how deep a composed mask goes: each level is a call within a call, of which Python has few."""
@@ -135,11 +139,18 @@ def _nest(composed: Mask, *parts: Mask) -> None:
     object.__setattr__(composed, "depth", depth)
 
 
+def _part(mask: Mask, *within: type[Mask]) -> str:
+    """Return a part of a composed mask, in brackets if it is one of these; what lies very deep is left out."""
+    if mask.depth > WRITTEN:
+        return "..."
+    return f"({mask!r})" if isinstance(mask, within) else repr(mask)
+
+
 def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     return _check.together("composed masks", left, right)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Both(Mask):
     """Seen by both masks."""
 
@@ -168,8 +179,11 @@ class Both(Mask):
         left, right = self.left.steps(layout), self.right.steps(layout)
         return None if left is None or right is None else [*left, *right, Step("both")]
 
+    def __repr__(self) -> str:
+        return f"{_part(self.left, Either)} & {_part(self.right, Both, Either)}"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Not(Mask):
     """Seen where the other mask forbids it."""
 
@@ -194,13 +208,25 @@ class Not(Mask):
         other = self.other.steps(layout)
         return None if other is None else [*other, Step("not")]
 
+    def __repr__(self) -> str:
+        return f"~{_part(self.other, Both, Either)}"
 
-def Either(left: Mask, right: Mask) -> Mask:
+
+class Either(Not):
     """Seen by one of the masks: not (neither sees)."""
-    return Not(Both(Not(left), Not(right)))
+
+    def __init__(self, left: Mask, right: Mask) -> None:
+        super().__init__(Both(Not(left), Not(right)))
+        object.__setattr__(self, "given", (left, right))
+
+    given: tuple[Mask, Mask]
+
+    def __repr__(self) -> str:
+        left, right = self.given
+        return f"{_part(left)} | {_part(right, Either)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dense(Mask):
     """A bool array (..., n, m)."""
 
@@ -229,6 +255,9 @@ class Dense(Mask):
     def steps(self, layout: Layout) -> list[Step] | None:
         return [Step("dense", left=self._items(layout))]
 
+    def __repr__(self) -> str:
+        return _check.value_text(self.array)
+
 
 def _offset(name: str, align: Align | None, layout: Layout) -> int:
     """Return the key that query 0 stands at: law 9."""
@@ -245,7 +274,7 @@ def _check_align(align: Align | None) -> None:
         _check.choice("align", align, ("start", "end"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class window(Mask):
     """See the keys from `left` before the query's own place to `right` after it.
 
@@ -346,11 +375,8 @@ class causal(window):
     def __init__(self, align: Align | None = None) -> None:
         super().__init__(None, 0, align)
 
-    def __repr__(self) -> str:
-        return f"causal(align={self.align!r})"
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class lengths(Mask):
     """See the first keys only: what a batch of padded sequences needs.
 
@@ -436,7 +462,7 @@ def _below(counts: NDArray[np.int64], places: slice) -> Bools:
     return below
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class documents(Mask):
     """See the keys of the own document only: several sequences packed into one.
 
@@ -485,6 +511,10 @@ class documents(Mask):
         queries, keys = self._ids(layout)
         return [Step("documents", left=queries, right=keys)]
 
+    def __repr__(self) -> str:
+        same = np.array_equal(self.queries, self.keys)
+        return _check.written(self, keys=None) if same else _check.written(self)
+
     def bind(self, layout: Layout) -> Ask:
         queries, keys = self._ids(layout)
 
@@ -506,7 +536,7 @@ def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters
     return Items(layout.per_query_head(ids, 1)[..., None], layout.inner)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class prefix(Mask):
     """See what comes before, and the whole prefix: the mask of a prefix language model.
 

@@ -146,7 +146,7 @@ def _check_heads(name: str, heads: int, layout: Layout) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class alibi:
     """Add ``-slope * |i - j|``: the further a key, the lower its score; a slope for each head.
 
@@ -181,6 +181,9 @@ class alibi:
 
     slopes: Any
     align: Align | None = None
+
+    def __repr__(self) -> str:
+        return _check.written(self)
 
     def __post_init__(self) -> None:
         slopes = self.slopes
@@ -219,7 +222,7 @@ def _slopes(heads: int) -> Array:
     return np.concatenate([first, between])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class t5_buckets:
     """Add a learned bias for each bucket of distances, small distances each for themselves, larger ones by logarithm.
 
@@ -260,6 +263,9 @@ class t5_buckets:
     bidirectional: bool = True
     max_distance: int = 128
     align: Align | None = None
+
+    def __repr__(self) -> str:
+        return _check.written(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))

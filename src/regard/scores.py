@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,8 +81,7 @@ class Score:
         return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.parameters().items())
-        return f"{type(self).__name__}({shapes})"
+        return _check.written(self)
 
 
 @runtime_checkable
@@ -261,9 +260,8 @@ class general(Score):
         """Raise unless weight is (d, d')."""
         wanted = (arrays["queries"].shape[-1], arrays["keys"].shape[-1])
         if self.weight.shape != wanted:
-            _check.fail(
-                f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead.", arrays
-            )
+            rule = f"weight must have shape (d, d') = {wanted}. Got shape {self.weight.shape} instead."
+            _check.fail(rule, arrays, _check.turned("weight", self.weight.shape, wanted))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -469,10 +467,11 @@ class location(Score):
         """Raise unless weight is (d, at least m)."""
         d, m = arrays["queries"].shape[-1], arrays["keys"].shape[-2]
         if self.weight.shape[0] != d or self.weight.shape[1] < m:
-            _check.fail(
-                f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead.",
-                arrays,
+            rule = (
+                f"weight must have shape (d, M) = ({d}, at least {m}). Got shape {self.weight.shape} instead."
             )
+            turned = _check.turned("weight", self.weight.shape, (d, max(m, self.weight.shape[0])))
+            _check.fail(rule, arrays, turned)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -518,10 +517,15 @@ class gaussian(Score):
         return distance * -0.5
 
 
-NAMED: dict[str, type[Score]] = {"scaled_dot": scaled_dot, "dot": dot, "cosine": cosine}
+NAMED: dict[str, type[Score]] = {  # those that need no parameters
+    "scaled_dot": scaled_dot,
+    "dot": dot,
+    "cosine": cosine,
+    "gaussian": gaussian,
+}
 
 
-def is_builtin(score: object) -> bool:
+def is_builtin(score: object) -> TypeGuard[Score]:
     """Whether this is exactly one of the scores above; a class derived from one is a function of the user's."""
     return isinstance(score, Score) and type(score).__module__ == __name__
 

@@ -80,15 +80,27 @@ def softmax(logits: ArrayLike) -> Array:
     >>> weights.softmax([0.0, np.log(3.0), -np.inf])
     array([0.25, 0.75, 0.  ])
     """
-    from scipy import special
-
     z = _logits(logits)
-    seen = ~np.isneginf(z)
-    if not z.size:
-        return np.zeros_like(z)
     with _quiet():
-        blind = ~seen.any(-1, keepdims=True)
-        return np.where(seen, special.softmax(np.where(blind, 0, z), axis=-1), 0)
+        exponentials = np.exp(z - _largest(z))
+        total = exponentials.sum(-1, keepdims=True)  # at least exp(0) = 1, or 0 where nothing is seen
+        share: Array = exponentials / np.maximum(total, 1)
+    share[z == -np.inf] = 0  # what is not seen, in a row with a NaN too
+    return share
+
+
+def log_sum_exp(logits: Array) -> Array:
+    """Return the logarithm of the sum that `softmax` divides by (...): -inf for a row that sees nothing."""
+    with _quiet():
+        largest = _largest(logits)
+        lse: Array = np.log(np.exp(logits - largest).sum(-1)) + largest[..., 0]
+    return lse
+
+
+def _largest(z: Array) -> Array:
+    """Return the largest logit of each row (..., 1), and a finite number for a row that sees nothing."""
+    largest: Array = z.max(axis=-1, keepdims=True, initial=np.finfo(z.dtype).min)
+    return largest
 
 
 def _sorted(z: Array) -> tuple[Array, Array, Array]:
@@ -215,7 +227,7 @@ def hard(logits: ArrayLike) -> Array:
     return np.where(np.isneginf(z), 0, np.where(lost, np.nan, one)).astype(z.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class local_m:
     """Weigh by softmax inside a window that moves with the query: keys i - width to i + width.
 
@@ -248,6 +260,9 @@ class local_m:
     width: int
     align: Align = "start"
 
+    def __repr__(self) -> str:
+        return _check.written(self)
+
     def __post_init__(self) -> None:
         object.__setattr__(
             self, "width", _check.whole("width", self.width)
@@ -255,7 +270,7 @@ class local_m:
         _check.choice("align", self.align, ("start", "end"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class local_p:
     """Weigh by softmax inside a window around a predicted place p, times ``exp(-(j - p)^2 / (2 (width / 2)^2))``.
 
@@ -287,6 +302,9 @@ class local_p:
 
     positions: Any
     width: float
+
+    def __repr__(self) -> str:
+        return _check.written(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", _check.floating("positions", self.positions))
@@ -331,15 +349,17 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     >>> weights.predict_positions([[0.0]], [[1.0]], [1.0], 10)
     array([5.])
     """
-    from scipy import special
-
     array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
     array = array.astype(_check.dtypes(array)[0], copy=False)  # half precision counts places up to 2,048 only
     if not array.ndim or array.shape[-1] != len(projection):
-        _check.fail(f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead.")
+        rule = f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead."
+        _check.fail(
+            rule, hint=_check.turned("weight", projection.shape, (*array.shape[-1:], len(projection)))
+        )
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))
-    places: Array = _check.whole("m", m) * special.expit(np.tanh(array @ projection) @ output)
+    sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
+    places: Array = _check.whole("m", m) * sigmoid
     return places
 
 

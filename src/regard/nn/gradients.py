@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _check
+
 __all__ = ["check_gradients"]
 
 Array = NDArray[Any]
@@ -17,7 +19,7 @@ def check_gradients(
     function: Callable[..., tuple[Any, Callable[[Any], Sequence[Any]]]],
     arrays: Sequence[Array],
     *,
-    seed: int = 0,
+    rng: np.random.Generator | int | None = 0,
     directions: int = 2,
     step: float = 1e-6,
     tolerance: float = 1e-6,
@@ -34,8 +36,8 @@ def check_gradients(
         gradient for each array, or None where there is none.
     arrays : sequence of float64 arrays
         Where to check; they are not changed.
-    seed : int
-        Of the random directions.
+    rng : numpy.random.Generator, int or None
+        Generator of the random directions, or its seed. None draws others in every call.
     directions : int
         How many for each array.
     step : float
@@ -69,9 +71,9 @@ def check_gradients(
     for i, array in enumerate(arrays):
         if array.dtype != np.float64:
             raise ValueError(f"arrays must be float64. Array {i} is {array.dtype} instead.")
-    rng = np.random.default_rng(seed)
+    generator = _check.generator("rng", rng)
     output, pullback = function(*arrays)
-    cotangent = rng.standard_normal(np.shape(output)) if np.ndim(output) else float(rng.standard_normal())
+    cotangent = np.asarray(generator.standard_normal(np.shape(output)))[()]
     gradients = [None if g is None else np.asarray(g) for g in pullback(cotangent)]
     if len(gradients) != len(arrays) or [np.shape(a) for a in arrays] != [
         np.shape(a) if g is None else g.shape for a, g in zip(arrays, gradients, strict=True)
@@ -80,7 +82,7 @@ def check_gradients(
     worst = 0.0
     for i, gradient in enumerate(gradients):
         for _ in range(directions if gradient is not None else 0):
-            direction = rng.standard_normal(arrays[i].shape)
+            direction = generator.standard_normal(arrays[i].shape)
             slope = _slope(function, arrays, i, direction * step, cotangent) / step
             worst = max(worst, _compare(i, np.asarray(gradient), direction, slope, tolerance))
     return worst

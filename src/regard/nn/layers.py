@@ -173,7 +173,7 @@ def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
 
 
 def dropout(
-    x: Array, rate: float, rng: np.random.Generator | None
+    x: Array, rate: float, rng: np.random.Generator | int | None
 ) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     """Set numbers to 0 with probability `rate` and multiply the others by ``1 / (1 - rate)``.
 
@@ -183,8 +183,8 @@ def dropout(
         Any numbers.
     rate : float
         At least 0 and less than 1, rounded to a multiple of 2^-16; 0 changes nothing and draws nothing.
-    rng : numpy.random.Generator or None
-        Where chance comes from; None changes nothing: outside training.
+    rng : numpy.random.Generator, int or None
+        Generator of the random numbers, or its seed. None drops nothing: outside training.
 
     Returns
     -------
@@ -200,25 +200,22 @@ def dropout(
     Examples
     --------
     >>> import numpy as np
-    >>> y, pullback = dropout(np.ones(8), 0.5, np.random.default_rng(0))
+    >>> y, pullback = dropout(np.ones(8), 0.5, rng=0)
     >>> sorted(set(y.tolist())), bool((pullback(np.ones(8))[0] == y).all())
     ([0.0, 2.0], True)
     """
     _check.floats(x=x)
     rate = _check.number("rate", rate, least=0, below=1)
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        _check.fail(
-            f"rng must be a numpy.random.Generator or None. Got {type(rng).__name__} instead.", kind=TypeError
-        )
+    generator = None if rng is None else _check.generator("rng", rng)
 
     def checked(dy: Array) -> Array:
         _check.same_shape("dy", dy, x.shape)
         return dy
 
-    if rate == 0 or rng is None:
+    if rate == 0 or generator is None:
         return x, lambda dy: (checked(dy),)
     dropped = min(round(rate * _CHANCES), _CHANCES - 1)
-    chances, scale = _chances(x.shape, rng), _CHANCES / (_CHANCES - dropped)
+    chances, scale = _chances(x.shape, generator), _CHANCES / (_CHANCES - dropped)
     return _dropped(x, chances, dropped, scale), lambda dy: (_dropped(checked(dy), chances, dropped, scale),)
 
 

@@ -1,8 +1,18 @@
 """Sequence to sequence with attention: networks, texts, training, search, alignments, measures and files."""
 
+from importlib import import_module
+from types import ModuleType
+
 from regard.seq2seq.data.parallel_text import read_pairs
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation
 
 __all__ = ["Ensemble", "Seq2Seq", "Translation", "read_pairs"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import the metrics when they are first used."""
+    if name == "evaluation":
+        return import_module("regard.seq2seq.evaluation")
+    raise AttributeError(f"module 'regard.seq2seq' has no attribute {name!r}")

@@ -227,7 +227,7 @@ class Translator(ABC):
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        seed: int | Sequence[int] = 1,
+        rng: np.random.Generator | int | Sequence[int] | None = 1,
         scoring: Scoring | None = None,
     ) -> list[list[Translation]]:
         """Draw translations by chance, with the probabilities that the model gives them.
@@ -243,9 +243,9 @@ class Translator(ABC):
             How many for each sentence.
         temperature, top_k, top_p
             As for `regard.seq2seq.decoding.sampling.sample`.
-        seed : int or sequence of int
-            Of chance: one for each sentence, or one for all; then a sentence's draws depend on its place among the
-            sources, not on the others.
+        rng : numpy.random.Generator, int, None or sequence of int
+            Generator of the random numbers, or its seed; None draws others in every call. A sentence's draws depend on
+            its position among the sources, not on the others. A sequence has a seed for each sentence.
         scoring
             As for `translate`.
 
@@ -255,15 +255,14 @@ class Translator(ABC):
             `count` for each sentence, in the order in which they were drawn.
         """
         sources = as_sentences("sources", sources)
-        seeds, ranked = _seeds(seed, len(sources)), self._scoring(scoring)
+        generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
-            rngs = [np.random.default_rng(seeds[place]) for place in places]
             return sample(
                 self.model.network,
                 source,
                 lengths,
-                rng=rngs,
+                rng=[generators[place] for place in places],
                 count=count,
                 temperature=temperature,
                 top_k=top_k,
@@ -421,13 +420,13 @@ def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> l
                 done.cancel()
 
 
-def _seeds(seed: int | Sequence[int], count: int) -> list[np.random.SeedSequence]:
-    """Return where chance comes from, for each of so many sentences."""
-    if not isinstance(seed, Sequence):
-        return np.random.SeedSequence(_check.whole("seed", seed)).spawn(count)
-    if len(seed) != count:
-        _check.fail(f"seed must be one number for each of {count} sentences. Got {len(seed)} instead.")
-    return [np.random.SeedSequence(_check.whole("seed", number)) for number in seed]
+def _generators(rng: Any, count: int) -> list[np.random.Generator]:
+    """Return a generator of random numbers for each of so many sentences."""
+    if not isinstance(rng, Sequence) or isinstance(rng, str):
+        return _check.generator("rng", rng).spawn(count)
+    if len(rng) != count:
+        _check.fail(f"rng must have one seed for each of {count} sentences. Got {len(rng)} instead.")
+    return [_check.generator("rng", one) for one in rng]
 
 
 def check_length(count: int, where: str = "") -> None:

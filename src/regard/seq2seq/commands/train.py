@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -326,11 +325,8 @@ def run(args: argparse.Namespace) -> int:
     if finished:
         if finished != [mark] * len(runs):
             _refuse_done(runs)
-        print(
-            f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model",
-            file=sys.stderr,
-        )
-        print(f"the model is in {runs[0].place}")
+        note(f"{runs[0].name} is done already; --fresh trains anew, another --out keeps this model")
+        print(report(f"the model is in {runs[0].place}"))
         return 0
     return _train_and_show(args, data, runs, mark)
 

@@ -250,7 +250,7 @@ class _Sampler:
             temperature=self.args.temperature or 1.0,
             top_k=self.args.top_k,
             top_p=self.args.top_p,
-            seed=int(child.generate_state(1)[0]),
+            rng=int(child.generate_state(1)[0]),
             scoring=self.scoring,
         )
         return drawn

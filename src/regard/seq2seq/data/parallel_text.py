@@ -115,7 +115,7 @@ def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | No
     pairs: list[tuple[str, str]] = []
     number = 0
     for number, (line, cells) in enumerate(records, 1):  # noqa: B007 - read behind the loop
-        filled = [bool(cell.strip()) for cell in cells]
+        filled = [not is_blank(cell) for cell in cells]
         if all(filled) and cells:
             pairs.append((cells[0], cells[1]))
         else:

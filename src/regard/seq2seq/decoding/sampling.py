@@ -39,7 +39,7 @@ def sample(
     source: Ids,
     lengths: Ids,
     *,
-    rng: np.random.Generator | Sequence[np.random.Generator],
+    rng: np.random.Generator | int | Sequence[np.random.Generator] | None,
     count: int = 1,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -57,7 +57,7 @@ def sample(
         Source sentences, each with END, padded with PAD.
     lengths : integer array (B,)
         Tokens of each, END included.
-    rng : numpy.random.Generator or sequence of B of them
+    rng : numpy.random.Generator, int, None or sequence of B generators
         One generator for each sentence, or one that spawns them, ``rng.spawn(B)``. The samples of a sentence depend on
         its own generator alone.
     count : int
@@ -107,7 +107,7 @@ def sample(
     check_sentences(source, lengths)
     count = _check.whole("count", count, least=1)
     choice = _Choice.checked(temperature, top_k, top_p)
-    rngs = rng.spawn(len(lengths)) if isinstance(rng, np.random.Generator) else list(rng)
+    rngs = list(rng) if isinstance(rng, Sequence) else _check.generator("rng", rng).spawn(len(lengths))
     if len(rngs) != len(lengths):
         _check.fail(
             f"rng must be one generator for each of {len(lengths)} sentences. Got {len(rngs)} instead."

@@ -1,3 +1,5 @@
 """Metrics of translations and alignments."""
 
-__all__: list[str] = []
+from regard.seq2seq.evaluation import metrics
+
+__all__ = ["metrics"]
