@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,13 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # A shell that starts the tests in the background has them ignore SIGINT, and processes that they start do, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Spare quick runs the collecting of files that are slow as a whole: it takes as long as some tests."""
-    quick = config.getoption("markexpr") == "not slow" and collection_path.suffix == ".py"
-    slow = quick and "\npytestmark = pytest.mark.slow" in collection_path.read_text(encoding="utf-8")
-    return slow or None
 
 
 # The best is tested quickly, the others where there is time.

@@ -1,0 +1,175 @@
+"""The command line itself: what it suggests, how signals end it, and what it reports where nothing can be written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from regard import _signals, cli
+from regard.cli import main
+
+SRC = Path(__file__).parents[2] / "src"
+FULL = Path("/dev/full")
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err.removesuffix("\n")
+
+
+# ------------------------------------------------------------------------------------------------- suggestions
+
+MEANT = {
+    "translate m --beam-size 5": "did you mean --beam?",  # OpenNMT, Marian
+    "translate m -beam_size 5": "did you mean --beam?",
+    "translate m --beam-size=5": "did you mean --beam?",
+    "translate --n_best 5 m": "did you mean --n-best?",
+    "translate m --nbest": "did you mean --n-best?",  # fairseq
+    "translate m -o out.txt": "the result goes to standard output: > FILE",
+    "translate m --lenpen=1": "did you mean --length-penalty?",
+    "translate m --gpu 0": "everything runs on the processor",
+    "align m p --output x": "the result goes to standard output: > FILE",
+    "evaluate m t --metrics bleu": "did you mean --measure?",
+    "evaluate m t --gold-form 1": "did you mean --gold-from?",
+    "curve log --plot x.png": "did you mean --png?",
+    "explain --wrods 1": "did you mean --words?",
+    "train p -o out": "did you mean --out?",
+    "train p --output out": "did you mean --out?",
+    "train --batch-size 64": "did you mean --recipe tokens=N?",
+    "train p --learning-rate 0.1": "did you mean --rate?",
+    "train p --lr 0.1": "did you mean --rate?",
+    "train p --max_tokens=30": "did you mean --max-tokens?",
+    "train p --MAX_TOKENS 30": "did you mean --max-tokens?",
+    "train p -epochs 3": "did you mean --epochs?",
+    "train p \N{EM DASH}epochs 3": "did you mean --epochs?",
+    "train p \N{EN DASH}epochs=3": "did you mean --epochs?",
+    "train p --vocab 300": "did you mean --vocabulary?",
+    "train p --norm NFC": "did you mean --normalization?",
+    "train p --dropout 0.1": "did you mean --recipe dropout=X?",
+    "train p --hidden_size 64": "did you mean --network encoder=N decoder=N?",
+    "train --train-sets a b": "files are named without an option",
+    "train p --resume": "the same command goes on from its checkpoint by itself",
+    "--vresion": "did you mean --version?",
+    "--minutes 3 train p": "options come after the verb",
+    "--minutes=3 train p": "options come after the verb",
+}
+
+
+@pytest.mark.parametrize("command", MEANT)
+def test_an_unknown_option_suggests_the_right_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    err = refused(command.split(), capsys)
+    assert ": error: unrecognized arguments: " in err
+    assert err.endswith(f"; {MEANT[command]}")
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("trian p", "train"),
+        ("eval m t", "evaluate"),
+        ("Translate m", "translate"),
+        ("predict m", "translate"),
+        ("train p --family transfomer", "transformer"),
+        ("train p --source chars", "characters"),
+        ("evaluate m t --measure BLEU", "bleu"),
+    ],
+)
+def test_a_misspelled_verb_or_value_suggests_the_right_one(
+    command: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(command.split(), capsys).endswith(f"; did you mean {meant}?")
+
+
+@pytest.mark.parametrize("command", ["translate m --nope", "translate m --x=1", "train p --zzz 1"])
+def test_nothing_is_suggested_where_nothing_is_near(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    option = command.split()[2]
+    assert refused(command.split(), capsys).endswith(f"error: unrecognized arguments: {option}")
+
+
+def test_numbers_and_text_behind_an_option_are_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--words", "-1 0; 0 1", "--scale=-2"]) == 0
+    capsys.readouterr()
+    assert refused(["train", "p", "--seed", "-1"], capsys).endswith("Got '-1' instead.")
+    assert main(["train", "--help", "--nope"]) == 0
+
+
+# ----------------------------------------------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *_signals.ENDING])
+def test_a_signal_ends_a_verb_with_128_and_its_number(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(number)
+    monkeypatch.setattr("regard.show.explain.run", lambda _: signal.raise_signal(number))
+    assert main(["explain"]) == 128 + number
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with nohup."""
+    number = _signals.ENDING[-1]
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr("regard.show.explain.run", lambda _: signal.raise_signal(number) or 0)
+        assert main(["explain"]) == 0
+    finally:
+        signal.signal(number, before)
+
+
+# ------------------------------------------------------------------------------------------------- a full disk
+
+
+def run_into(stdout: Path | None, stderr: Path | None, *arguments: str) -> tuple[int, str]:
+    """The exit status of a command with its streams in files, and what is on standard error where that is none."""
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"} | {
+        "PYTHONPATH": str(SRC)
+    }
+    command = [sys.executable, *arguments]
+    with ExitStack() as stack:
+        streams = [
+            subprocess.PIPE if path is None else stack.enter_context(path.open("wb"))
+            for path in (stdout, stderr)
+        ]
+        done = subprocess.run(
+            command, env=environment, stdout=streams[0], stderr=streams[1], timeout=1800, check=False
+        )
+    return done.returncode, "" if done.stderr is None else done.stderr.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("command", ["--help", "--version", "explain", "curve --help"])
+def test_output_that_can_not_be_written_is_named(command: str, buffered: bool) -> None:
+    how = ["-m", "regard"] if buffered else ["-u", "-m", "regard"]
+    verb = "" if command.startswith("-") else f" {command.split()[0]}"
+    status, err = run_into(FULL, None, *how, *command.split())
+    assert (status, err) == (2, f"regard{verb}: error: standard output: No space left on device\n")
+    assert run_into(FULL, FULL, *how, *command.split())[0] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+def test_an_error_that_can_not_be_written_is_an_error() -> None:
+    assert run_into(None, FULL, "-m", "regard", "explain", "--nope")[0] == 2
+    assert run_into(None, FULL, "-m", "regard", "curve", "no-such-file")[0] == 2
+
+
+def test_an_error_of_a_file_keeps_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        raise OSError(28, "No space left on device", "mine.json")
+
+    monkeypatch.setattr("regard.show.explain.run", fail)
+    assert refused(["explain"], capsys) == "regard explain: error: mine.json: No space left on device"
+    assert cli._is_of_output(OSError(2, "No such file or directory")) is False

@@ -1,0 +1,448 @@
+"""Recurrences over whole sequences: the library's beside NumPy's, both beside the steps done one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regard import nn, scores
+from regard.context import attend
+from regard.kernels import native, recurrence
+
+Array = NDArray[Any]
+SETS = native.instruction_sets()
+SIZES = [
+    (1, 1, 1, 1, 1, 1),
+    (3, 5, 7, 3, 9, 4),
+    (5, 19, 20, 17, 50, 3),
+    (2, 9, 49, 33, 65, 2),
+]  # T, B, H, A, C, n
+
+
+def draw(*shape: int, seed: int = 0) -> Array:
+    """Numbers of a size that keeps gates from being saturated."""
+    random = np.random.default_rng([seed, *shape])
+    return random.standard_normal(shape) / max(shape[-2] if len(shape) > 1 else 1, 1) ** 0.5
+
+
+def gru_arrays(T: int, B: int, H: int, directions: int = 2, E: int = 3) -> list[Array]:
+    """What `nn.gru` takes, with a state bias."""
+    weights = draw(E, directions, 3 * H), draw(directions, 3 * H), draw(directions, H, 3 * H)
+    return [draw(T, B, E), *weights, draw(directions, 3 * H, seed=1)]
+
+
+def attended_arrays(T: int, B: int, H: int, A: int, C: int, n: int, *, twice: bool = False) -> list[Array]:
+    """What `nn.attended_gru` takes; or `nn.conditional_gru`, which steps twice."""
+    looks = draw(B, T, A), draw(B, T, C), draw(H, A), draw(A), draw(C, 3 * H)
+    found = [draw(n, B, 3 * H), draw(B, H), *looks, draw(H, 3 * H)]
+    return [*found, draw(H, 3 * H, seed=1), draw(3 * H)] if twice else found
+
+
+def unroll(arrays: Sequence[Array], **options: Any) -> Any:
+    """Call the one that takes these arrays."""
+    return (nn.attended_gru if len(arrays) == 8 else nn.conditional_gru)(*arrays, **options)
+
+
+def lengths_of(B: int, most: int) -> NDArray[np.int64]:
+    """Lengths from 0 to the most there are."""
+    return np.arange(B)[::-1] % (most + 1)
+
+
+def narrow(arrays: Sequence[Array]) -> list[Array]:
+    """The same in float32."""
+    return [x.astype(np.float32) for x in arrays]
+
+
+def all_of_gru(arrays: Sequence[Array], **options: Any) -> list[Array]:
+    """States and all gradients."""
+    states, pullback = nn.gru(*arrays, **options)
+    return [states, *pullback(draw(*states.shape, seed=7).astype(states.dtype))]
+
+
+def all_of_attended(arrays: Sequence[Array], **options: Any) -> list[Array]:
+    """States, contexts, weights and all gradients."""
+    found, pullback = unroll(arrays, **options)
+    asked = (draw(*x.shape, seed=7).astype(x.dtype) for x in (found[0][1:], *found[1:]))
+    return [*found, *pullback(*asked)]
+
+
+def assert_near(found: Sequence[Array], wanted: Sequence[Array], roundings: float = 30) -> None:
+    """Compare float32 with float64: a few roundings of the largest number."""
+    assert len(found) == len(wanted)
+    for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        assert a.dtype == np.float32
+        assert a.shape == b.shape
+        largest = max(np.abs(b).max(initial=0), 1e-3)
+        np.testing.assert_allclose(a, b, rtol=0, atol=roundings * 1e-7 * largest, err_msg=str(i))
+
+
+def assert_same(found: Sequence[Array], wanted: Sequence[Array]) -> None:
+    """Compare to the bit."""
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- both are the steps done one by one ----------------------------------------------------------------------
+
+
+def test_gru_with_lengths_is_each_sequence_alone() -> None:
+    x, *weights = gru_arrays(5, 4, 3)
+    lengths = [5, 3, 1, 0]
+    states, pullback = nn.gru(x, *weights, lengths=lengths)
+    dstates = draw(*states.shape)
+    dx = pullback(dstates)[0]
+    for b, length in enumerate(lengths):
+        alone, back = nn.gru(x[:length, b : b + 1], *weights)
+        np.testing.assert_allclose(states[:length, b], alone[:, 0], rtol=0, atol=1e-14)
+        end = alone[-1, 0, :3] if length else np.zeros(3)
+        held = np.tile([*end, 0.0, 0.0, 0.0], (5 - length, 1))
+        np.testing.assert_allclose(states[length:, b], held, rtol=0, atol=1e-14)
+        if length:
+            of_end = dstates[:length, b : b + 1].copy()
+            of_end[-1, 0, :3] += dstates[length:, b, :3].sum(0)
+            np.testing.assert_allclose(dx[:length, b], back(of_end)[0][:, 0], rtol=0, atol=1e-13)
+        assert not dx[length:, b].any()
+
+
+def test_gru_sequence_is_its_steps() -> None:
+    inputs, start, weight, bias = draw(3, 2, 12), draw(2, 4), draw(4, 12), draw(12)
+    states, _ = nn.gru_sequence(inputs, start, weight, bias)
+    state = start
+    for t in range(3):
+        state, _ = nn.gru_step(inputs[t], state @ weight + bias, state)
+        np.testing.assert_allclose(states[t], state, rtol=0, atol=1e-14)
+
+
+def test_attended_gru_is_its_steps() -> None:
+    arrays = attended_arrays(4, 2, 3, 5, 6, 3)
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight = arrays
+    (states, contexts, weights), _ = nn.attended_gru(*arrays)
+    state, score = start, scores.additive(None, None, vector)
+    for t in range(3):
+        look = attend((state @ query_weight)[:, None], keys, values, score=score, scale=1.0)
+        np.testing.assert_allclose(weights[t], look.weights[:, 0], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(contexts[t], look.context[:, 0], rtol=0, atol=1e-14)
+        gates = inputs[t] + look.context[:, 0] @ context_weight
+        state, _ = nn.gru_step(gates, state @ state_weight, state)
+        np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
+
+
+def test_conditional_gru_is_its_steps() -> None:
+    arrays = attended_arrays(4, 2, 3, 5, 6, 3, twice=True)
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *after = arrays
+    (states, contexts, weights), _ = nn.conditional_gru(*arrays)
+    state, score = start, scores.additive(None, None, vector)
+    for t in range(3):
+        between, _ = nn.gru_step(inputs[t], state @ state_weight, state)
+        look = attend((between @ query_weight)[:, None], keys, values, score=score, scale=1.0)
+        np.testing.assert_allclose(weights[t], look.weights[:, 0], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(contexts[t], look.context[:, 0], rtol=0, atol=1e-14)
+        gates = look.context[:, 0] @ context_weight + after[1]
+        state, _ = nn.gru_step(gates, between @ after[0], between)
+        np.testing.assert_allclose(states[t + 1], state, rtol=0, atol=1e-14)
+
+
+# ---- gradients against finite differences --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_gradients_of_gru(directions: int, lengths: list[int] | None) -> None:
+    arrays = gru_arrays(4, 3, 2, directions)
+    assert nn.check_gradients(lambda *a: nn.gru(*a, lengths=lengths), arrays) < 1e-6
+    assert nn.check_gradients(lambda *a: nn.gru(*a, lengths=lengths), arrays[:4]) < 1e-6
+
+
+@pytest.mark.parametrize("lengths", [None, [2, 0, 3]])
+def test_gradients_of_gru_sequence(lengths: list[int] | None) -> None:
+    arrays = [draw(3, 3, 6), draw(3, 2), draw(2, 6), draw(6)]
+    assert nn.check_gradients(lambda *a: nn.gru_sequence(*a, lengths=lengths), arrays) < 1e-6
+    assert nn.check_gradients(lambda *a: nn.gru_sequence(*a, lengths=lengths), arrays[:3]) < 1e-6
+
+
+def as_one(arrays: Sequence[Array], lengths: Any) -> tuple[Array, Callable[[Array], Any]]:
+    """A decoder with its three outputs in one, for the checker."""
+    found, pullback = unroll(arrays, lengths=lengths)
+    parts = found[0][1:], found[1], found[2]
+
+    def back(d: Array) -> Any:
+        cuts = np.cumsum([x.shape[-1] for x in parts])[:-1]
+        return pullback(*np.split(d, cuts, axis=-1))
+
+    return np.concatenate(parts, axis=-1), back
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("lengths", [None, [2, 0, 4]])
+def test_gradients_of_unrolled_decoders(lengths: list[int] | None, twice: bool) -> None:
+    arrays = attended_arrays(4, 3, 2, 3, 5, 3, twice=twice)
+    assert nn.check_gradients(lambda *a: as_one(a, lengths), arrays) < 1e-6
+
+
+# ---- the library is NumPy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("limited", [False, True])
+def test_gru_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool) -> None:
+    T, B, H = sizes[:3]
+    for count in (4, 5):
+        arrays, options = gru_arrays(T, B, H)[:count], {"lengths": lengths_of(B, T)} if limited else {}
+        assert_near(all_of_gru(narrow(arrays), **options), all_of_gru(arrays, **options))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [4, 5])
+@pytest.mark.parametrize("lengths", [None, [2, 0, 5]])
+def test_gru_without_a_way_back(isa: str, dtype: str, count: int, lengths: list[int] | None) -> None:
+    arrays = [x.astype(dtype) for x in gru_arrays(5, 3, 20)[:count]]
+    states, _ = nn.gru(*arrays, lengths=lengths)
+    found, pullback = nn.gru(*arrays, lengths=lengths, keep=False)
+    assert_same([found], [states])
+    with pytest.raises(ValueError, match="keep must be True"):
+        pullback(states)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("twice", [False, True])
+def test_decoders_of_the_library(isa: str, sizes: tuple[int, ...], limited: bool, twice: bool) -> None:
+    arrays = attended_arrays(*sizes, twice=twice)
+    options = {"lengths": lengths_of(sizes[1], sizes[0])} if limited else {}
+    found, wanted = all_of_attended(narrow(arrays), **options), all_of_attended(arrays, **options)
+    assert_near(found, wanted, 60 if twice else 30)  # twice as many units, one after the other
+
+
+def test_large_queries_and_keys(isa: str) -> None:
+    arrays = attended_arrays(3, 2, 4, 5, 6, 2)
+    arrays[2][0, 1] *= 1e3  # the exponentials of these would be too large
+    arrays[4][...] *= 30
+    assert_near(all_of_attended(narrow(arrays)), all_of_attended(arrays), 200)
+
+
+def test_huge_gates(isa: str) -> None:
+    inputs = np.array([1e30, -1e30, 80, -80, 1e30, -1e30], np.float32).reshape(1, 2, 3)
+    states, pullback = nn.gru_sequence(inputs, np.ones((2, 1), np.float32), np.ones((1, 3), np.float32))
+    assert np.isfinite(states).all()
+    assert all(np.isfinite(g).all() for g in pullback(np.ones_like(states)))
+    exact, _ = nn.gru_sequence(inputs.astype(float), np.ones((2, 1)), np.ones((1, 3)))
+    np.testing.assert_allclose(states, exact, rtol=1e-6)
+
+
+# ---- laws ----------------------------------------------------------------------------------------------------
+
+
+def test_law_2_padding_has_no_influence(isa: str) -> None:
+    T, B, H, A, C, n = 5, 6, 7, 9, 17, 3
+    lengths = lengths_of(B, T)
+    hidden = np.arange(T)[:, None] >= lengths  # (T, B)
+    for kind, twice in itertools.product((np.float32, np.float64), (False, True)):
+        x, *weights = (a.astype(kind) for a in gru_arrays(T, B, H))
+        drawn = attended_arrays(T, B, H, A, C, n, twice=twice)
+        inputs, start, keys, values, *others = (a.astype(kind) for a in drawn)
+        clean = [*all_of_gru([x, *weights], lengths=lengths)]
+        clean += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
+        x[hidden] = keys[hidden.T] = values[hidden.T] = np.nan
+        found = [*all_of_gru([x, *weights], lengths=lengths)]
+        found += all_of_attended([inputs, start, keys, values, *others], lengths=lengths)
+        assert_same(found, clean)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str, twice: bool) -> None:
+    arrays = narrow(attended_arrays(4, 3, 5, 6, 7, 2, twice=twice))
+    clean, _ = unroll(arrays)
+    arrays[2][1, 2, 3] = np.nan
+    found, _ = unroll(arrays)
+    for a, b in zip(found, clean, strict=True):
+        assert_same([a[:, ::2]], [b[:, ::2]])
+    assert np.isnan(found[1][:, 1]).all()
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_law_5_a_row_does_not_depend_on_the_others(isa: str, twice: bool) -> None:
+    loaded = native.library()
+    if not (loaded and loaded.regard_trains()):
+        pytest.skip("NumPy's products promise nothing about single bits")
+    T, B, H, A, C, n = 4, 21, 18, 20, 35, 3
+    lengths = lengths_of(B, T)
+    x, *weights = narrow(gru_arrays(T, B, H))
+    inputs, start, keys, values, *others = narrow(attended_arrays(T, B, H, A, C, n, twice=twice))
+    states, pullback = nn.gru(x, *weights, lengths=lengths)
+    dstates, (dx, *_) = states + 1, pullback(states + 1)
+    found, back = unroll([inputs, start, keys, values, *others], lengths=lengths)
+    gradients = back(found[0][1:], found[1])
+    for rows in (slice(0, 1), slice(3, 12), slice(20, 4, -3)):
+        part, pull = nn.gru(x[:, rows], *weights, lengths=lengths[rows])
+        assert_same([part, pull(dstates[:, rows])[0]], [states[:, rows], dx[:, rows]])
+        some = inputs[:, rows], start[rows], keys[rows], values[rows]
+        parts, pull_part = unroll([*some, *others], lengths=lengths[rows])
+        assert_same(parts, [y[:, rows] for y in found])
+        of_part = pull_part(parts[0][1:], parts[1])
+        assert_same(of_part[:1], [gradients[0][:, rows]])
+        assert_same(of_part[1:4], [y[rows] for y in gradients[1:4]])
+
+
+def strided(x: Array) -> Array:
+    """The same numbers, read-only and not side by side."""
+    wide = np.full((*x.shape[:-1], 2 * x.shape[-1]), np.nan, x.dtype)
+    wide[..., ::2] = x
+    wide.flags.writeable = False
+    return wide[..., ::2]
+
+
+def unaligned(x: Array) -> Array:
+    """The same numbers, one byte off."""
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    moved = memory[1:].view(x.dtype).reshape(x.shape)
+    moved[...] = x
+    return moved
+
+
+def batch_first(x: Array) -> Array:
+    """The same numbers, the first two dimensions in the other order in memory; with a batch of 1 both are the same."""
+    return x.swapaxes(0, 1).copy().swapaxes(0, 1) if x.ndim > 2 else x
+
+
+LAYOUTS = [strided, unaligned, np.asfortranarray, batch_first, lambda x: x.astype(">f4")]
+
+
+@pytest.mark.parametrize("change", LAYOUTS)
+@pytest.mark.parametrize("B", [1, 5])
+@pytest.mark.parametrize("H", [1, 6])
+def test_law_8_any_layout(isa: str, change: Callable[[Array], Array], B: int, H: int) -> None:
+    arrays, others = narrow(gru_arrays(3, B, H)), narrow(attended_arrays(3, B, H, 4, 7, 2))
+    twice = narrow(attended_arrays(3, B, H, 4, 7, 2, twice=True))
+    before = [x.copy() for x in (*arrays, *others, *twice)]
+    near = (np.testing.assert_allclose, {"rtol": 1e-5, "atol": 1e-6})
+    for found, wanted in (
+        (all_of_gru([change(x) for x in arrays]), all_of_gru(arrays)),
+        (all_of_attended([change(x) for x in others]), all_of_attended(others)),
+        (all_of_attended([change(x) for x in twice]), all_of_attended(twice)),
+    ):
+        for a, b in zip(found, wanted, strict=True):
+            near[0](a, b, **near[1])
+    assert_same([*arrays, *others, *twice], before)
+
+
+@pytest.mark.parametrize("change", LAYOUTS)
+@pytest.mark.parametrize("sizes", [(4, 1, 1), (4, 1, 5), (1, 3, 2)], ids=str)
+def test_law_8_gradients_in_any_layout(
+    isa: str, change: Callable[[Array], Array], sizes: tuple[int, ...]
+) -> None:
+    arrays = narrow(gru_arrays(*sizes))
+    inputs, start, weight = narrow(
+        [draw(*sizes[:2], 3 * sizes[2]), draw(*sizes[1:]), draw(sizes[2], 3 * sizes[2])]
+    )
+    for states, pullback in (nn.gru(*arrays), nn.gru_sequence(change(inputs), start, weight)):
+        dstates = draw(*states.shape, seed=7).astype(np.float32)
+        for a, b in zip(pullback(change(dstates)), pullback(dstates), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_gradient_may_be_asked_for_twice(isa: str, twice: bool) -> None:
+    arrays = narrow(attended_arrays(3, 5, 6, 4, 7, 2, twice=twice))
+    found, pullback = unroll(arrays)
+    assert_same(pullback(*(x[-2:] for x in found)), pullback(*(x[-2:] for x in found)))
+    states, back = nn.gru(*narrow(gru_arrays(3, 5, 6)))
+    assert_same(back(states), back(states))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("twice", [False, True])
+def test_nothing_to_do(isa: str, kind: Any, twice: bool) -> None:
+    for T, B, n in ((0, 2, 3), (3, 2, 0), (3, 0, 2), (0, 0, 0)):
+        arrays = [x.astype(kind) for x in attended_arrays(T, B, 4, 5, 6, n, twice=twice)]
+        (states, contexts, weights), *gradients = [
+            all_of_attended(arrays)[:3],
+            *all_of_attended(arrays)[3:],
+        ]
+        assert_same([states[0]], [arrays[1]])
+        assert [x.shape for x in gradients] == [x.shape for x in arrays]
+        if T == 0:
+            assert not contexts.any()
+        assert weights.shape == (n, B, T)
+        x, *more = (a.astype(kind) for a in gru_arrays(T, B, 4))
+        assert [g.shape for g in all_of_gru([x, *more])[1:]] == [a.shape for a in (x, *more)]
+
+
+def test_float64_and_mixtures_are_numpys(isa: str) -> None:
+    plain = draw(2, 2).astype(np.float32)
+    loaded = native.library()
+    assert recurrence.native_does(plain, None) == bool(loaded and loaded.regard_trains())
+    assert not recurrence.native_does(plain, plain.astype(float))
+    arrays = gru_arrays(3, 5, 6)
+    states, _ = nn.gru(*narrow(arrays[:3]), *arrays[3:])
+    assert states.dtype == np.float64
+
+
+def test_without_the_library_it_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, others = gru_arrays(3, 5, 6), attended_arrays(3, 5, 6, 4, 7, 2)
+    monkeypatch.setattr(recurrence, "_library", lambda: None)
+    assert_near(all_of_gru(narrow(arrays)), all_of_gru(arrays))
+    assert_near(all_of_attended(narrow(others)), all_of_attended(others))
+    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
+    assert_near(all_of_attended(narrow(twice)), all_of_attended(twice))
+
+
+# ---- errors --------------------------------------------------------------------------------------------------
+
+
+def message(call: Callable[[], Any]) -> str:
+    """What a wrong call says."""
+    with pytest.raises(ValueError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_shapes_are_checked() -> None:
+    arrays, others = gru_arrays(3, 5, 6), attended_arrays(3, 5, 6, 4, 7, 2)
+    assert message(lambda: nn.gru(*arrays[:2], draw(2, 17), *arrays[3:])) == (
+        "bias must have shape (K, 3H) = (2, 18). Got (2, 17) instead."
+    )
+    assert message(lambda: nn.gru(*arrays[:3], draw(3, 6, 18))) == (
+        "x must be (T, B, E) and state_weight (K, H, 3H) with K = 1 or 2. "
+        "Got shapes (3, 5, 3) and (3, 6, 18) instead."
+    )
+    assert message(lambda: nn.attended_gru(*others[:3], draw(5, 4, 7), *others[4:])) == (
+        "keys must have shape (B, T, A) = (5, 4, 4). Got (5, 3, 4) instead."
+    )
+    assert message(lambda: nn.attended_gru(others[0][0], *others[1:])) == (
+        "inputs must be (n, B, 3D), keys (B, T, A), values (B, T, C) and state_weight (D, 3D). "
+        "Got shapes (5, 18), (5, 3, 4), (5, 3, 7) and (6, 18) instead."
+    )
+    twice = attended_arrays(3, 5, 6, 4, 7, 2, twice=True)
+    assert message(lambda: nn.conditional_gru(*twice[:9], draw(17))) == (
+        "after_bias must have shape (3D,) = (18,). Got (17,) instead."
+    )
+    assert message(lambda: nn.gru_sequence(draw(2, 3, 6), draw(2, 2), draw(2, 6))) == (
+        "start must have shape (B, H) = (3, 2). Got (2, 2) instead."
+    )
+    assert message(lambda: nn.gru_sequence(draw(3, 6), draw(2, 2), draw(2, 6))) == (
+        "inputs must be (n, B, 3H) and state_weight (H, 3H). Got shapes (3, 6) and (2, 6) instead."
+    )
+
+
+def test_lengths_are_checked() -> None:
+    arrays = gru_arrays(3, 2, 4)
+    assert message(lambda: nn.gru(*arrays, lengths=[3, 4])) == "lengths must be at most 3. Got 4 instead."
+    assert message(lambda: nn.gru(*arrays, lengths=[3, -1])) == "lengths must be at least 0. Got -1 instead."
+    assert message(lambda: nn.gru(*arrays, lengths=[3])) == (
+        "lengths must have shape (B,) = (2,). Got (1,) instead."
+    )
+
+
+def test_gradients_of_a_wrong_shape_are_refused(isa: str) -> None:
+    states, pullback = nn.gru(*narrow(gru_arrays(3, 2, 4)))
+    with pytest.raises(ValueError, match="dstates"):
+        pullback(states[:2])
+    found, back = nn.attended_gru(*narrow(attended_arrays(3, 5, 6, 4, 7, 2)))
+    assert message(lambda: back(found[0], found[1])) == (
+        "dstates must have shape (n, B, D) = (2, 5, 6). Got (3, 5, 6) instead."
+    )

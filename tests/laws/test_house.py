@@ -1,0 +1,643 @@
+"""The house: who may import whom, what is public, how it is described, what importing costs."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src" / "regard"
+
+FLOORS = [
+    *(
+        "_check",
+        "_characters",
+        "_files",
+        "_signals",
+        "_threads",
+        "_layout",
+        "scores",
+        "weights",
+        "mask",
+        "position",
+        "_problem",
+        "context",
+        "kernels",
+    ),
+    *("attention", "cache", "nn", "seq2seq", "show", "_suggest", "cli"),
+]
+# The rooms of seq2seq, in the same order: a room imports only from those before it.
+ROOMS = [
+    *("data", "alignment", "evaluation", "networks", "decoding", "extras", "storage", "training"),
+    *("translator", "ensemble", "model", "commands"),
+]
+# Tighter than the order: the kernels don't borrow from the definition; what shows doesn't know the models.
+CLOSED = {"kernels": {"context"}, "show": {"seq2seq"}}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SRC.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted(SRC.rglob("*.py"))
+MODULES = [module_name(path) for path in FILES]
+PUBLIC = [name for name in MODULES if not any(part.startswith("_") for part in name.split("."))]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def fresh(code: str, **environment: str) -> str:
+    """What a program prints in a process of its own, which must not fail."""
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in {"PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START"}
+    }
+    env = inherited | {"PYTHONPATH": str(SRC.parent)} | environment
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ----------------------------------------------------------------------------------------------------- floors
+
+
+def imported(source: str, module: str, *, is_package: bool) -> set[str]:
+    """The modules of this package that `module` imports, anywhere in its source, by full name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                here = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*here, base] if base else here)
+            from_root = base == "regard"
+            found.update(f"{base}.{alias.name}" if from_root else base for alias in node.names)
+    return {name for name in found if name.split(".")[0] == "regard"}
+
+
+def floor_of(module: str) -> str:
+    parts = module.split(".")
+    if parts[2:3] == ["commands"] or parts[1:] == [
+        "__main__"
+    ]:  # the verbs of a floor belong to the command line
+        return "cli"
+    return parts[1] if len(parts) > 1 else ""
+
+
+def breaches(module: str, imports: set[str]) -> list[str]:
+    """What `module` imports although the floors forbid it."""
+    own = floor_of(module)
+    if module == "regard":  # the roof
+        return []
+    if own not in FLOORS:
+        return [f"{module} is on no floor: add it to the list in docs/design.md and here"]
+    allowed = set(FLOORS[: FLOORS.index(own) + 1]) - CLOSED.get(own, set())
+    return [f"{module} imports {name}" for name in sorted(imports) if floor_of(name) not in allowed]
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_a_module_imports_only_from_the_floors_above_it(path: Path) -> None:
+    module = module_name(path)
+    imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+    assert breaches(module, imports) == []
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["seq2seq"] and len(parts) > 2 else ""
+
+
+def room_breaches(module: str, imports: set[str]) -> list[str]:
+    """What a module of seq2seq imports although the order of its rooms forbids it."""
+    own = room_of(module)
+    if not own:
+        return []
+    if own not in ROOMS:
+        return [f"{module} is in no room: add it to the list in docs/design.md and here"]
+    allowed = {"", *ROOMS[: ROOMS.index(own) + 1]}
+    return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_a_room_of_seq2seq_imports_only_from_those_before_it(path: Path) -> None:
+    module = module_name(path)
+    imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+    assert room_breaches(module, imports) == []
+
+
+def test_the_reader_of_rooms_sees_a_breach() -> None:
+    assert room_breaches("regard.seq2seq.data.lines", {"regard.seq2seq.model"})
+    assert room_breaches("regard.seq2seq.toys.lines", set())
+    assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for type checking count: a circle of them is read as one room."""
+    graph = {
+        module_name(path): imported(
+            path.read_text(encoding="utf-8"), module_name(path), is_package=path.name == "__init__.py"
+        )
+        & set(MODULES)
+        for path in FILES
+        if path.name != "__init__.py"
+    }
+    left = dict(graph)
+    while left:
+        free = [name for name, needs in left.items() if not (needs - {name}) & left.keys()]
+        assert free, f"a circle among {sorted(left)}"
+        for name in free:
+            del left[name]
+
+
+def test_the_root_of_seq2seq_has_few_files() -> None:
+    assert len(list((SRC / "seq2seq").glob("*.py"))) <= 6
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("regard.scores", "from regard.weights import softmax"),
+        ("regard.scores", "from .attention import attention"),
+        ("regard.scores", "from . import attention"),
+        ("regard.scores", "def later():\n    import regard.cli"),
+        ("regard.scores", "from regard import attention"),
+        ("regard.scores", "import regard"),
+        ("regard.kernels.blocked", "from ..context import attend"),
+        ("regard.kernels.blocked", "from regard.context import Attention"),
+        ("regard.show.text", "from regard.seq2seq.translator import Translator"),
+        ("regard.seq2seq.model", "from regard.show import text"),
+        ("regard.seq2seq.model", "from regard.seq2seq.commands import train"),
+        ("regard.helpers", "import math"),
+    ],
+)
+def test_the_reader_of_imports_finds_what_is_forbidden(module: str, source: str) -> None:
+    assert len(breaches(module, imported(source, module, is_package=False))) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "is_package"),
+    [
+        (
+            "regard.kernels.blocked",
+            "from regard.mask import causal\nfrom .vjp import pull\nimport numpy",
+            False,
+        ),
+        ("regard.kernels", "from .blocked import attention\nfrom ..scores import dot", True),
+        ("regard.cli", "from regard.seq2seq import train\nfrom .show import text", False),
+        (
+            "regard.seq2seq.commands.train",
+            "from regard.seq2seq import model\nfrom regard.show import text",
+            False,
+        ),
+        ("regard.scores", "import regardless\nfrom collections import abc", False),
+    ],
+)
+def test_the_reader_of_imports_lets_the_rest_pass(module: str, source: str, is_package: bool) -> None:
+    assert breaches(module, imported(source, module, is_package=is_package)) == []
+
+
+def test_the_design_page_lists_the_same_floors() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == FLOORS
+
+
+# --------------------------------------------------------------------------------------------- what is public
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_module_says_what_is_public(name: str) -> None:
+    module = importlib.import_module(name)
+    assert inspect.getdoc(module), f"{name} has no docstring"
+    names = module.__all__
+    assert len(names) == len(set(names))
+    assert [n for n in names if not hasattr(module, n)] == []
+    assert [n for n in names if n.startswith("_") and n != "__version__"] == []
+
+
+def test_the_package_itself_only_imports() -> None:
+    tree = ast.parse((SRC / "__init__.py").read_text(encoding="utf-8"))
+    assigned = []
+    for node in tree.body[1:]:  # after the docstring
+        if isinstance(node, ast.Assign):
+            assigned += [ast.unparse(target) for target in node.targets]
+        elif isinstance(node, ast.FunctionDef):
+            assigned.append(node.name)
+        else:
+            assert isinstance(node, ast.Import | ast.ImportFrom), ast.unparse(node)
+    assert set(assigned) <= {"__all__", "__version__", "__getattr__", "__dir__"}
+
+
+SUBPACKAGES = {  # and something of each that must be there without another import
+    "nn": "nn.linear",
+    "seq2seq": "seq2seq.Seq2Seq, regard.seq2seq.evaluation.metrics.bleu",
+    "show": "show.text.heatmap, regard.show.figure, regard.show.chart",
+}
+
+
+@pytest.mark.parametrize("name", SUBPACKAGES)
+def test_the_subpackages_are_there_after_importing_regard(name: str) -> None:
+    loaded = loaded_by(f"import regard; assert '{name}' in dir(regard); regard.{SUBPACKAGES[name]}")
+    assert f"regard.{name}" in loaded
+    assert {f"regard.{other}" for other in {"nn", "seq2seq", "show", "cli"} - {name}} & loaded <= (
+        {"regard.nn"} if name == "seq2seq" else set()
+    )
+
+
+def test_the_package_has_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'attnd'"):
+        importlib.import_module("regard").attnd  # noqa: B018
+
+
+def test_one_version_in_all_places() -> None:
+    regard = importlib.import_module("regard")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert regard.__version__ == project["version"]
+
+
+# ------------------------------------------------------------------------------------------------- docstrings
+
+SECTIONS = [  # in numpydoc's order
+    *("Parameters", "Attributes", "Methods", "Returns", "Yields", "Raises", "Warns"),
+    *("See Also", "Notes", "References", "Examples"),
+]
+
+
+def public_objects() -> dict[str, object]:
+    """Every function and class of this package that some `__all__` names, by where it is defined."""
+    found: dict[str, object] = {}
+    for name in PUBLIC:
+        module = importlib.import_module(name)
+        for thing in (getattr(module, n) for n in getattr(module, "__all__", [])):
+            described = inspect.isclass(thing) or inspect.isroutine(thing)
+            if described and str(thing.__module__).startswith("regard"):
+                found[f"{thing.__module__}.{thing.__qualname__}"] = thing
+    return dict(sorted(found.items()))
+
+
+def sections_of(doc: str) -> dict[str, str]:
+    """The sections of a numpydoc docstring by title: a title, underlined with as many dashes."""
+    lines = doc.splitlines()
+    starts = [i for i in range(1, len(lines)) if re.fullmatch(r"-{3,}", lines[i]) and lines[i - 1].strip()]
+    found = {}
+    ends = [*(start - 1 for start in starts[1:]), len(lines)]
+    for start, end in zip(starts, ends[: len(starts)], strict=True):
+        title = lines[start - 1]
+        assert len(title) == len(lines[start]), f"the line under {title!r} is not as long as it"
+        assert start < 2 or not lines[start - 2].strip(), f"no empty line before {title!r}"
+        found[title] = "\n".join(lines[start + 1 : end])
+    return found
+
+
+def summary_faults(doc: str) -> list[str]:
+    summary = " ".join(doc.split("\n\n")[0].split()).removesuffix(" ::")  # a formula may follow
+    if not summary:
+        return ["no docstring"]
+    if "---" in summary:
+        return ["a section stands where the sentence should"]
+    one_sentence = summary.endswith((".", "?")) and not re.search(r"[a-z)`]{2}[.?] [A-Z]", summary)
+    return [] if one_sentence else [f"the first paragraph is not one sentence: {summary!r}"]
+
+
+def parameter_faults(function: types.FunctionType, described: str) -> list[str]:
+    listed = re.findall(r"^(\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: :.*)?$", described, flags=re.MULTILINE)
+    said = [name.lstrip("*") for group in listed for name in re.split(r", *", group)]
+    taken = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
+    return [] if said == taken else [f"the Parameters section has {said}, the signature {taken}"]
+
+
+def doc_faults(thing: object) -> list[str]:
+    """What the docstring of a function or class lacks."""
+    doc = inspect.cleandoc(getattr(thing, "__doc__", None) or "")
+    faults = summary_faults(doc)
+    sections = sections_of(doc)
+    if unknown := [title for title in sections if title not in SECTIONS]:
+        faults.append(f"sections that numpydoc doesn't know: {unknown}")
+    elif list(sections) != sorted(sections, key=SECTIONS.index):
+        faults.append(f"sections out of numpydoc's order: {list(sections)}")
+    if inspect.isfunction(thing):
+        wanted = {"Examples", "Parameters" if inspect.signature(thing).parameters else "Examples"}
+        returns = thing.__annotations__.get("return", "None")
+        wanted |= (
+            {"Returns"} if returns not in ("None", None, "NoReturn") and "Yields" not in sections else set()
+        )
+        faults += [f"no section {title}" for title in sorted(wanted - set(sections))]
+        faults += parameter_faults(thing, sections["Parameters"]) if "Parameters" in sections else []
+    if "Examples" in sections and ">>> " not in sections["Examples"]:
+        faults.append("the Examples section has no example")
+    return faults
+
+
+def public_methods(cls: type) -> dict[str, object]:
+    """The public methods and properties that a class of this package defines itself."""
+    members = {n: m for n, m in vars(cls).items() if not n.startswith("_")}
+    kinds = (types.FunctionType, property, classmethod, staticmethod)
+    return {n: m for n, m in members.items() if isinstance(m, kinds)}
+
+
+def test_every_public_name_is_described() -> None:
+    faults = []
+    for name, thing in public_objects().items():
+        faults += [f"{name}: {fault}" for fault in doc_faults(thing)]
+        if inspect.isclass(thing):
+            for method, member in public_methods(thing).items():
+                doc = inspect.cleandoc(inspect.getdoc(member) or "")
+                faults += [f"{name}.{method}: {fault}" for fault in summary_faults(doc)]
+    assert not faults, "\n".join(faults)
+
+
+WELL_DESCRIBED = '''
+def double(x: int, /, *, times: int = 1) -> int:
+    """Twice the number.
+
+    Parameters
+    ----------
+    x : int
+        The number.
+    times : int
+        How often.
+
+    Returns
+    -------
+    int
+        The double.
+
+    Examples
+    --------
+    >>> double(2)
+    4
+    """
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("Twice the number.", "Twice the number", "one sentence"),
+        ("Twice the number.", "Twice the number. And more.", "one sentence"),
+        ("    x : int\n        The number.\n", "", "signature"),
+        ("    times : int", "    tims : int", "signature"),
+        ("Returns\n    -------", "Return\n    ------", "numpydoc doesn't know"),
+        ("Examples\n    --------", "Notes\n    -----", "no section Examples"),
+        (">>> double(2)\n    4", "double(2) is 4", "no example"),
+        (
+            '"""Twice',
+            '"""\n    Returns\n    -------\n    int\n        It.\n\n    Twice',
+            "where the sentence",
+        ),
+    ],
+)
+def test_the_reader_of_docstrings_finds_what_is_missing(old: str, new: str, fault: str) -> None:
+    def faults(source: str) -> str:
+        namespace: dict[str, object] = {}
+        exec(source, namespace)
+        return "\n".join(doc_faults(namespace["double"]))
+
+    assert faults(WELL_DESCRIBED) == ""
+    assert old in WELL_DESCRIBED
+    assert fault in faults(WELL_DESCRIBED.replace(old, new))
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many lines the body of a function has, its docstring left out."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_no_function_is_longer_than_a_screen(path: Path) -> None:
+    functions = [
+        n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)
+    ]
+    assert [f"{f.name}: {code_lines(f)} lines" for f in functions if code_lines(f) > 40] == []
+
+
+# ------------------------------------------------------------------------------------------ examples that run
+
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.fixture
+def a_quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and no window: examples may write files and draw."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_the_docstrings_run(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
+    assert failed == 0
+
+
+def fences(text: str) -> list[tuple[str, int, str]]:
+    """The fenced code of a page: language, line number of its first line, code."""
+    found = re.finditer(r"^([ \t]*)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(m[2], text.count("\n", 0, m.start(3)), textwrap.dedent(m[3])) for m in found]
+
+
+def run_page(text: str, name: str) -> list[str]:
+    """Runs the Python of a page from top to bottom in one namespace, and says what was not as printed."""
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    faults: list[str] = []
+    for language, line, code in fences(text):
+        if ">>> " in code:
+            test = doctest.DocTestParser().get_doctest(code, namespace, name, name, line)
+            doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=faults.append, clear_globs=False)
+            namespace = test.globs
+        elif language in {"python", "py"}:
+            exec(compile("\n" * line + code, name, "exec"), namespace)
+    return faults
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("a_quiet_place")
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_the_python_of_the_pages_runs(page: Path) -> None:
+    faults = run_page(page.read_text(encoding="utf-8"), page.name)
+    assert not faults, "\n".join(faults)
+
+
+def test_the_runner_of_pages_runs_them() -> None:
+    plain = "```python\nx = 3\n```\n\n"
+    shown = "```pycon\n>>> x + 1\n4\n```\n"
+    assert run_page(plain + shown, "page") == []
+    assert len(run_page(plain + shown.replace("4", "5"), "page")) == 1
+    with pytest.raises(NameError):
+        run_page("```python\nunknown\n```", "page")
+
+
+def commands(text: str, program: str) -> list[str]:
+    """The first word after `program` in each command that a page shows in a fence."""
+    code = "\n".join(code for language, _, code in fences(text) if language not in {"python", "py", "pycon"})
+    return re.findall(rf"^[ \t]*(?:\$ )?{program} +(\w[\w-]*)", code, flags=re.MULTILINE)
+
+
+def test_the_commands_of_the_pages_exist() -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert {"demo", "test", "quick", "clean"} <= set(targets)
+    for page in PAGES:
+        assert set(commands(page.read_text(encoding="utf-8"), "make")) <= set(targets), page.name
+    assert commands("```sh\n$ make tea\nregard train x\n```", "make") == ["tea"]
+
+
+def test_the_verbs_of_the_pages_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    main = importlib.import_module("regard.cli").main
+    verbs = {verb for page in PAGES for verb in commands(page.read_text(encoding="utf-8"), "regard")}
+    for verb in sorted(verbs | {"train", "translate", "explain"}):
+        try:
+            status = main([verb, "--help"])
+        except SystemExit as stop:
+            status = stop.code
+        assert status == 0, verb
+        assert f"regard {verb}" in capsys.readouterr().out
+
+
+# --------------------------------------------------------------------------------------- what importing costs
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a statement loads where NumPy and small parts of the standard library are loaded already."""
+    code = """
+        import __future__, sys, copy, dataclasses, numpy, numpy.typing
+        before = set(sys.modules)
+        STATEMENT
+        print(*set(sys.modules) - before)
+    """
+    return set(fresh(code.replace("STATEMENT", statement)).split())
+
+
+def test_importing_loads_nothing_besides_numpy() -> None:
+    """Counted in modules, since a clock would judge the machine."""
+    loaded = loaded_by("import regard")
+    assert {"regard", "regard.attention"} <= loaded
+    assert {name.split(".")[0] for name in loaded} == {"regard"}
+    assert {"regard.nn", "regard.seq2seq", "regard.show", "regard.cli"}.isdisjoint(loaded)
+    assert "json" in loaded_by("import regard, json")  # what is loaded is seen
+
+
+def test_attending_loads_nothing_besides_numpy() -> None:
+    """Not even SciPy, which takes longer to import than a thousand small attentions to compute."""
+    calls = (
+        "import numpy as np, regard; x = np.eye(3); regard.attend(x, x, x, mask=regard.mask.causal()); "
+        "regard.attention(x, x, x); regard.partial(x, x, x); regard.attention_vjp(x, x, x)[1](x); "
+        "regard.weights.softmax(x); regard.weights.predict_positions(x, x, [1, 1, 1], 3)"
+    )
+    assert "scipy" not in {name.split(".")[0] for name in loaded_by(calls)}
+    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # what is loaded is seen
+
+
+def test_no_test_reads_a_clock_or_has_a_deadline() -> None:
+    """A test that does fails on a slow or a busy machine. What waits for a process gives up after half an hour."""
+    clocks = re.compile(r"deadline=|perf_counter|process_time|thread_time|timeout=(?!1800\b)\d|time\.time\(")
+    for path in sorted(ROOT.glob("tests/**/*.py")):
+        if path.name not in {"conftest.py", "test_house.py"}:
+            assert clocks.findall(path.read_text(encoding="utf-8")) == [], path.name
+
+
+BASE_ONLY = """
+    import sys, importlib
+
+    class OnlyTheBase:
+        def find_spec(self, name, path=None, target=None):
+            top = name.partition(".")[0]
+            private = top.startswith("_")  # such as the machine's _sysconfigdata
+            if not private and top not in sys.stdlib_module_names and top not in {"numpy", "scipy", "regard"}:
+                raise ModuleNotFoundError(f"not part of the base install: {name}", name=top)
+
+    sys.meta_path.insert(0, OnlyTheBase())
+    for name in sys.argv[1:] or MODULES:
+        importlib.import_module(name)
+"""
+
+
+@pytest.mark.slow
+def test_every_module_can_be_imported_without_the_extras() -> None:
+    fresh(BASE_ONLY.replace("sys.argv[1:] or MODULES", repr(MODULES)))
+    with pytest.raises(AssertionError, match="not part of the base install: pytest"):
+        fresh(BASE_ONLY.replace("sys.argv[1:] or MODULES", "['pytest']"))
+
+
+# Law 12: importing changes no floating-point mode, environment, signal handler or random state.
+STATE = """
+    import ctypes, faulthandler, gc, importlib, json, locale, os, random, signal, sys, threading, warnings
+    import numpy as np
+
+    def state():
+        halved = [(np.finfo(t).tiny / t(2)).item() for t in (np.float32, np.float64)]  # 0 under flush-to-zero
+        tasks = "/proc/self/task"
+        return {
+            "subnormal numbers": [value > 0 for value in halved],
+            "rounding": ctypes.CDLL(None).fegetround() if os.name == "posix" else None,
+            "numpy's errors": np.geterr(),
+            "numpy's printing": {k: repr(v) for k, v in np.get_printoptions().items()},
+            "environment": dict(os.environ),
+            "handlers": {int(s): repr(signal.getsignal(s)) for s in signal.valid_signals()},
+            "random": hash(random.getstate()),
+            "numpy's random": repr(np.random.get_state()[1].tolist()) + repr(np.random.get_state()[2:]),
+            "threads": [threading.active_count(), len(os.listdir(tasks)) if os.path.isdir(tasks) else None],
+            "warnings": repr(warnings.filters),
+            "hooks": [repr(h) for h in (sys.excepthook, sys.displayhook, sys.unraisablehook)],
+            "limits": [sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled(), gc.get_threshold()],
+            "directory": os.getcwd(),
+            "locale": locale.setlocale(locale.LC_ALL),
+            "faults": faulthandler.is_enabled(),
+        }
+
+    before = state()
+    CHANGE
+    after = state()
+    print(json.dumps([key for key in before if before[key] != after[key]]))
+"""
+
+
+def changed_by(statement: str) -> list[str]:
+    # SciPy's linear algebra starts threads of its own when it is imported, where the environment lets it.
+    return list(json.loads(fresh(STATE.replace("CHANGE", statement), OPENBLAS_NUM_THREADS="2")))
+
+
+@pytest.mark.slow
+def test_law_12_importing_changes_nothing_else() -> None:
+    assert changed_by("import regard") == []
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "regard"])
+@pytest.mark.slow
+def test_law_12_nor_does_any_module(name: str) -> None:
+    assert changed_by(f"import {name}") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statement", "seen"),
+    [
+        ("pass", []),
+        ("os.environ['REGARD'] = '1'", ["environment"]),
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", ["handlers"]),
+        ("random.random()", ["random"]),
+        ("np.random.rand()", ["numpy's random"]),
+        ("np.seterr(all='ignore')", ["numpy's errors"]),
+        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", ["threads"]),
+        ("warnings.simplefilter('ignore')", ["warnings"]),
+    ],
+)
+def test_the_reader_of_the_state_sees_a_change(statement: str, seen: list[str]) -> None:
+    assert changed_by(statement) == seen

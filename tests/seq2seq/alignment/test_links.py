@@ -1,0 +1,274 @@
+"""Word alignments: by hand, by plain loops, and there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.seq2seq.alignment.links import (
+    METHODS,
+    Gold,
+    agree,
+    joint,
+    links,
+    merge,
+    of_tokens,
+    of_words,
+    parse,
+    read_gold,
+    spell,
+    symmetrise,
+    word_numbers,
+)
+from regard.seq2seq.data.vocabulary import cut, glue
+
+Links = frozenset[tuple[int, int]]
+LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=16)
+
+# -------------------------------------------------------------------------------------------------------- links
+
+WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])
+
+
+def test_a_word_is_linked_with_what_it_looked_at_most() -> None:
+    assert links(WEIGHTS) == {(0, 0), (1, 2), (0, 3)}  # the second looked at the end
+    assert links(WEIGHTS, end=False) == {(0, 0), (2, 1), (1, 2), (0, 3)}
+    assert links(WEIGHTS, threshold=0.45) == {(0, 0), (0, 3)}
+    assert links(WEIGHTS, threshold=0.5) == {(0, 0)}
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 1), (0, 0)])
+def test_where_there_is_nothing_there_are_no_links(shape: tuple[int, int]) -> None:
+    assert links(np.ones(shape)) == frozenset()
+
+
+def test_a_row_of_zeros_has_no_opinion() -> None:
+    assert links(np.zeros((2, 3))) == frozenset()
+
+
+# -------------------------------------------------------------------------------------------------------- words
+
+
+def test_tokens_belong_to_the_words_between_spaces() -> None:
+    tokens = cut("Cliquez sur l'icône (deux fois).")
+    assert word_numbers(tokens, glue) == [0, 1, 2, 2, 3, 3, 4, 4, 4]
+    assert word_numbers([], glue) == []
+    # Any blank parts words, as it does where words are cut, and as other programs see it; no no-break space does.
+    text = "a\u3000b\u2003c d\u00a0: \u202fe"
+    assert word_numbers(list(text), "".join) == [0, -1, 1, -1, 2, -1, 3, 3, 3, -1, 4, 4]
+    assert word_numbers(cut(text), glue) == [0, 1, 2, 3, 3, 4, 4]
+    assert word_numbers(list(" a  b"), "".join) == [-1, 0, -1, -1, 1]
+
+
+@given(st.lists(st.text("ab.(' ", min_size=1), max_size=6))
+def test_the_numbers_of_words_are_those_of_the_text(parts: list[str]) -> None:
+    text = " ".join(" ".join(parts).split())
+    tokens = cut(text)
+    numbers = word_numbers(tokens, glue)
+    words: list[list[str]] = [[] for _ in text.split()]
+    for token, number in zip(tokens, numbers, strict=True):
+        words[number].append(token)
+    assert [glue(word) for word in words] == text.split()
+
+
+def test_words_are_linked_where_their_tokens_are() -> None:
+    assert of_words({(0, 0), (1, 1), (3, 2), (2, 3)}, [0, 0, -1, 1], [0, 1, 1, 1]) == {(0, 0), (0, 1), (1, 1)}
+
+
+@given(
+    st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3))),
+    st.lists(st.integers(-1, 3), max_size=8),
+    st.lists(st.integers(-1, 3), max_size=8),
+)
+def test_links_of_tokens_are_those_of_their_words(
+    found: set[tuple[int, int]], source: list[int], target: list[int]
+) -> None:
+    tokens = of_tokens(found, source, target)
+    assert tokens == {(i, j) for i, a in enumerate(source) for j, b in enumerate(target) if (a, b) in found}
+    assert of_words(tokens, source, target) == {(a, b) for a, b in found if a in source and b in target}
+
+
+def test_weights_of_words_are_sums_and_means() -> None:
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.0, 1.0, 0.0, 0.0]])
+    found = merge(weights, [0, 0, 1], [0, 0, 1])  # the fourth column is the end's
+    np.testing.assert_allclose(found, [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    np.testing.assert_allclose(merge(weights, [0, -1, 1], [0, -1, 1]), [[0.1, 0.3, 0.4], [0.0, 0.0, 0.0]])
+    assert merge(np.zeros((0, 3)), [0, 1], []).shape == (0, 3)
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5)
+)
+def test_rows_that_sum_to_one_still_do(source: list[int], target: list[int]) -> None:
+    source, target = ([sorted(set(side)).index(word) for word in side] for side in (source, target))
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(source) + 1), len(target))
+    np.testing.assert_allclose(merge(weights, source, target).sum(axis=1), 1)
+
+
+# ------------------------------------------------------------------------------------------------ Pharaoh's format
+
+
+@given(LINKS)
+def test_what_is_written_can_be_read(found: Links) -> None:
+    assert parse(spell(found)) == (found, found)
+
+
+def test_sure_and_possible_links() -> None:
+    gold = Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (3, 1)}))
+    for line in ("0-0 1?2 3p1", " 3p1\t0-0  1p2 \n", "0-0:S 1-2:P 3-1:P"):
+        assert parse(line) == gold
+    assert parse("1-1 2?3 4p2", first=1) == gold
+    assert parse("") == (frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("0-0 1_1", "a link must be like 0-0 or 0?0. Got '1_1' instead."),
+        ("0-0-0", "a link must be like 0-0 or 0?0. Got '0-0-0' instead."),
+        ("-1-0", "a link must be like 0-0 or 0?0. Got '-1-0' instead."),
+        ("٣-0", "a link must be like 0-0 or 0?0. Got '٣-0' instead."),
+        ("9" * 50 + "-0", f"a link must be like 0-0 or 0?0. Got '{'9' * 40}' instead."),
+    ],
+)
+def test_what_is_no_link_is_told(line: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse(line)
+    assert str(caught.value) == text
+    path = tmp_path / "gold"
+    path.write_text(f"0-0\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError) as caught:
+        read_gold(path)
+    assert str(caught.value) == f"{path}, line 3: {text}"
+
+
+def test_a_number_before_the_first_is_told() -> None:
+    with pytest.raises(ValueError) as caught:
+        parse("0-1", first=1)
+    assert str(caught.value) == "a link must count words from 1 on. Got '0-1' instead."
+
+
+def test_a_file_of_links(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_bytes(b"\xef\xbb\xbf0-0 1?1\r\n\r\n1-0")
+    assert [(spell(gold.sure), spell(gold.possible)) for gold in read_gold(path)] == [
+        ("0-0", "0-0 1-1"),
+        ("", ""),
+        ("1-0", "1-0"),
+    ]
+    path.write_bytes(b"0-0\n\xff\n")
+    with pytest.raises(ValueError) as caught:
+        read_gold(path)
+    assert str(caught.value) == f"{path}, line 2: not UTF-8 (byte 1 is 0xff)"
+
+
+# ---------------------------------------------------------------------------------------------------- symmetrise
+
+# By hand. The intersection is 0-0 and 2-2. 1-1 touches 0-0, and both of its words are free: it comes first. Then
+# 1-2, which touches 2-2, has no free word any more. 2-3 touches 2-2, and target 3 is free. 4-4 touches nothing; its
+# two words are free. 5-4 comes too late for target 4, but source 5 is free.
+FORWARD = parse("0-0 2-2 1-1 4-4").sure
+BACKWARD = parse("0-0 2-2 1-2 5-4 2-3").sure
+BY_HAND = {
+    "intersection": "0-0 2-2",
+    "union": "0-0 1-1 1-2 2-2 2-3 4-4 5-4",
+    "grow-diag": "0-0 1-1 2-2 2-3",
+    "grow-diag-final": "0-0 1-1 2-2 2-3 4-4 5-4",
+    "grow-diag-final-and": "0-0 1-1 2-2 2-3 4-4",
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_symmetrised_by_hand(method: str) -> None:
+    assert spell(symmetrise(FORWARD, BACKWARD, method)) == BY_HAND[method]
+
+
+def test_what_grew_grows_on() -> None:
+    # From 0-0 one after the other, against the order in which links are visited.
+    chain = parse("3-3 2-4 1-5 0-6").sure
+    assert symmetrise(chain, parse("3-3").sure, "grow-diag") == chain
+    assert symmetrise({(0, 3), (1, 2), (2, 1), (3, 0)}, {(0, 3)}, "grow-diag") == {
+        (0, 3),
+        (1, 2),
+        (2, 1),
+        (3, 0),
+    }
+
+
+def plain(forward: Links, backward: Links, method: str) -> Links:
+    """As the papers' figure has it: loops over a matrix, again and again."""
+    n = 8
+    taken = np.zeros((n, n), bool)
+    union = np.zeros((n, n), bool)
+    for link in forward | backward:
+        union[link] = True
+        taken[link] = link in forward and link in backward
+
+    def free(i: int, j: int) -> tuple[bool, bool]:
+        return not taken[i].any(), not taken[:, j].any()
+
+    changed = True
+    while changed:
+        changed = False
+        for j in range(n):
+            for i in range(n):
+                for dj, di in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
+                    a, b = i + di, j + dj
+                    inside = 0 <= a < n and 0 <= b < n
+                    if taken[i, j] and inside and union[a, b] and not taken[a, b] and any(free(a, b)):
+                        taken[a, b] = changed = True
+    rule: Callable[[tuple[bool, bool]], bool] = all if method.endswith("and") else any
+    for direction in (forward, backward) if "final" in method else ():
+        for b in range(n):
+            for a in range(n):
+                if (a, b) in direction and rule(free(a, b)):
+                    taken[a, b] = True
+    return frozenset((int(a), int(b)) for a, b in np.argwhere(taken))
+
+
+def test_agreement_by_hand() -> None:
+    forward = np.array(
+        [[0.9, 0.05, 0.05], [0.2, 0.1, 0.7], [0.04, 0.46, 0.5]]
+    )  # three target words, two source words
+    backward = np.array([[0.4, 0.3, 0.2, 0.1], [0.0, 0.1, 0.5, 0.4]])
+    both = {(0, 0): 0.6, (0, 1): 0.06**0.5, (0, 2): 0.008**0.5, (1, 0): 0.0, (1, 1): 0.1, (1, 2): 0.23**0.5}
+    for threshold in (0.0, 0.15, 0.3, 0.5):
+        wanted = {link for link, value in both.items() if value > threshold}
+        assert agree(forward, backward, threshold=threshold) == wanted
+    for (i, j), value in both.items():
+        assert joint(forward, backward)[j, i] == pytest.approx(value)
+
+
+def test_agreement_of_what_does_not_fit_is_told() -> None:
+    with pytest.raises(ValueError) as caught:
+        agree(np.ones((2, 4)), np.ones((2, 3)))
+    assert str(caught.value) == (
+        "forward and backward must have shapes (n, m + 1) and (m, n + 1). Got (2, 4) and (2, 3) instead."
+    )
+
+
+@given(LINKS, LINKS, st.sampled_from(METHODS[2:]))
+def test_growing_is_that_of_plain_loops(forward: Links, backward: Links, method: str) -> None:
+    assert symmetrise(forward, backward, method) == plain(forward, backward, method)
+
+
+@given(LINKS, LINKS)
+def test_each_method_lies_between_intersection_and_union(forward: Links, backward: Links) -> None:
+    sets = {method: symmetrise(forward, backward, method) for method in METHODS}
+    assert sets["intersection"] <= sets["grow-diag"] <= sets["grow-diag-final-and"] <= sets["union"]
+    assert sets["grow-diag"] <= sets["grow-diag-final"] <= sets["union"]
+    assert all(symmetrise(forward, forward, method) == forward for method in METHODS)
+
+
+def test_an_unknown_method_is_told() -> None:
+    with pytest.raises(ValueError) as caught:
+        symmetrise(set(), set(), "grow")
+    assert (
+        str(caught.value).split("\n")[0]
+        == f"method must be one of {', '.join(map(repr, METHODS))}. Got 'grow' instead."
+    )

@@ -1,0 +1,497 @@
+"""The verbs `evaluate` and `curve`: what they print, draw, write and refuse."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from regard import cli
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands import curve, evaluate
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import loading as models
+from regard.seq2seq.data.vocabulary import glue
+from regard.seq2seq.storage.model_file import model_file
+from regard.seq2seq.training.log import Log
+from regard.show import sketch
+
+
+@pytest.fixture(autouse=True)
+def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+
+class Parrot:
+    """A model that knows sentences by heart: its file has source TAB what it says, and whether it has attention."""
+
+    def __init__(self, says: dict[str, str], attention: bool) -> None:
+        self.says, self.attention = says, attention
+        self.model = SimpleNamespace(
+            source=SimpleNamespace(
+                kind="words", glue=glue, cut=str.split, encode=lambda tokens: [4] * len(tokens), plain=str
+            ),
+            target=SimpleNamespace(kind="words", glue=glue, cut=str.split, normalization="NFC"),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Parrot:
+        first, *lines = model_file(path).read_text(encoding="utf-8").splitlines()
+        return cls(dict(line.split("\t") for line in lines), first == "attention")
+
+    def translate(self, sources: Sequence[str], *, beam: int = 5) -> list[SimpleNamespace]:
+        return [SimpleNamespace(text=self.says.get(source, "") + " !" * (beam == 9)) for source in sources]
+
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], *, posterior: bool = False
+    ) -> list[SimpleNamespace]:
+        """Look straight ahead, or back; words of more than two letters are two tokens."""
+        found = []
+        for source, target in zip(sources, targets, strict=True):
+            from_, to = self.cut(source), self.cut(target)
+            weights = np.eye(len(to), len(from_) + 1)[:: -1 if posterior else 1]
+            found.append(SimpleNamespace(source=(*from_, "</s>"), tokens=tuple(to), alignment=weights))
+        return found
+
+    @staticmethod
+    def cut(line: str) -> list[str]:
+        return [
+            part
+            for word in line.split()
+            for part in ([word] if len(word) < 3 else [word[:2], "\uffed" + word[2:]])
+        ]
+
+
+@pytest.fixture
+def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (models, evaluate):
+        monkeypatch.setattr(module, "Seq2Seq", Parrot)
+
+
+def write(name: str, *lines: str) -> str:
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return name
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    assert cli.main(["evaluate", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert "\r" not in captured.out + captured.err
+    return captured.out, captured.err
+
+
+def rows(out: str, start: str) -> dict[str, list[str]]:
+    """The rows of the table that has `start` in its head, by their first word."""
+    lines = out.split("\n")
+    place = next(i for i, line in enumerate(lines) if start in line) + 1
+    table = lines[place : place + lines[place:].index("")]
+    return {line.split()[0]: line.split()[1:] for line in table}
+
+
+# ---------------------------------------------------------------------------------------------- lines of text
+
+
+def test_lines_of_text_are_measured_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sacrebleu")
+    write("mine.txt", "a b c d e", "the cat")
+    write("theirs.txt", "a b c d f", "the cat")
+    out, err = told(capsys, "--hypotheses", "mine.txt", "--references", "theirs.txt")
+    assert err == ""
+    assert out.startswith("2 items of theirs.txt\n\n")
+    # runs that match: 6 of 7, 4 of 5, 2 of 3, 1 of 2
+    score = 100 * (6 / 7 * 4 / 5 * 2 / 3 * 1 / 2) ** 0.25
+    assert rows(out, "chrF")["mine"][0] == f"{score:.1f}"
+    assert rows(out, "chrF")["mine"][2:] == ["50.0", f"{100 / 7:.1f}"]
+    assert re.search(r"^BLEU: nrefs:1\|.*\|version:", out, re.MULTILINE)
+    assert "by words in the reference\n" in out
+
+
+def test_several_references_and_sources_and_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write("one", "a", "b"), write("two", "c", "c")]
+    right = [write("r1", "a", "x"), write("r2", "y", "c")]
+    sources = write("s", "q q q", "q")
+    out, _ = told(capsys, "--hypotheses", *files, "--references", *right, "--sources", sources)
+    table = rows(out, "errors %")
+    assert table["one"][-2:] == ["50.0", "50.0"]
+    assert table["two"][-2:] == ["50.0", "50.0"]
+    assert re.search(r" by words in the source\nlength  items +one +two\n1-3 +2 ", out)
+
+
+def test_an_option_that_is_given_twice_counts_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    found, first, second = write("found", "a", "b"), write("r1", "a", "x"), write("r2", "y", "b")
+    once = told(capsys, "--hypotheses", found, "--references", first, second)
+    twice = told(capsys, "--hypotheses", found, "--references", first, "--references", second)
+    assert once == twice
+    assert rows(once[0], "errors %")["found"][-2:] == ["100.0", "0.0"]
+
+
+@pytest.mark.usefixtures("parrots")
+def test_references_are_in_the_form_that_the_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "none", "one\t\u00e9t\u00e9", "two\tn")
+    write("test", "one\te\u0301te\u0301", "two\tn")
+    out, _ = told(capsys, "model", "test")
+    assert rows(out, "errors %")["model"][-2:] == ["100.0", "0.0"]
+    write("right", "e\u0301")  # lines of text are measured as they are
+    out, _ = told(capsys, "--hypotheses", write("found", "\u00e9"), "--references", "right")
+    assert rows(out, "errors %")["found"][-2] == "0.0"
+
+
+def test_phonemes_and_single_words_are_counted_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    words = write("words", *["cat"] * 20, *["doggy"] * 20)
+    found = write("found", *["K AE T"] * 20, *["D AO G Z"] * 20)
+    right = write("right", *["K AE T"] * 20, *["D AO G IY"] * 20)
+    out, _ = told(capsys, "--hypotheses", found, "--references", right, "--sources", words)
+    assert rows(out, "errors %")["found"][-2:] == ["50.0", f"{100 * 20 / 140:.1f}"]
+    table = out.split("by characters in the source\n")[1]
+    assert rows(table, "length")["3"][-2:] == ["100.0", "0.0"]
+    assert rows(table, "length")["5"][-2:] == ["0.0", "25.0"]
+
+
+def test_where_references_have_no_blanks_errors_are_of_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "--hypotheses", write("h", "chat"), "--references", write("r", "chats"))
+    assert rows(out, "errors %")["h"][-1] == "20.0"
+    assert "errors: edits for 100 characters of the references" in out
+
+
+def test_without_sacrebleu_the_rest_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    for module in (evaluate, pictures):
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
+    files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
+    out, err = told(capsys, *files)
+    assert err == 'not installed: sacrebleu (for BLEU and chrF); pip install "regard[cli]"\n'
+    assert rows(out, "exact %") == {"h": ["0.0", "50.0"]}
+    assert "BLEU" not in out
+    assert cli.main(["evaluate", *files, "--measure", "chrf"]) == 2
+    assert capsys.readouterr().err.endswith(
+        'error: --measure chrf needs sacrebleu: pip install "regard[cli]"\n'
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- models
+
+SAYS = ("attention", "one\tun", "one two\tun deux", "one two three\tun deux deux", "a\ta")
+TEST = ("one\tun", "one two\tun deux", "one two three\tun deux trois", "a\tb")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    write("test.tsv", *TEST)
+    Path("runs").mkdir()
+    write("runs/model.safetensors", *SAYS)
+    out, err = told(capsys, "runs", "test.tsv", "--beam", "3", "--json", "all.json")
+    assert out.startswith("4 items of test.tsv, beam 3\n\n")
+    assert rows(out, "exact %")["runs"][-2:] == ["50.0", f"{100 * 2 / 7:.1f}"]
+    assert err == "translating (runs): 4 of 4 (100 %), done in 0:00\n"
+    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    (model,) = found["models"]
+    assert (found["items"], found["beam"], model["name"]) == (4, 3, "runs")
+    assert (model["exact"], model["errors"]) == (0.5, 2 / 7)
+    assert [row["items"] for row in model["by_length"]] == [4]
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("v1.2", "v1.2"),
+        (".", "here"),
+        ("v1.2/model.safetensors", "v1.2"),
+        ("my.model", "my"),
+        ("v1.2/..", "here"),
+    ],
+)
+def test_a_model_is_called_like_its_folder_or_file(
+    given: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("here/v1.2").mkdir(parents=True)
+    monkeypatch.chdir("here")
+    for name in ("model.safetensors", "v1.2/model.safetensors", "my.model"):
+        write(name, *SAYS)
+    write("test.tsv", *TEST)
+    out, err = told(capsys, given, "test.tsv")
+    assert shown in rows(out, "exact %")
+    assert err.startswith(f"translating ({shown}): ")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_names_of_wide_letters_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
+    out, _ = told(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
+    assert "模型二" in out
+    assert "モデル" in out
+
+
+@pytest.mark.usefixtures("parrots")
+def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("matplotlib")
+    test = [f"{'w ' * (i % 4)}w\t{'v ' * (i % 4)}v" for i in range(100)]
+    right = ["attention", *test]
+    write("test.tsv", *test), write("right", *right), write("wrong", "none", *(f"{line} x" for line in test))
+    names = ["--names", "with\x1b attention", "without"]
+    out, err = told(
+        capsys, "right", "test.tsv", "--compare", "wrong", *names, "--measure", "errors", "--png", "l.png"
+    )
+    table = rows(out.split("errors % by words in the source\n")[1], "length")
+    assert {length: (cells[0], float(cells[-2])) for length, cells in table.items()} == {
+        str(i): ("25", 0.0) for i in (1, 2, 3, 4)
+    }
+    assert [cells[-1] for cells in table.values()] == ["100.0", "50.0", "33.3", "25.0"]
+    assert "\x1b" not in out + err
+    assert Path("l.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_where_bleu_says_nothing_it_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""
+    pytest.importorskip("sacrebleu")
+    pytest.importorskip("matplotlib")
+    short, long = ["a\tx y"] * 20, ["a b c d\tx y z v"] * 20
+    write("test", *short, *long), write("model", "attention", *dict.fromkeys([*short, *long]))
+    write("wrong", "none", "a\tx x x x x", "a b c d\tx y z v")
+    out, _ = told(capsys, "model", "test", "--json", "it.json", "--png", "it.png")
+    assert rows(out, "chrF")["model"][:1] == ["100.0"]
+    assert {length: cells[1] for length, cells in rows(out, "length").items()} == {"1": "-", "4": "100.0"}
+    assert "\nBLEU: - where no reference has four words\n" in out
+    (model,) = json.loads(Path("it.json").read_text())["models"]
+    assert [row["bleu"] for row in model["by_length"]] == [None, pytest.approx(100)]
+    out, _ = told(capsys, "model", "test", "--compare", "wrong", "--measure", "bleu")
+    assert rows(out, "length")["1"] == ["20", "-", "-"]
+
+
+@pytest.mark.usefixtures("parrots")
+def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", "attention", "read\tR EH D", "cat\tK AE T")
+    write("test", "read\tR IY D", "cat\tK AE T", "read\tR EH D")
+    out, err = told(capsys, "model", "test")
+    assert err.startswith("sources with several targets: 1; with --alternatives each of them is right\n")
+    assert rows(out, "exact %")["model"][-2:] == ["66.7", f"{100 / 9:.1f}"]
+    out, err = told(capsys, "model", "test", "--alternatives")
+    assert out.startswith("2 items of test")
+    assert "alternatives" not in err
+    assert rows(out, "exact %")["model"][-2:] == ["100.0", "0.0"]
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input_is_a_file(
+    pack: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(*arguments: str) -> str:
+        data = io.BufferedReader(io.BytesIO(pack("\n".join(TEST).encode())))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=data))
+        return told(capsys, *arguments)[0]
+
+    write("model", *SAYS), write("test", *TEST)
+    out, _ = told(capsys, "model", "test")
+    assert given("model", "-") == out.replace("items of test", "items of standard input")
+    out, _ = told(capsys, "--hypotheses", "test", "--references", "test")
+    told_ = given("--hypotheses", "test", "--references", "-")
+    assert told_ == out.replace("items of test", "items of standard input")
+
+
+@pytest.mark.usefixtures("parrots")
+def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model looks
+    # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
+    write("model", *SAYS)
+    write("test", "ab cde\tab fgh", "ab cde\tabc hi")
+    write("gold", "0-0 1?1", "0-0 1-1 0p1")
+    out, err = told(capsys, "model", "test", "--gold", "gold")
+    # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
+    assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
+    assert "aligning (model): 2 of 2 (100 %)" in err
+    write("gold", "1-1 2?2", "1-1 2-2 1p2")
+    assert told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[0] == out
+    Path("gold.gz").write_bytes(gzip.compress(Path("gold").read_bytes()))
+    assert told(capsys, "model", "test", "--gold", "gold.gz", "--gold-from", "1")[0] == out
+    turned, _ = told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1", "--posterior")
+    # found 1-0 1-1 0-1 | 1-0 (ab and c, at e and cd) 0-1: 5 links; in A and S none, in A and P 2
+    assert rows(turned, "AER %")["model"][-3:] == [f"{100 * (1 - 2 / 8):.1f}", "40.0", "0.0"]
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "give MODEL and TEST, or --hypotheses and --references"),
+        (["model"], "give MODEL and TEST, or --hypotheses and --references"),
+        (["model", "nowhere"], "nowhere: No such file or directory"),
+        (["nowhere", "test"], "nowhere: No such file or directory"),
+        (["model", "gold"], "gold, line 1: expected source TAB target, found 1 column"),
+        (["model", "test", "--references", "test"], "--references goes with --hypotheses"),
+        (["--hypotheses", "test"], "--hypotheses need --references"),
+        (
+            ["model", "--hypotheses", "test"],
+            "give a model or --hypotheses, not both: MODEL goes with a model",
+        ),
+        (["--hypotheses", "gold", "--references", "test"], "gold must have 4 lines, like test. It has 1."),
+        (
+            ["--hypotheses", "test", "gold", "--references", "test"],  # before the first of them is measured
+            "gold must have 4 lines, like test. It has 1.",
+        ),
+        (["--hypotheses", "gold", "--references", "empty"], "empty is empty"),
+        (["model", "-", "--gold", "-"], "only one file can be standard input"),
+        (["--hypotheses", "-", "--references", "-"], "only one file can be standard input"),
+        (["model", "test", "--compare", "model"], "the models to compare must be different files"),
+        (["model", "test", "--compare", "./model"], "the models to compare must be different files"),
+        (
+            ["model", "test", "--names", "a", "b"],
+            "--names must be as many as what is measured: 1. Got 2 instead.",
+        ),
+        (
+            ["model", "test", "--compare", "blind", "--names", "a", "a"],
+            "--names must give each model a name of its own",
+        ),
+        (["model", "test", "--gold", "gold"], "gold must have a line for each of the 4 pairs. It has 1."),
+        (
+            ["model", "test", "--gold", "test"],
+            "test, line 1: a link must be like 0-0 or 0?0. Got 'one' instead.",
+        ),
+        (
+            ["blind", "test", "--gold", "links"],
+            "--gold needs attention: one of the models was trained without",
+        ),
+        (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
+        (
+            ["model", "test", "--gold-from", "1"],
+            "--gold-from needs --gold: it is how words are counted there",
+        ),
+        (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
+        (
+            ["model", "test", "--gold", "far"],
+            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead.",
+        ),
+        (
+            ["model", "test", "--gold", "far", "--gold-from", "1"],
+            "far, line 3: a link must be between words of the pair, which has 3 and 3. Got 99-99 instead.",
+        ),
+        (
+            ["model", "test", "--gold", "links", "--alternatives"],
+            "--gold has links for each line of TEST, --alternatives puts lines together: give one",
+        ),
+        (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
+        (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
+        (["model", "test", "--json", "."], ". must be a file, or not there yet. It is a folder instead."),
+        (
+            ["--hypotheses", "test", "--references", "test", "--beam", "3"],
+            "give a model or --hypotheses, not both: --beam goes with a model",
+        ),
+        (["model", "long"], "long, source 2: 1001 tokens; at most 1000 are allowed"),
+        (
+            ["model", "wide", "--gold", "gold"],
+            "wide, target 1: 1001 tokens; at most 1000 are allowed",
+        ),
+        (
+            ["model", "test", "--json", "test"],
+            "test would be written over: give --json and --png files of their own",
+        ),
+        (
+            ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
+            "gold would be written over: give --json and --png files of their own",
+        ),
+        (
+            ["model", "test", "--json", "x.svg", "--png", "x.svg"],
+            "x.svg would be written over: give --json and --png files of their own",
+        ),
+        (
+            ["model", "test", "--beam", "0"],
+            "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
+    write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
+    write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
+    write("long", "a\tb", f"{'w ' * 1001}\tb"), write("wide", f"one\t{'w ' * 1001}")
+    assert cli.main(["evaluate", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"regard evaluate: error: {error}\n"
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [("a b", "b a"), ("b", "b"), ("a", "a")]
+    Seq2Seq(epochs=60).fit(*zip(*pairs, strict=True)).save("m.safetensors")
+    write("test.tsv", *(f"{source}\t{target}" for source, target in pairs))
+    out, _ = told(capsys, "m.safetensors", "test.tsv")
+    assert rows(out, "exact %")["m"][-2:] == ["100.0", "0.0"]
+
+
+# ------------------------------------------------------------------------------------------------------ curve
+
+
+def write_log(path: Path, start: float = 3.0) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with Log(path) as log:
+        for step in range(1, 31):
+            valid = {"validation": start - step / 20, "bleu": float(step)} if step % 10 == 0 else {}
+            log.write(step=step, seconds=6.0 * step, loss=start - step / 15, **valid)
+
+
+@pytest.mark.slow
+def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("run/log.jsonl"))
+    with Path("run/log.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"step": 31, "lo')  # it is being written
+    png = ["--png", "curve.png"] if importlib.util.find_spec("matplotlib") else []
+    assert cli.main(["curve", "run", "--along", "minutes", *png]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("loss per token\n")
+    assert "· training 1.00   o validation 1.50\n\nBLEU\n" in out
+    assert out.endswith("· validation 30.0\n")
+    assert re.search(r"^ +0 +minutes +3$", out, re.MULTILINE)
+    assert not png or Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_before_0_is_in_no_curve() -> None:
+    lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
+    assert sketch.curves(lines, width=40) == sketch.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
+
+
+def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("one/log.jsonl"))
+    write_log(Path("two/log.jsonl"), 4.0)
+    assert cli.main(["curve", "one", "two"]) == 0
+    assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
+    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they look alike
+        Path(name).mkdir()
+        write_log(Path(name, "log.jsonl"), loss)
+    assert cli.main(["curve", "a\x01", "a\x02"]) == 0
+    assert "· 'a\\x01/log.jsonl' 1.50   o 'a\\x02/log.jsonl' 2.50\n" in capsys.readouterr().out
+
+
+def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(Path("one/log.jsonl"))
+    assert cli.main(["curve", "one", "one/log.jsonl"]) == 2
+    assert capsys.readouterr().err == "regard curve: error: the logs to compare must be different files\n"
+    for name in ("a", "b"):
+        write(name, json.dumps({"step": 1, "loss": 2.0, "epoch": 1, "words": 3, "rate": 0.1, "seconds": 1.0}))
+    assert cli.main(["curve", "a", "b"]) == 2
+    assert capsys.readouterr().err == "regard curve: error: none of the logs has a validation yet\n"
+
+
+def test_a_curve_needs_a_log_with_a_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    write("empty")
+    for name, error in (("empty", "empty has no loss yet"), ("no", "no: No such file or directory")):
+        assert cli.main(["curve", name]) == 2
+        assert capsys.readouterr().err == f"regard curve: error: {error}\n"
+    assert curve.panels({}) == []

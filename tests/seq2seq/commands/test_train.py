@@ -1,0 +1,1010 @@
+"""The verb `train`: what it prints, what it writes, what it refuses, and how it goes on after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import _signals
+from regard.cli import main
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import run as running
+from regard.seq2seq.commands import summary as reached_module
+from regard.seq2seq.commands import train
+from regard.seq2seq.commands.link_files import Given, Line
+from regard.seq2seq.commands.run import Run, foreseen
+from regard.seq2seq.commands.summary import reached
+from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.training.log import read_log
+from regard.seq2seq.training.loop import Recipe, Step
+
+SIGNALS = [signal.SIGINT, *_signals.ENDING]
+SRC = Path(__file__).parents[3] / "src"
+
+
+def write_pairs(path: Path, count: int = 60, seed: int = 0, longest: int = 4) -> Path:
+    rng = np.random.default_rng(seed)
+    words = [
+        [f"w{i}" for i in rng.integers(0, 6, rng.integers(longest - 3, longest + 1))] for _ in range(count)
+    ]
+    lines = [" ".join(w) + "\t" + " ".join(reversed(w)) + "\n" for w in words]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.tsv")
+
+
+# ------------------------------------------------------------------------------------------------------- train
+
+
+def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs, out = write_pairs(tmp_path / "pairs.tsv", longest=7), tmp_path / "deep" / "out"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
+    said, told = capsys.readouterr()
+    assert "epoch 1: validation loss " in told
+    assert re.search(
+        r"^epoch 2: validation loss .*, BLEU \d+\.\d \(greedy, \d pairs\), saved$", told, re.MULTILINE
+    )
+    held_out = "held-out pairs that also chose the model"
+    assert re.search(
+        rf"^BLEU \d+\.\d with attention, on \d+ {held_out}, beam 5 \(nrefs:1\|case:mixed\|eff:no\|", said
+    )
+    assert said.count("source:") == said.count("translation:") == said.count("reference:") == 3
+    assert said.endswith(f"the model is in {out / 'model.safetensors'}\n")
+    assert "\r" not in said + told
+    assert "\x1b" not in said + told
+    assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
+    assert Seq2Seq.load(out / "model.safetensors").translate(["w1"])[0].alignment is not None
+
+
+def test_compare_trains_the_same_without_attention(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m.safetensors"
+    network = ["--network", "score=additive", "style=bahdanau"]
+    options = ["--epochs", "1", "--compare", *network, "--out", str(out)]
+    assert main(["train", str(pairs), *options]) == 0
+    said = capsys.readouterr().out
+    assert " with attention, on " in said
+    assert " without attention, on " in said
+    without = Seq2Seq.load(tmp_path / "m-without-attention.safetensors")
+    assert not without.attention
+    assert Seq2Seq.load(out).attention
+    sizes = (model.model.network.config for model in (without, Seq2Seq.load(out)))
+    assert len({(size.embedding, size.encoder, size.decoder) for size in sizes}) == 1
+
+
+def test_there_is_nothing_to_compare_where_there_is_no_attention(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--compare", "--network", "score=none", "--out", str(tmp_path / "m")]
+    assert main(["train", str(pairs), *options]) == 2
+    assert "--compare needs a score: score=none has no attention" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+
+
+def test_valid_and_test_are_files_of_their_own(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    valid, test = write_pairs(tmp_path / "v", 7, 1), write_pairs(tmp_path / "t", 9, 2, longest=20)
+    arguments = ["--valid", str(valid), "--test", str(test), "--epochs", "1", "--no-attention"]
+    assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert "without attention, on 9 held-out pairs, beam 5" in said
+    assert "60 pairs to learn from, 60 of them with at most 50 tokens on both sides; 7 to choose" in told
+    assert not list((tmp_path / "m").glob("alignment-*.png"))
+
+
+def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model reads at most 1,000 tokens; whatever was asked for, what was learned is measured on the others."""
+    test = write_pairs(tmp_path / "t", 9, 2)
+    with test.open("a", encoding="utf-8") as file:
+        file.write(f"{'one ' * 1100}\t{'un ' * 1100}\n")
+    arguments = ["--test", str(test), "--valid", str(test), "--test-max-tokens", "1500", "--epochs", "1"]
+    assert main(["train", str(pairs), *arguments, "--no-attention", "--out", str(tmp_path / "m")]) == 0
+    assert "without attention, on 9 pairs" in capsys.readouterr().out
+
+
+def test_what_is_read_is_measured_in_the_models_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Letters with their accents apart are the same letters."""
+    path = tmp_path / "p"
+    path.write_text("".join(f"w{i % 4}\te\u0301{i % 4}\n" for i in range(40)), encoding="utf-8")
+    arguments = ["--epochs", "60", "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(["train", str(path), "--valid", str(path), *arguments]) == 0
+    assert "exact 100.0 %" in capsys.readouterr().out
+
+
+def test_epochs_that_end_before_the_time_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "done with 1 epoch before the 90 minutes were over: see --epochs\n"
+    for minutes, said in (["--minutes", "90"], True), ([], False), (["--minutes", "1e-9"], False):
+        arguments = ["--epochs", "1", "--no-attention", *minutes, "--fresh", "--out", str(tmp_path / "m")]
+        assert main(["train", str(pairs), *arguments]) == 0
+        err = capsys.readouterr().err
+        assert (told in err) == ("before the" in err) == said
+
+
+def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few, out = tmp_path / "few", str(tmp_path / "m")
+    few.write_text("a b\tb a\nb\tb\n")
+    assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
+    said, told = capsys.readouterr()
+    assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
+    assert "held-out" not in said
+    assert "; too few to keep any aside, so the same to choose the best model by and to test on\n" in told
+    few.write_text("a b\tb a\n")
+    assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
+    said, told = capsys.readouterr()
+    assert "on the training pair itself: there are too few" in said
+    assert told.startswith("1 pair to learn from, 1 of them")
+    assert "(greedy, 1 pair)" in told
+
+
+def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = write_pairs(tmp_path / "new", 5, 9, longest=20)
+    half = tmp_path / "half"
+    half.write_text(new.read_text() + "".join(pairs.read_text().splitlines(keepends=True)[:3]))
+    for number, (files, said) in enumerate(
+        [
+            (
+                ["--valid", str(pairs)],
+                "on 60 pairs, 60 of them learned from, that also chose the model, beam 5",
+            ),
+            (["--valid", str(half)], "on 8 pairs, 3 of them learned from, that also chose the model, beam 5"),
+            (["--valid", str(new)], "on 5 held-out pairs that also chose the model, beam 5"),
+            (["--valid", str(pairs), "--test", str(half)], "on 8 pairs, 3 of them learned from, beam 5"),
+        ]
+    ):
+        out = ["--epochs", "1", "--out", str(tmp_path / str(number))]
+        assert main(["train", str(pairs), *files, *out]) == 0
+        found, told = capsys.readouterr()
+        assert said in found
+        assert "too few" not in found + told
+        tested = ", 8 to test on" if "--test" in files else " and to test on"
+        assert f" to choose the best model by{tested}\n" in told
+
+
+def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, out = tmp_path / "words", tmp_path / "m"
+    words.write_text("cat\tK AE T\ntack\tT AE K\nact\tAE K T\n" * 10)
+    sounds = ["--source", "characters", "--target", "tokens", "--epochs", "60"]
+    assert main(["train", str(words), *sounds, "--out", str(out)]) == 0
+    said, told = capsys.readouterr()
+    assert "BLEU" not in said + told
+    assert re.search(
+        r"^epoch 1: .*, exact \d+\.\d %, token errors \d+\.\d % \(greedy, 30 pairs\)", told, re.MULTILINE
+    )
+    assert said.startswith(
+        "exact 100.0 %, token errors 0.0 % with attention, on the 30 training pairs themselves"
+    )
+    validated = [entry for entry in read_log(out / "log.jsonl") if "validation" in entry]
+    assert all(
+        0 <= entry["exact"] <= 1 and entry["errors"] >= 0 and "bleu" not in entry for entry in validated[:10]
+    )
+    assert main(["curve", str(out)]) == 0
+    assert "\nerrors %\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "right", "said"),
+    [
+        ("words", "a b c d", "a b c d", "BLEU 100.0"),
+        ("tokens", "a b c d", "a b c x", "exact 0.0 %, token errors 25.0 %, BLEU 0.0"),
+        ("characters", "a b", "a x", "exact 0.0 %, character errors 33.3 %"),
+        ("words", "a b", "a x", "exact 0.0 %, word errors 50.0 %"),
+        ("subwords", "ab", "xb", "exact 0.0 %, character errors 50.0 %"),
+    ],
+)
+def test_the_measure_that_says_most_is_chosen(kind: str, found: str, right: str, said: str) -> None:
+    pytest.importorskip("sacrebleu")
+    told = str(reached(kind, ["q r s t"], [found], [right]))
+    assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
+
+
+def test_of_many_epochs_the_better_ones_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "100", "--rate", "0.001", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    told = capsys.readouterr().err
+    lines = re.findall(r"^epoch (\d+): (.*)$", told, flags=re.MULTILINE)
+    epochs = [int(number) for number, _ in lines]
+    assert epochs[:10] == list(range(1, 11))
+    assert 12 <= len(lines) <= 36
+    assert epochs[-1] == 100
+    assert all(line.endswith(", saved") for _, line in lines[10:-1])
+    assert re.search(r"^the best model is that of epoch \d+$", told, flags=re.MULTILINE)
+
+
+def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / name)]) == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_without_the_extras_it_still_trains(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pictures, reached_module):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    extras = ["sacrebleu (for BLEU and chrF)", "matplotlib (for pictures)", "tqdm (for the progress bar)"]
+    extras += ["threadpoolctl (for training with two threads)"]
+    assert f'not installed: {", ".join(extras)}; pip install "regard[cli]"\n' in told
+    assert "BLEU" not in said
+    assert said.startswith("exact ")
+    assert not list((tmp_path / "m").glob("alignment-*.png"))
+    assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            OSError(28, "No space left on device", "x.partial"),
+            "pictures can't be drawn: No space left on device",
+        ),
+        (RuntimeError("no face\nat all"), "curve.png could not be drawn: no face"),
+        (MemoryError(), "curve.png could not be drawn: MemoryError"),
+    ],
+)
+def test_a_picture_that_fails_costs_no_result(
+    error: Exception,
+    line: str,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(figure.Figure, "savefig", fail)
+    assert main(["train", str(pairs), "--epochs", "1", "--compare", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert " with attention, on " in said
+    assert " without attention, on " in said
+    assert said.endswith(f"the model is in {tmp_path / 'm' / 'model.safetensors'}\n")
+    assert "drawn in" not in said
+    warned = [one.removeprefix("regard train: warning: ") for one in told.splitlines() if "warning" in one]
+    assert warned[0] == line
+    # What is wrong with the place is told once, what is wrong with a picture once for each.
+    pictures = ["curve", "model-without-attention-curve", *(f"alignment-{i}" for i in (1, 2, 3))]
+    assert len(warned) == (1 if isinstance(error, OSError) else len(pictures))
+
+
+def test_matplotlib_that_can_t_be_loaded_is_told_before_the_training(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setattr(matplotlib, "__version__", "3.5.1")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    said, told = capsys.readouterr()
+    assert " with attention, on " in said
+    lines = [line for line in told.splitlines() if "Matplotlib" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("3.8 or later is needed, 3.5.1 is installed")
+    assert told.index(lines[0]) < told.index("epoch 1")
+
+
+def test_a_loss_that_is_no_number_stops(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(pairs), "--rate", "3e38", "--epochs", "9", "--out", str(tmp_path / "m")]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("stopped: the loss is not finite any more: ")
+    kept = (tmp_path / "m" / "model.safetensors").exists()
+    assert ("is kept in" in last) == kept
+    assert ("no model has been written" in last) != kept
+
+
+def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Begin a training in a process of its own, which tells when its first model is saved."""
+    environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "regard", *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder
+    )
+    assert process.stderr is not None
+    while b", saved" not in (line := process.stderr.readline()):
+        assert line, "it ended before it had saved a model"
+    return process
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "stopped"], tmp_path)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=1800)
+    assert process.returncode == 128 + number
+    lines = told.decode().splitlines()
+    assert re.fullmatch(
+        r"interrupted; the best model, that of epoch \d+, is kept in stopped/model.safetensors", lines[-2]
+    )
+    assert lines[-1] == "the same command goes on from there"
+    assert "Traceback" not in told.decode()
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    assert Seq2Seq.load(stopped / "model.safetensors").translate(["w1"])
+    assert (stopped / "checkpoint.safetensors").exists()
+    process = started([*arguments, "stopped"], tmp_path)
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
+    process = started([*arguments, "whole"], tmp_path)
+    process.communicate(timeout=1800)
+    assert process.returncode == 0
+    for name in ("model.safetensors", "alignment-1.png"):
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes()
+    logs = [
+        [{**entry, "seconds": 0, "words_per_second": 0} for entry in read_log(f / "log.jsonl")]
+        for f in (stopped, whole)
+    ]
+    assert logs[0] == logs[1]
+    assert not (stopped / "checkpoint.safetensors").exists()
+    assert not list(stopped.glob(".*"))
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the model files, in the order in which they are written from now on."""
+    saved: list[str] = []
+    plain = Seq2Seq.save
+
+    def save(self: Seq2Seq, path: Path) -> None:
+        saved.append(path.name)
+        plain(self, path)
+
+    monkeypatch.setattr(Seq2Seq, "save", save)
+    return saved
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
+def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
+    what: str,
+    number: int,
+    pairs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    place = tmp_path / "m" / "model.safetensors"
+    with monkeypatch.context() as patched:
+        where = running.Run if what == "_draw" else train
+        patched.setattr(where, what, lambda *_: signal.raise_signal(number))
+        assert main(arguments) == 128 + number
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == f"interrupted; the model is in {place}, and the same command says the rest"
+    assert not list(place.parent.glob(".*"))
+    before = place.read_bytes()
+    assert main(arguments) == 0
+    assert "training is done already" in capsys.readouterr().err
+    assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize(("rate", "worse"), [("1e6", True), ("0.005", False)])
+def test_a_loss_above_that_of_guessing_is_told(
+    rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(pairs), "--epochs", "2", "--rate", rate, "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    guessed = np.log(len(SPECIAL) + 6)  # six words
+    said = f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help\n"
+    assert (said in told) == worse
+
+
+def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    for name in ("model.safetensors", "curve.png", "alignment-1.png"):
+        (out / f".{name}.99999.partial").touch()
+    (out / ".mine.png.99999.partial").touch()
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 0
+    assert [path.name for path in out.glob(".*")] == [".mine.png.99999.partial"]
+
+
+def test_of_two_trainings_the_finished_one_is_kept(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    plain = Run.validated
+
+    def interrupted(self: Run, step: Step) -> Any:
+        if self.name == "training without attention" and step.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validated", interrupted)
+        assert main([*arguments, str(tmp_path / "stopped")]) == 130
+    assert capsys.readouterr().err.endswith("the same command goes on from there\n")
+    saved = counting(monkeypatch)
+    assert main([*arguments, str(tmp_path / "stopped")]) == 0
+    said, told = capsys.readouterr()
+    assert "model.safetensors" not in saved
+    assert "training is done already\n" in told
+    assert "training without attention: " in told or "going on after step" in told
+    assert said.count(" with attention, on ") == said.count(" without attention, on ") == 1
+    for name in ("model.safetensors", "model-without-attention.safetensors"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not list((tmp_path / "stopped").glob("*checkpoint*"))
+
+
+def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "3", "--compare", "--out"]
+    assert main([*arguments, str(tmp_path / "m"), "--seed", "7"]) == 0
+    plain = Run.validated
+
+    def interrupted(self: Run, step: Step) -> Any:
+        if step.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validated", interrupted)
+        assert main([*arguments, str(tmp_path / "m"), "--fresh"]) == 130
+    assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+    assert main([*arguments, str(tmp_path / "m")]) == 0
+    assert "going on after step" in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    for name in ("model.safetensors", "model-without-attention.safetensors"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not list((tmp_path / "m").glob("*checkpoint*"))
+
+
+def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "model-without-attention-checkpoint.safetensors"
+    place.write_bytes(b"short")
+    before = sorted(tmp_path.iterdir())
+    for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
+        said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
+        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh begins anew"
+        assert sorted(tmp_path.iterdir()) == before
+
+
+def test_two_processes_do_not_train_the_same(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "500", "--recipe", "patience=500", "--out", "m"]
+    process = started(arguments, tmp_path)
+    place = tmp_path / "m" / "model.safetensors"
+    try:
+        for fresh in ([], ["--fresh"]):
+            said = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
+            assert said == f"--out: another process trains {place}; another --out is free"
+    finally:
+        process.kill()
+        process.communicate(timeout=1800)
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m"), "--fresh"]) == 0
+    assert not list((tmp_path / "m").glob(".*"))
+
+
+def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path) -> None:
+    names = "model.safetensors", "checkpoint.safetensors", "log.jsonl"
+    for name in names:
+        (tmp_path / f".{name}.123.partial").write_bytes(b"half")
+    others = [tmp_path / ".other.safetensors.123.partial", tmp_path / ".model.safetensors.mine.partial"]
+    for other in others:
+        other.write_bytes(b"of somebody else")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path)]) == 0
+    assert sorted(tmp_path.glob(".*")) == sorted(others)
+
+
+def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ["train", str(pairs), "--epochs", "2", "--recipe", "patience=1", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:
+        patched.setattr(train, "_measure", impatient)
+        assert main(arguments) == 130
+    saved = counting(monkeypatch)
+    assert main(arguments) == 0
+    assert saved == []
+    assert " with attention, on " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", [[], ["--compare"]], ids=["one", "two"])
+def test_a_finished_model_is_not_overwritten(
+    option: list[str], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "m" / "model.safetensors"
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    assert main([*arguments, *option]) == 0
+    before = place.read_bytes()
+    capsys.readouterr()
+    assert main([*arguments, *option]) == 0  # the same again
+    out, err = capsys.readouterr()
+    assert out == f"the model is in {place}\n"
+    assert err == "training is done already; --fresh trains anew, another --out keeps this model\n"
+    assert place.read_bytes() == before
+    said = refused([*arguments, *option, "--seed", "2"], capsys)
+    assert said == f"--out: {place} is done; --fresh trains it anew, another --out keeps it"
+    assert place.read_bytes() == before
+    assert main([*arguments, *option, "--seed", "2", "--fresh"]) == 0
+    assert place.read_bytes() != before
+
+
+def test_who_begins_anew_is_told_how_to_go_on(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.Stop, "asked", True, raising=False)
+    monkeypatch.setattr(running.Stop, "__init__", lambda self: None)
+    arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
+    assert main(arguments) == 130
+    assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "killed"], tmp_path)
+    process.kill()  # before the first minute is over
+    process.communicate(timeout=1800)
+    for name in ("killed", "whole"):
+        process = started([*arguments, name], tmp_path)
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    assert one == two
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", 400)
+    arguments = ["train", "pairs.tsv", "--epochs", "12", "--out"]
+    process = started([*arguments, "killed"], tmp_path)
+    process.send_signal(signal.SIGINT)  # leaves a checkpoint
+    process.communicate(timeout=1800)
+    process = started([*arguments, "killed"], tmp_path)
+    process.kill()
+    process.communicate(timeout=1800)
+    assert Seq2Seq.load(tmp_path / "killed" / "model.safetensors").translate(["w1"])
+    for name in ("killed", "whole"):
+        process = started([*arguments, name], tmp_path)
+        process.communicate(timeout=1800)
+        assert process.returncode == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole"))
+    assert one == two
+
+
+def test_a_full_disk_loses_nothing(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 0
+    before = (out / "model.safetensors").read_bytes()
+    capsys.readouterr()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["train", str(pairs), "--epochs", "3", "--out", str(out), "--fresh"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"regard train: error: .*safetensors: No space left on device", told[-1])
+    assert (out / "model.safetensors").read_bytes() == before
+    assert not list(out.glob(".*"))
+
+
+def test_a_checkpoint_of_other_pairs_is_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    place = out / "checkpoint.safetensors"
+    write_checkpoint(place, Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")]).state())
+    for options, changed in {
+        ("--epochs", "1"): "the pairs, or which of their tokens are known, have changed",
+        ("--epochs", "2", "--source", "characters"): "source was words, and is characters",
+    }.items():
+        assert main(["train", str(pairs), "--out", str(out), *options]) == 2
+        told = capsys.readouterr().err.splitlines()[-1]
+        said = f"{place}: the checkpoint is of another training: {changed}"
+        assert told == f"regard train: error: {said}; --fresh begins anew"
+        assert place.exists()
+    place.write_bytes(b"short")
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    said = f"{place} is no checkpoint: 5 bytes are too few"
+    assert told == f"regard train: error: {said}; --fresh begins anew"
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
+    assert str(caught.value) == f"{said}; give another name, or remove it if it is of no use"
+    assert main(["train", str(pairs), "--epochs", "1", "--out", str(out), "--fresh"]) == 0
+    assert not place.exists()
+
+
+def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
+    entries = read_log(out / "log.jsonl")
+    assert [entry["step"] for entry in entries if "validation" in entry][-1] == entries[-1]["step"]
+    assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
+    assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
+    assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["curve", str(out)]) == 0
+    assert "loss per token" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--family", "transformer", "--network", "width=16", "hidden=32", "heads=2", "encoder_layers=1"],
+        ["--network", "style=luong", "score=general", "cell=lstm", "layers=2"],
+        ["--source", "characters", "--target", "tokens"],
+        ["--source", "subwords", "--target", "subwords", "--vocabulary", "30"],
+        ["--subwords", "bpe", "--target", "subwords", "--vocabulary", "30"],
+        ["--recipe", "average=0.9", "patience=2", "dropout=0.1"],
+        ["--no-lower", "--normalization", "NFKC"],
+    ],
+    ids=lambda options: options[1],
+)
+def test_every_kind_of_model_can_be_trained(options: list[str], pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    assert main(["train", str(pairs), "--epochs", "2", "--out", str(out), *options]) == 0
+    (translation,) = Seq2Seq.load(out / "model.safetensors").translate(["w1 w2"])
+    assert translation.alignment is not None
+
+
+def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("w1 w2\nw2 w1\nw1\n" * 10)
+    (tmp_path / "b").write_text("v1 v2\nv2 v1\nv1\n" * 10)
+    (tmp_path / "links").write_text("0-0 1-1\n0-0 1-1\n0-0\n" * 10)
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    arguments = ["train", *files, "--links", str(tmp_path / "links"), "--epochs", "2"]
+    assert main([*arguments, "--out", str(tmp_path / "m")]) == 0
+    assert capsys.readouterr().err.startswith("30 pairs to learn from, 30 of them")
+    (tmp_path / "links").write_text("0-0 1-1\n")
+    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert said == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
+    (tmp_path / "links").write_text("0-0 1-1\n0-0 2-1\n\n" * 10)
+    said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
+    assert re.fullmatch(
+        r".*/links, line \d+: a link must be between words of the pair, which has 2 and 2\. Got 2-1 instead\.",
+        said,
+    )
+    said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
+    assert said == "--links-by needs --links"
+    for without in (["--no-attention"], ["--network", "score=none"]):
+        said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
+        assert said == "--links needs attention: it is what learns them"
+
+
+@pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])
+def test_what_align_writes_can_be_learned(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links are those of words, whatever a token is; a pair that was left out has a line all the same."""
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.tsv").write_text(
+        "Hello, you!\t«\u00a0Bonjour, toi\u00a0!\u00a0»\n" + "a bc\tcb d\n\te\nbc a\td cb\n" * 20
+    )
+    sides = ["--source", kind, "--target", kind] + (["--vocabulary", "30"] if kind == "subwords" else [])
+    train_it = ["train", "pairs.tsv", *sides, "--epochs", "1", "--skip-empty", "--out"]
+    assert main([*train_it, "first"]) == 0
+    capsys.readouterr()
+    assert main(["align", "first", "pairs.tsv"]) == 0
+    Path("links").write_text(capsys.readouterr().out)
+    assert main([*train_it, "second", "--links", "links"]) == 0
+    by_tokens = main([*train_it, "third", "--links", "links", "--links-by", "tokens"])
+    assert by_tokens == 0  # there are no fewer tokens than words
+
+
+def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
+    lines, pairs = [Line(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
+    subwords = Subwords(
+        Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
+    )
+    given = Given(tmp_path, lines, pairs, "words", 50)
+    # Hi , you | \u2581toi \u2581a b
+    assert given(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
+    # H i , \u2423 y o u
+    assert given(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
+    assert Given(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
+    assert Given(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
+    with pytest.raises(
+        ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
+    ):
+        Given(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
+
+
+def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pairs"
+    file.write_text("a b\tb a\n\nb\t\nb\tb\n")
+    assert main(["train", str(file), "--skip-empty", "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"2 pairs left out: {file}, line 2: ")
+    assert "2 pairs to learn from" in told
+
+
+def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+    with ThreadPoolExecutor(1) as other:  # where no handler may be set
+        assert other.submit(main, [*arguments, "--fresh"]).result() == 0
+
+
+# -------------------------------------------------------------------------------------- what the figures mean
+
+
+def test_a_training_of_other_pairs_is_not_the_same(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(pairs), "--epochs", "1", "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(arguments) == 0
+    write_pairs(pairs, seed=1)
+    capsys.readouterr()
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+    (tmp_path / "m" / "log.jsonl").unlink()  # nobody knows what it was trained on
+    write_pairs(pairs)
+    assert "is done; --fresh trains it anew" in refused(arguments, capsys)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_speed_is_in_what_is_counted(
+    kind: str, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--epochs", "1", "--target", kind, "--no-attention", "--out", str(tmp_path / "m")]
+    assert main(["train", str(pairs), *arguments]) == 0
+    speeds = re.findall(r"[0-9,]+ (\w+)/s", capsys.readouterr().err)
+    assert set(speeds) == {kind}
+
+
+def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
+    one = Run(Seq2Seq(), Path("m"))
+    one.sample = [(str(i), "") for i in range(1000)]
+    assert [int(source) for source, _ in one._spread()] == list(range(0, 1000, 5))
+    for count in (200, 201, 399, 1):
+        one.sample = [(str(i), "") for i in range(count)]
+        found = [int(source) for source, _ in one._spread()]
+        assert len(found) == len(set(found)) == min(count, 200)
+        assert found == sorted(found)
+        assert max(np.diff([-1, *found, count])) <= 2
+
+
+def test_a_training_that_was_far_too_short_says_so_at_the_end(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "training without attention was short: each pair was seen {}, and 200 times is usual for so many pairs; "
+    common = ["train", str(pairs), "--no-attention", "--fresh", "--out", str(tmp_path / "m")]
+    assert main([*common, "--epochs", "1"]) == 0
+    wanted = said.format("1 time") + "the model can become better with --epochs\n"
+    assert capsys.readouterr().err.endswith(wanted)
+    assert main([*common, "--minutes", "1e-9"]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(
+        said.format("0.[0-9] times") + r"the model can become better with --minutes \d+", last
+    )
+    assert main([*common, "--epochs", "100"]) == 0
+    assert "was short" not in capsys.readouterr().err
+
+
+MORE = "; 9 times is usual, which takes --minutes 15"
+
+
+@pytest.mark.parametrize(
+    ("a_second", "seen", "minutes", "recipe", "told"),
+    [
+        (0.1, 0.0, 0.0, Recipe(epochs=None, minutes=3.0), "18 times in 3 minutes"),
+        (0.1, 3.0, 0.5, Recipe(epochs=None, minutes=1.5), "9 times in 1.5 minutes"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=None, minutes=5.0),
+            "3 times in 5 minutes" + MORE,
+        ),
+        (0.1, 0.0, 0.0, Recipe(epochs=12), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=12, minutes=60.0), "12 times in 2 minutes"),
+        (0.1, 0.0, 0.0, Recipe(epochs=2), "2 times in 0.33 minutes; 9 times is usual: see --epochs"),
+        (
+            0.01,
+            0.0,
+            0.0,
+            Recipe(epochs=9, minutes=1.0),
+            "0.6 times in 1 minute" + MORE,
+        ),
+    ],
+)
+def test_how_often_pairs_will_be_seen(
+    a_second: float, seen: float, minutes: float, recipe: Recipe, told: str
+) -> None:
+    assert foreseen(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
+
+
+def test_it_is_foreseen_once_after_some_seconds(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [
+        "train",
+        str(pairs),
+        "--epochs",
+        "3",
+        "--no-attention",
+        "--fresh",
+        "--out",
+        str(tmp_path / "m"),
+    ]
+    for seconds, count in ((0.0, 1), (float("inf"), 0)):
+        monkeypatch.setattr(running, "_MEASURED", seconds)
+        assert main(arguments) == 0
+        assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
+
+
+def test_copying_is_shown_where_it_is_not_far_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, others = tmp_path / "names.tsv", tmp_path / "others.tsv"
+    names.write_text("".join(f"n{i}\tn{i}\n" for i in range(40)), encoding="utf-8")
+    others.write_text("".join(f"n{i}\tx{i}\n" for i in range(40)), encoding="utf-8")
+    for path, shown in ((names, True), (others, False)):
+        out = tmp_path / f"of {path.stem}"
+        arguments = ["--target", "tokens", "--epochs", "1", "--test", str(path), "--out", str(out)]
+        assert main(["train", str(path), *arguments]) == 0
+        assert (
+            "exact 100.0 %, token errors 0.0 % by copying the source\n" in capsys.readouterr().out
+        ) == shown
+        assert main(["evaluate", str(out), str(path), "--json", str(tmp_path / "j")]) == 0
+        assert ("\ncopying the source" in capsys.readouterr().out) == shown
+        assert json.loads((tmp_path / "j").read_text())["copying"]["exact"] == shown
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error, after which nothing has been printed."""
+    assert main(arguments) == 2
+    said, told = capsys.readouterr()
+    assert said == ""
+    assert told.count("\n") == 1
+    prefix = f"regard {arguments[0]}: error: "
+    assert told.startswith(prefix)
+    return told.removeprefix(prefix).removesuffix("\n")
+
+
+BAD_LINES = {
+    b"": "{} holds no sentence pairs: it is empty",
+    b"a\tb\n\n": "{}, line 2: empty; expected source TAB target",
+    b"a\tb\nc\n": "{}, line 2: expected source TAB target, found 1 column",
+    b"a\tb\tc\n": "{}, line 1: expected source TAB target, found 3 columns; choose two with --columns",
+    b"a\tb\n\xe9\tb\n": "{}, line 2: not UTF-8 (byte 1 is 0xe9)",
+}
+
+
+@pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
+@pytest.mark.parametrize("data", BAD_LINES)
+def test_bad_pairs_end_with_one_line_and_write_nothing(
+    option: str, data: bytes, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, out = tmp_path / "bad.tsv", tmp_path / "out"
+    bad.write_bytes(data)
+    files = [str(bad)] if option == "pairs" else [str(pairs), option, str(bad)]
+    assert refused(["train", *files, "--out", str(out)], capsys) == BAD_LINES[data].format(bad)
+    assert not out.exists()
+
+
+def test_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    none = str(tmp_path / "none")
+    assert refused(["train", none], capsys) == f"{none}: No such file or directory"
+    assert refused(["translate", none], capsys) == f"{none}: No such file or directory"
+
+
+def test_what_is_no_model_is_not_overwritten(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("thesis.safetensors", "model/model.safetensors"):
+        other = tmp_path / name
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("years of work")
+        out = other if name.startswith("thesis") else other.parent
+        said = refused(["train", str(pairs), "--out", str(out)], capsys)
+        assert said == f"--out: {other} exists and is no model file; nothing is overwritten"
+    for text in ("years of work", "years\nof work\n"):
+        log = tmp_path / "notes" / "log.jsonl"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(text)
+        said = refused(["train", str(pairs), "--out", str(log.parent)], capsys)
+        assert said == f"--out: {log} exists and is no log of a training; nothing is overwritten"
+        assert log.read_text() == text
+        assert other.read_text() == "years of work"
+    for name in ("curve.png", "alignment-1.png"):
+        drawn = tmp_path / f"of {name}" / name
+        drawn.parent.mkdir()
+        drawn.write_text("years of work")
+        said = refused(["train", str(pairs), "--out", str(drawn.parent)], capsys)
+        assert said == f"--out: {drawn} exists, and no model beside it; nothing is overwritten"
+    said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
+    assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
+    out = tmp_path / "pipes"
+    out.mkdir()
+    os.mkfifo(out / "log.jsonl")
+    said = refused(["train", str(pairs), "--out", str(out)], capsys)
+    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is no regular file instead."
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
+def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
+def test_what_is_said_twice_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", "--recipe", f"{name}=7", f"--{name}", "3"], capsys)
+    given = "3.0" if name in ("minutes", "rate") else "3"
+    assert said == f"{name} must be given once. Got {given} and, in recipe, 7 instead."
+    for option in ("recipe", "network"):
+        said = refused(["train", "pairs.tsv", f"--{option}", f"{name}=7", f"--{option}", f"{name}=7"], capsys)
+        assert said == f"--{option}: {name} must be given once. Got it twice instead."
+
+
+@pytest.mark.parametrize("option", ["--minutes", "--rate"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf"])
+def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
+    assert said == f"argument {option}: must be a number greater than 0. Got {value!r} instead."
+
+
+def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
+    assert said == "argument --seed: must be a whole number of at least 0. Got '-1' instead."
+
+
+def test_pairs_that_are_too_long_are_told(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / "long"
+    long.write_text("w " * 60 + "\tw\n", encoding="utf-8")
+    said = refused(["train", str(pairs), "--test", str(long), "--out", str(tmp_path / "m")], capsys)
+    assert said == f"{long}: no pair has at most 50 tokens on both sides"
+    said = refused(["train", str(long), "--valid", str(pairs), "--out", str(tmp_path / "m")], capsys)
+    assert said == "no training pair has between 1 and 50 (max_tokens) tokens on both sides: 1 pair given"
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("verb", ["train", "translate"])
+def test_help(verb: str, capsys: pytest.CaptureFixture[Any]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert "examples:" in capsys.readouterr().out

@@ -1,0 +1,708 @@
+"""The verbs `translate` and `align` beside a model that is made up: columns, options, streams, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq.commands import line_blocks as stream
+from regard.seq2seq.commands import translate
+from regard.seq2seq.commands.line_blocks import read_blocks, windows
+from regard.seq2seq.data.vocabulary import cut, glue
+from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.translator import Translation
+
+
+def translation(source: str, target: str, score: float = -0.5) -> Translation:
+    """Each token of the target looks at the source's token with its number, at the end where there is none."""
+    tokens, words = cut(target), (*cut(source), "</s>")
+    looks = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
+    return Translation(target, tuple(tokens), words, score, looks)
+
+
+class Model:
+    """Writes each sentence in capitals; its second-best translation ends in a "2"."""
+
+    attention = True
+    side = SimpleNamespace(cut=cut, glue=glue, kind="words", encode=lambda tokens: [4] * len(tokens))
+    model = SimpleNamespace(source=side, target=side)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[list[str], dict[str, Any]]] = []
+
+    def candidates(self, sources: Sequence[str], **options: Any) -> list[list[Translation]]:
+        self.calls.append((list(sources), options))
+        return [
+            [translation(s, s.upper() + f" {i}" * (i > 1), -i / 4) for i in range(1, options["n_best"] + 1)]
+            for s in sources
+        ]
+
+    def sample(self, sources: Sequence[str], **options: Any) -> list[list[Translation]]:
+        self.calls.append((list(sources), options))
+        return [[translation(s, f"{s} {i}") for i in range(options["count"])] for s in sources]
+
+    def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
+        self.calls.append((list(sources), options))
+        return [translation(*pair) for pair in zip(sources, targets, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned little, in a file."""
+    path = tmp_path_factory.mktemp("trained") / "m.safetensors"
+    Seq2Seq(epochs=2).fit(["a b", "b"], ["b a", "b"]).save(path)
+    return path
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Model:
+    made = Model()
+    monkeypatch.setattr(Seq2Seq, "load", lambda path: made)
+    return made
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
+
+
+class Typist:
+    """Standard input of someone who types, one part after the other."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = iter([*parts, b""])
+
+    def read1(self, _: int) -> bytes:
+        return next(self.parts)
+
+    def read(self, _: int) -> bytes:
+        raise AssertionError("this would wait until there is as much")
+
+
+def said_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 0
+    said, told = capsys.readouterr()
+    assert told == ""
+    return said
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """What was printed before an error, and its one line."""
+    assert main(arguments) == 2
+    said, told = capsys.readouterr()
+    prefix = f"regard {arguments[0]}: error: "
+    assert told.startswith(prefix)
+    assert told.count("\n") == 1
+    return said, told.removeprefix(prefix).removesuffix("\n")
+
+
+def test_options_may_stand_anywhere(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("a b\n")
+    (tmp_path / "b").write_text("b a\n")
+    (tmp_path / "pairs").write_text("a b\tb a\n")
+    model, a, b, pairs = map(str, (trained, *(tmp_path / name for name in ("a", "b", "pairs"))))
+    for first, option, rest in (
+        (["translate", model], ["--beam", "1"], [a]),
+        (["align", model], ["--by", "tokens"], [pairs]),
+        (["align", model, a], ["--by", "tokens"], [b]),
+        (["evaluate", model], ["--beam", "1"], [pairs]),
+    ):
+        assert main([*first, *rest, *option]) == 0
+        wanted = capsys.readouterr().out
+        for arguments in ([*first, *option, *rest], [first[0], *option, *first[1:], *rest]):
+            assert main(arguments) == 0
+            assert capsys.readouterr().out == wanted
+    (tmp_path / "-a").write_text("a b\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", model, "a"]) == 0
+    wanted = capsys.readouterr().out
+    for arguments in (["--", model, "-a"], ["--beam", "5", "--", model, "-a"], [model, "--", "-a"]):
+        assert main(["translate", *arguments]) == 0
+        assert capsys.readouterr().out == wanted
+    assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
+    said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
+    assert said.endswith("--references; --compare takes all names behind it")
+
+
+# -------------------------------------------------------------------------------------------------------- streams
+
+
+def test_lines_are_taken_as_they_come() -> None:
+    blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"), str)  # type: ignore[arg-type]
+    assert next(blocks) == ["one", "two"]
+    assert list(blocks) == [["three"]]
+
+
+def test_a_bad_line_comes_after_what_is_before_it() -> None:
+    blocks = read_blocks(io.BytesIO(b"1\n2\nx\n4\n"), int)
+    assert next(blocks) == [1, 2]
+    with pytest.raises(ValueError) as caught:
+        next(blocks)
+    assert str(caught.value) == "the stream, line 3: invalid literal for int() with base 10: 'x'"
+
+
+def test_many_lines_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "WINDOW", 3)
+    assert list(windows(iter([[1, 2, 3, 4], [5]]))) == [[1, 2, 3], [4], [5]]
+
+
+def test_a_packed_file_is_unpacked(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines.gz"
+    path.write_bytes(gzip.compress(b"a b\nc\n"))
+    assert said_by(["translate", "m", str(path)], capsys) == "A B\nC\n"
+    for given in (["-"], []):
+        typed(monkeypatch, path.read_bytes())
+        assert said_by(["translate", "m", *given], capsys) == "A B\nC\n"
+    path.write_bytes(gzip.compress(b"a b\nc\n")[:-9])
+    _, told = refused(["translate", "m", str(path)], capsys)
+    assert told.startswith(f"{path} is no whole gzip file: ")
+
+
+def test_someone_who_types_gets_each_line_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    real = translate._Output.show
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
+    monkeypatch.setattr(
+        translate._Output, "show", lambda *args: (seen.append(str(len(model.calls))), real(*args))
+    )
+    assert main(["translate", "m"]) == 0
+    assert seen == ["1", "2"]
+    assert [sentences for sentences, _ in model.calls] == [["a"], ["b"]]
+
+
+# ------------------------------------------------------------------------------------------------------ translate
+
+
+def test_columns(model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {
+        (): "A B.\n\nC\n",
+        ("--scores",): "-0.2500\tA B.\n-0.2500\t\n-0.2500\tC\n",
+        ("--alignment", "pharaoh"): "A B.\t0-0 1-1\n\t\nC\t0-0\n",
+        ("--n-best", "2"): (
+            "1\t-0.2500\tA B.\n1\t-0.5000\tA B. 2\n2\t-0.2500\t\n2\t-0.5000\t 2\n3\t-0.2500\tC\n3\t-0.5000\tC 2\n"
+        ),
+        ("--sample", "1", "--alignment", "pharaoh"): (
+            "1\t-0.5000\ta b. 0\t0-0 1-1\n2\t-0.5000\t 0\t\n3\t-0.5000\tc 0\t0-0\n"
+        ),
+    }
+    for options, wanted in expected.items():
+        typed(monkeypatch, b"a b.\n\nc\n")
+        assert said_by(["translate", "m", *options], capsys) == wanted, options
+
+
+def test_options_reach_the_model(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a\n")
+    said_by(["translate", "m"], capsys)
+    assert model.calls[-1][1] == {"beam": 5, "n_best": 1, "scoring": Scoring()}
+    typed(monkeypatch, b"a\n")
+    penalties = ["--length-penalty", "0.6", "--coverage-penalty", "0.2"]
+    said_by(["translate", "m", "--n-best", "7", *penalties], capsys)
+    assert model.calls[-1][1] == {"beam": 7, "n_best": 7, "scoring": Scoring(0.6, 0.2)}
+    typed(monkeypatch, b"a\n")
+    said_by(["translate", "m", "--beam", "9", "--n-best", "7"], capsys)
+    assert model.calls[-1][1]["beam"] == 9
+    typed(monkeypatch, b"a\n")
+    freedom = ["--temperature", "0.5", "--top-k", "3", "--top-p", "0.9"]
+    said_by(["translate", "m", "--sample", "2", *freedom], capsys)
+    options = model.calls[-1][1]
+    assert [options[name] for name in ("count", "temperature", "top_k", "top_p")] == [2, 0.5, 3, 0.9]
+
+
+def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seeds(seed: str, *parts: bytes) -> list[int]:
+        model.calls.clear()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(*parts)))
+        said_by(["translate", "m", "--sample", "1", "--seed", seed], capsys)
+        return [options["seed"] for _, options in model.calls]
+
+    at_once = seeds("3", b"a\na\nb\n")
+    assert len(set(at_once)) == 3
+    assert at_once == seeds("3", b"a\n", b"a\n", b"b\n")
+    assert not set(at_once) & set(seeds("4", b"a\na\nb\n"))
+
+
+def test_pictures_of_several_translations(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands.pictures, "save", lambda _, path: path.write_text(""))
+    typed(monkeypatch, b"a\n\nb\n")
+    said_by(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        *("line-1-1.png", "line-1-2.png", "line-2-2.png", "line-3-1.png", "line-3-2.png")
+    ]
+
+
+def test_a_tab_in_a_text_is_no_column(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = replace(translation("a", "b"), text="b\tc")
+    monkeypatch.setattr(Model, "candidates", lambda *args, **options: [[odd]])
+    typed(monkeypatch, b"a\n")
+    assert said_by(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--beam=0"], "argument --beam: must be a whole number from 1 to 100. Got '0' instead."),
+        (["--n-best=101"], "argument --n-best: must be a whole number from 1 to 100. Got '101' instead."),
+        (["--sample=0"], "argument --sample: must be a whole number from 1 to 1000. Got '0' instead."),
+        (["--sample=1001"], "argument --sample: must be a whole number from 1 to 1000. Got '1001' instead."),
+        (["--seed=-1"], "argument --seed: must be a whole number of at least 0. Got '-1' instead."),
+        (
+            ["--length-penalty=-1"],
+            "argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.",
+        ),
+        (
+            ["--length-penalty=1000"],
+            "argument --length-penalty: must be a number from 0 to 10. Got '1000' instead.",
+        ),
+        (
+            ["--coverage-penalty=x"],
+            "argument --coverage-penalty: must be a number from 0 to 10. Got 'x' instead.",
+        ),
+        (["--temperature=0"], "argument --temperature: must be a number greater than 0. Got '0' instead."),
+        (
+            ["--top-p=1.1"],
+            "argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.",
+        ),
+        (["--temperature=1"], "--temperature needs --sample"),
+        (["--top-k=1"], "--top-k needs --sample"),
+        (["--seed=1"], "--seed needs --sample"),
+        (["--sample=1", "--beam=3"], "--beam and --sample exclude each other: give one"),
+        (["--sample=1", "--n-best=3"], "--n-best and --sample exclude each other: give one"),
+        (["--beam=2", "--n-best=3"], "--n-best must be at most --beam = 2. Got 3 instead."),
+    ],
+)
+def test_options_of_translate_are_checked(
+    options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(["translate", "m", *options], capsys) == ("", text)
+
+
+# ------------------------------------------------------------------------------------- translate with a real model
+
+
+@pytest.mark.slow
+def test_one_line_in_one_line_out(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["b", "", "a b", "  ", "a b"]
+    expected = [t.text for t in Seq2Seq.load(trained).translate(lines)]
+    assert expected[1] == expected[3] == ""
+    typed(monkeypatch, "\n".join(lines).encode())
+    assert said_by(["translate", str(trained)], capsys).split("\n") == [*expected, ""]
+    (tmp_path / "f").write_text("".join(f"{line}\r\n" for line in lines))
+    assert said_by(["translate", str(trained), str(tmp_path / "f")], capsys).split("\n") == [*expected, ""]
+
+
+LETTERS = ["read", "dear", "era"], ["R IY D", "D IH R", "EH R AH"]
+
+
+@pytest.fixture(scope="module")
+def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of small letters that has learned little, in a file."""
+    path = tmp_path_factory.mktemp("speller") / "m.safetensors"
+    Seq2Seq(epochs=1, source="characters", target="tokens").fit(*LETTERS).save(path)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "read\n###\nREAD",
+            "warning: line 2: the model has never seen '#'; what it makes of them is a guess\n",
+        ),
+        (
+            "READ\n#",
+            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; what it makes of them is a guess;"
+            " a model trained with --lower takes capitals for small letters\n",
+        ),
+        (
+            "uvwxyz",
+            "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
+            " what it makes of them is a guess\n",
+        ),
+        ("read\n\n \n\u200b\nera", ""),
+    ],
+)
+def test_symbols_never_seen_are_warned_of_once(
+    lines: str, said: str, speller: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, lines.encode())
+    assert main(["translate", str(speller)]) == 0
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.slow
+def test_every_verb_warns_of_symbols_never_seen(
+    speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
+    for arguments, place, symbol in (
+        (["align", str(speller), str(tmp_path / "pairs")], "line 2", "'XX'"),
+        (["evaluate", str(speller), str(tmp_path / "pairs")], f"{tmp_path / 'pairs'}, source 3", "'#'"),
+    ):
+        assert main(arguments) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+        assert lines == [
+            f"warning: {place}: the model has never seen {symbol}; what it makes of them is a guess"
+        ]
+
+
+INVISIBLE = [
+    "",
+    " ",
+    "\u200b",
+    "\u00ad\u2060",
+    "\u3000\u2800",
+    "\ufeff",
+    "\u200d\ufe0f",
+    "\u3164",
+    "\u202e\u2066",
+]
+
+
+@pytest.mark.slow
+def test_lines_with_nothing_visible_have_no_translation(
+    speller: Path, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (speller, trained):
+        typed(monkeypatch, "\n".join([*INVISIBLE, ""]).encode())
+        assert said_by(["translate", str(path)], capsys) == "\n" * len(INVISIBLE)
+        assert {found.text for found in Seq2Seq.load(path).translate(INVISIBLE)} == {""}
+
+
+@pytest.mark.slow
+def test_n_best_lists_and_samples(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a b\n\nb\n")
+    rows = [
+        line.split("\t") for line in said_by(["translate", str(trained), "--n-best=3"], capsys).splitlines()
+    ]
+    found = Seq2Seq.load(trained).candidates(["a b", "", "b"], beam=5, n_best=3)
+    wanted = [(str(i), f"{t.score:.4f}", t.text) for i, each in enumerate(found, 1) for t in each]
+    assert list(map(tuple, rows)) == wanted
+    sampled = []
+    for data in (b"a b\nb\n", b"a b\nb\n", b"a b\na b\n"):
+        typed(monkeypatch, data)
+        options = ["--sample=4", "--temperature=2", "--alignment=pharaoh"]
+        sampled.append(said_by(["translate", str(trained), *options], capsys).splitlines())
+    assert sampled[0] == sampled[1]
+    assert sampled[0][:4] == sampled[2][:4]
+    assert len(sampled[0]) == 8
+    assert all(line.count("\t") == 3 for line in sampled[0])
+
+
+@pytest.mark.slow
+def test_pairs_are_told_once_where_sources_are_wanted(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a b\na b\tB A\nb\tB\n")
+    assert main(["translate", str(trained)]) == 0
+    said, told = capsys.readouterr()
+    assert said.count("\n") == 3
+    assert told == "line 2 has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)\n"
+
+
+EMPTY = [
+    ["translate", ""],
+    ["translate", "model", ""],
+    ["translate", "model", "--heads", ""],
+    ["translate", "model", "--png", " "],
+    ["translate", "model", "--ensemble", ""],
+    ["train", ""],
+    ["train", "pairs", "--out", ""],
+    ["train", "pairs", "--valid", ""],
+    ["train", "pairs", "--links", ""],
+    ["align", "model", "pairs", "--reverse", ""],
+    ["evaluate", "", "pairs"],
+    ["evaluate", "model", "pairs", "--names", ""],
+    ["evaluate", "model", "pairs", "--json", ""],
+    ["curve", ""],
+    ["explain", "--png", ""],
+]
+
+
+@pytest.mark.parametrize("arguments", EMPTY, ids=" ".join)
+def test_an_empty_name_is_not_the_current_folder(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(arguments, capsys)[1].endswith(": must not be empty")
+
+
+@pytest.mark.slow
+def test_a_folder_stands_for_the_model_in_it(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} holds no model.safetensors"
+    (tmp_path / "model.safetensors").write_bytes(trained.read_bytes())
+    assert Seq2Seq.load(tmp_path).translate(["b"])[0].text == Seq2Seq.load(trained).translate(["b"])[0].text
+    typed(monkeypatch, b"b")
+    assert (
+        said_by(["translate", str(tmp_path)], capsys) == Seq2Seq.load(trained).translate(["b"])[0].text + "\n"
+    )
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
+def test_a_terminal_is_shown_what_it_would_obey(
+    terminal: bool,
+    said: str,
+    model: Model,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = Translation("\x1b[2J", ("\x1b[2J",), ("b", "</s>"), 0.0, None)
+    monkeypatch.setattr(Model, "candidates", lambda *args, **options: [[hostile]])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    typed(monkeypatch, b"b")
+    assert said_by(["translate", "m"], capsys) == said + "\n"
+
+
+@pytest.mark.slow
+def test_alignments_on_request(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f").write_text("a b\n\nb\n")
+    arguments = [
+        "translate",
+        str(trained),
+        str(tmp_path / "f"),
+        "--alignment",
+        "text",
+        "--png",
+        str(tmp_path / "p"),
+    ]
+    assert "</s>" in said_by(arguments, capsys)
+    drawn = [path.name for path in sorted((tmp_path / "p").iterdir())]
+    written = [i for i, t in enumerate(Seq2Seq.load(trained).translate(["a b", "", "b"]), 1) if t.tokens]
+    assert drawn == [f"line-{i}.png" for i in written]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"b\nx\xff\nb\n", "standard input, line 2: not UTF-8 (byte 2 is 0xff)"),
+        (b"b\nx\0\nb\n", "standard input, line 2: not text (byte 2 is zero)"),
+        (b"b\n" + b"a " * 1001, "standard input, line 2: 1001 tokens; at most 1000 are allowed"),
+        (b"b\n" + b"a" * (1 << 21), "standard input, line 2: longer than 1048576 bytes"),
+    ],
+)
+def test_a_bad_line_comes_after_the_translations_before_it(
+    data: bytes, text: str, model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, data)
+    assert refused(["translate", "m"], capsys) == ("B\n", text)
+
+
+@pytest.mark.slow
+def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m"
+    assert refused(["translate", str(path)], capsys)[1] == f"{path}: No such file or directory"
+    path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
+    assert refused(["translate", str(path)], capsys)[1].startswith(f"{path} is no model file: ")
+    Seq2Seq(attention=False, epochs=1).fit(["a"], ["a"]).save(path)
+    for how in ("text", "pharaoh"):
+        _, told = refused(["translate", str(path), "--alignment", how], capsys)
+        assert told == f"{path} was trained without attention: there is no alignment to show"
+    _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
+    assert told == f"{path} was trained without attention: --coverage-penalty is about where it looked"
+
+
+def test_pictures_need_matplotlib(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = refused(["translate", "m", "--png", str(tmp_path / "p")], capsys)[1]
+    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    assert not (tmp_path / "p").exists()
+
+
+# ---------------------------------------------------------------------------------------------------------- align
+
+PAIRS = b"the cat.\tle chat.\na\t\nb c\tx y z\n"
+LINKS = "0-0 1-1\n\n0-0 1-1\n"  # signs belong to their words; z looked at the end
+
+
+def test_one_line_of_links_for_each_pair(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, PAIRS)
+    assert said_by(["align", "m"], capsys) == LINKS
+    path = tmp_path / "pairs.tsv.gz"
+    path.write_bytes(gzip.compress(PAIRS))
+    assert said_by(["align", "m", str(path)], capsys) == LINKS
+    sides = [tmp_path / "source", tmp_path / "target"]
+    for i, side in enumerate(sides):
+        side.write_bytes(b"".join(line.split(b"\t")[i] + b"\n" for line in PAIRS.splitlines()))
+    assert said_by(["align", "m", *map(str, sides)], capsys) == LINKS
+    typed(monkeypatch, sides[0].read_bytes())
+    assert said_by(["align", "m", "-", str(sides[1])], capsys) == LINKS
+    assert said_by(["align", "m", str(path), "--by", "tokens"], capsys) == "0-0 1-1 2-2\n\n0-0 1-1\n"
+    assert said_by(["align", "m", str(path), "--scores"], capsys).startswith("-0.5000\t0-0 1-1\n-0.5000\t\n")
+
+
+def test_two_directions_are_merged(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Back(Model):
+        """Each word looks at the first."""
+
+        def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
+            found = super().align(sources, targets, **options)
+            return [replace(t, alignment=np.eye(len(t.source))[[0] * len(t.tokens)]) for t in found]
+
+    models = {"m": model, "r": Back()}
+    monkeypatch.setattr(Seq2Seq, "load", lambda path: models[str(path)])
+    path = tmp_path / "pairs"
+    path.write_bytes(b"a b\tx y\n")
+    common = ["align", "m", str(path), "--reverse", "r"]
+    # Forward 0-0 1-1; backward both source words look at target 0: 0-0 1-0. Either touches 0-0 and has a free word.
+    assert said_by([*common, "--symmetrise", "intersection"], capsys) == "0-0\n"
+    assert said_by([*common, "--symmetrise", "union"], capsys) == "0-0 1-0 1-1\n"
+    for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
+        assert said_by([*common, "--symmetrise", "agreement", "--by", by], capsys) == "0-0\n"
+        assert said_by([*common, "--symmetrise", "joint", "--by", by], capsys) == "0-0\n"
+    assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
+    assert models["r"].calls[0][0] == ["x y"]
+    assert [m.calls[-1][1] for m in models.values()] == [{"posterior": False}] * 2
+    said_by([*common, "--posterior"], capsys)
+    assert [m.calls[-1][1] for m in models.values()] == [{"posterior": True}] * 2
+    monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("other", "a b")])
+    _, told = refused([*common, "--by", "tokens"], capsys)
+    assert told == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
+    path.write_bytes(b"a b\tx y\na b\tx\n")
+    monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
+    for method in ("joint", "agreement"):
+        path.write_bytes(b"a b\tx\na b\tx y\n")
+        said, told = refused([*common, "--symmetrise", method], capsys)
+        assert said.count("\n") == 1
+        assert told.startswith("line 2: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "said", "text"),
+    [
+        (b"a\tb\nc\n", "0-0\n", "line 2: expected source TAB target, found 1 column"),
+        (b"a\tb\tc\n", "", "line 1: expected source TAB target, found 3 columns; choose two with --columns"),
+        (b"a\tb\n\xff\tb\n", "0-0\n", "line 2: not UTF-8 (byte 1 is 0xff)"),
+        (
+            b"a\tb\na\t" + b"b " * 1001 + b"\n",
+            "0-0\n",
+            "line 2: 1001 tokens; at most 1000 are allowed",
+        ),
+    ],
+)
+def test_bad_pairs_are_named(
+    data: bytes,
+    said: str,
+    text: str,
+    model: Model,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typed(monkeypatch, data)
+    assert refused(["align", "m"], capsys) == (said, f"standard input, {text}")
+
+
+def test_two_files_must_be_equally_long(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("a\nb\nc\n")
+    two.write_text("x\ny\n")
+    for sides in ((one, two), (two, one)):
+        said, told = refused(["align", "m", *map(str, sides)], capsys)
+        assert said == "0-0\n0-0\n"
+        assert told == f"{two}, line 3: missing, but {one} goes on"
+    two.write_text("x\n" + "y " * 1001 + "\n")
+    said, told = refused(["align", "m", str(one), str(two)], capsys)
+    assert said == "0-0\n"
+    assert told == f"{one} and {two}, line 2: 1001 tokens; at most 1000 are allowed"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
+        (["a", "a"], "PAIRS must be two different files"),
+        (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
+        (["a", "--symmetrise=union"], "--symmetrise needs --reverse: a model of the other direction"),
+        (
+            ["a", "--threshold=1"],
+            "argument --threshold: must be a number from 0 to less than 1. Got '1' instead.",
+        ),
+        (["no-such-file"], "no-such-file: No such file or directory"),
+    ],
+)
+def test_options_of_align_are_checked(
+    options: list[str], text: str, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(["align", "m", *options], capsys) == ("", text)
+
+
+def test_a_model_that_looks_nowhere_can_not_align(
+    model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Model, "attention", False)
+    assert refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention: it looks nowhere"
+
+
+@pytest.mark.slow
+def test_links_of_a_real_model(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"a b\tb a\nb\tb c\n")
+    found = Seq2Seq.load(trained).align(["a b", "b"], ["b a", "b c"])
+    arguments = ["align", str(trained), "--reverse", str(trained), "--scores", "--png", str(tmp_path / "p")]
+    lines = [line.split("\t") for line in said_by(arguments, capsys).splitlines()]
+    assert [line[0] for line in lines] == [f"{t.score:.4f}" for t in found]
+    assert len(list((tmp_path / "p").iterdir())) == 2
+
+
+@pytest.mark.parametrize("method", ["union", "joint", "agreement"])
+def test_an_empty_side_has_no_links_but_a_score(
+    method: str, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"\ta b\na\t\n\t\n")
+    both = ["--reverse", str(trained), "--symmetrise", method, "--posterior"]
+    assert main(["align", str(trained), *both, "--scores"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[2] for line in lines] == ["", "", ""]
+    assert all(float(score) < 0 for line in lines for score in line[:2])
+
+
+@pytest.mark.parametrize("verb", ["translate", "align"])
+def test_closed_streams(
+    trained: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As some that start programs without a terminal have them."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main([verb, str(trained)]) == 2
+    assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"
+
+
+def test_nobody_who_listens(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sentences").write_text("a b\n")
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["translate", str(trained), str(tmp_path / "sentences")]) == 0

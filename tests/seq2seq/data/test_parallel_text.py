@@ -1,0 +1,363 @@
+"""Pairs: from one file, from two, from streams, from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.seq2seq.data import parallel_text as module
+from regard.seq2seq.data.parallel_text import as_pairs, decode_line, read_lines, read_pairs, read_two
+
+TWO = [("the cat", "le chat"), ("a", "b")]
+DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
+
+
+def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
+    """The text of the error that a call raises."""
+    with pytest.raises(kind) as caught:
+        function(*args, **options)
+    assert type(caught.value) is kind
+    return str(caught.value)
+
+
+def stream(data: bytes) -> BinaryIO:
+    return io.BytesIO(data)
+
+
+# ---------------------------------------------------------------------------------------------------- one file
+
+
+@pytest.mark.parametrize("data", [DATA, gzip.compress(DATA), DATA + b"\n"], ids=["plain", "packed", "ended"])
+def test_read_pairs(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(data)
+    assert read_pairs(path) == TWO
+    assert read_pairs(str(path)) == TWO
+    with path.open("rb") as file:
+        assert read_pairs(file) == TWO
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream(data)))
+    assert read_pairs("-") == TWO
+
+
+CSV = " (the name of a CSV file ends in .csv)"
+BAD_PAIRS = {
+    b"": " holds no sentence pairs: it is empty",
+    b"a\tb\n\nc\td\n": ", line 2: empty; expected source TAB target",
+    b"a\tb\nc\n": ", line 2: expected source TAB target, found 1 column",
+    b"a\tb\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
+    b"a\tb\n \tc\n": ", line 2: the source is empty",
+    b"a\tb\nc\t\n": ", line 2: the target is empty",
+    b"a\tb\nc\xff\td\n": ", line 2: not UTF-8 (byte 2 is 0xff)",
+    b"a\tb\nc\td\xc3": ", line 2: not UTF-8 (byte 4 is 0xc3)",
+    b"a\tb\nc\t\0\n": ", line 2: not text (byte 3 is zero)",
+    "a\tb\n".encode("utf-16-le"): ", line 1: not text (byte 2 is zero)",
+    "a\tb\n".encode("utf-16"): ", line 1: not UTF-8, but UTF-16, it seems (byte 1 is 0xff)",
+    b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
+    b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
+    b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
+    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB" + CSV,
+    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB" + CSV,
+    b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
+    b"a\tb\n" + b"x" * (3 << 20): ", line 2: longer than 1048576 bytes",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("data", BAD_PAIRS, ids=lambda data: repr(data[:12]) + str(len(data)))
+def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert error(ValueError, read_pairs, path) == f"{path}{BAD_PAIRS[data]}"
+
+
+def test_empty_pairs_can_be_left_out_and_counted() -> None:
+    told: list[str] = []
+    data = b"a\tb\n\nc\t \n\t\nd\te\n \tf\n"
+    assert read_pairs(stream(data), skipped=told.append) == [("a", "b"), ("d", "e")]
+    assert told == [
+        "the stream, line 2: empty; expected source TAB target",
+        "the stream, line 3: the target is empty",
+        "the stream, line 4: empty; expected source TAB target",
+        "the stream, line 6: the source is empty",
+    ]
+    said = error(ValueError, read_pairs, stream(b"a\n"), skipped=told.append)
+    assert said == "the stream, line 1: expected source TAB target, found 1 column"
+    said = error(ValueError, read_pairs, stream(b"\n\n"), skipped=told.append)
+    assert said == "the stream holds no sentence pairs: all lines were left out, 2 of them"
+
+
+def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream(b"a")))
+    assert error(ValueError, read_pairs, "-").startswith("standard input, line 1: ")
+    path = tmp_path / "a file"
+    path.write_bytes(b"a")
+    with path.open("rb") as file:
+        assert error(ValueError, read_pairs, file).startswith(f"{path}, line 1: ")
+    with pytest.raises(FileNotFoundError):
+        read_pairs(tmp_path / "none")
+    with pytest.raises(IsADirectoryError):
+        read_pairs(tmp_path)
+    said = "the stream must be a path or a binary file. Got a text file instead."
+    assert error(TypeError, read_pairs, io.StringIO("a\tb")) == said
+    said = "the stream must be a path or a binary file. Got bytes instead."
+    assert error(TypeError, read_pairs, b"a\tb") == said
+
+
+# ------------------------------------------------------------------------------------------------------- lines
+
+
+@given(
+    lines=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"), max_size=5)
+    ),
+    size=st.integers(2, 9),
+    packed=st.booleans(),
+    end=st.sampled_from([b"\n", b"\r\n"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_lines_are_the_same_however_many_bytes_are_read(
+    lines: list[str], size: int, packed: bool, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK", size)
+    data = b"".join(line.encode() + end for line in lines)
+    found = [line for block in read_lines(stream(gzip.compress(data) if packed else data)) for line in block]
+    assert found == [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
+
+
+@given(text=st.text("ab\n", max_size=60), size=st.integers(2, 10))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_first_line_that_is_too_long_is_told(
+    text: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK", size)
+    monkeypatch.setattr(module, "LONGEST_LINE", 10)
+    found: list[str] = []
+    caught = ""
+    try:
+        for block in read_lines(stream(text.encode())):
+            found += block
+    except ValueError as error_:
+        caught = str(error_)
+    whole = text.splitlines(keepends=True)
+    too_long = next((i for i, line in enumerate(whole) if len(line.rstrip("\n")) > 10), None)
+    assert caught == ("" if too_long is None else f"the stream, line {too_long + 1}: longer than 10 bytes")
+    assert found == [line.rstrip("\n") for line in whole[:too_long]]
+
+
+def test_a_line_may_be_as_long_as_that() -> None:
+    longest = "x" * module.LONGEST_LINE
+    assert list(read_lines(stream(longest.encode()))) == [[longest]]
+    for end in ("\n", "\nand more"):  # its end is no part of it
+        assert next(read_lines(stream((longest + end).encode()))) == [longest]
+    with pytest.raises(ValueError, match="line 1: longer than 1048576 bytes"):
+        next(read_lines(stream((longest + "x\n").encode())))
+
+
+def test_a_mark_is_left_out_at_the_beginning_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 5)
+    data = "\ufeffa\n\ufeffb\n".encode()
+    assert list(read_lines(stream(data))) == [["a"], ["\ufeffb"]]
+
+
+def test_only_newlines_end_lines() -> None:
+    assert list(read_lines(stream("a\x0bb\x85c\u2028d\re".encode()))) == [["a\x0bb\x85c\u2028d\re"]]
+
+
+def test_a_line_by_itself() -> None:
+    assert decode_line("\ufeffchat\r\n".encode(), "line 1", first=True) == "chat"
+    assert error(ValueError, decode_line, b"a\xff", "it") == "it: not UTF-8 (byte 2 is 0xff)"
+    assert error(ValueError, decode_line, b"a\0", "it") == "it: not text (byte 2 is zero)"
+
+
+# -------------------------------------------------------------------------------------------------------- gzip
+
+
+def test_gzip_may_have_several_members_and_zeros_behind() -> None:
+    data = gzip.compress(b"a\tb\nc") + gzip.compress(b"") + gzip.compress(b"\td\n") + bytes(600)
+    assert read_pairs(stream(data)) == [("a", "b"), ("c", "d")]
+
+
+def test_a_cut_off_gzip_file_is_told() -> None:
+    whole = gzip.compress(b"a\tb\nc\td\n" * 100)
+    for length in range(2, len(whole)):
+        said = error(ValueError, read_pairs, stream(whole[:length]))
+        assert said == "the stream is no whole gzip file: it is cut off"
+
+
+def test_a_damaged_gzip_file_is_told() -> None:
+    whole = gzip.compress(b"a\tb\nc\td\n" * 100)
+    for place in range(2, len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        with contextlib.suppress(ValueError):  # some bytes of the header mean nothing
+            assert read_pairs(stream(bytes(damaged))) == [("a", "b"), ("c", "d")] * 100
+    said = error(ValueError, read_pairs, stream(whole[:-5] + b"\x55" + whole[-4:]))
+    assert said.startswith("the stream is no whole gzip file: Error -3 ")
+    assert "\n" not in said
+    assert error(ValueError, read_pairs, stream(whole + b"x" * 20)).startswith(
+        "the stream is no whole gzip file: "
+    )
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        said = error(ValueError, read_pairs, stream(bomb))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert said == "the stream, line 1: longer than 1048576 bytes"
+    assert peak < 8 << 20
+
+
+# --------------------------------------------------------------------------------------------------- two files
+
+
+def test_read_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "en").write_bytes(b"\xef\xbb\xbfthe cat\r\na\tb\n")
+    (tmp_path / "fr").write_bytes(gzip.compress(b"le chat\nc"))
+    wanted = [("the cat", "le chat"), ("a\tb", "c")]
+    assert read_two(tmp_path / "en", str(tmp_path / "fr")) == wanted
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream(b"le chat\nc")))
+    assert read_two(tmp_path / "en", "-") == wanted
+    assert error(ValueError, read_two, "-", "-") == "only one of two files can be standard input"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "counts", "missing"),
+    [
+        (b"a\nb\nc\n", b"d\n", (3, 1), "line 2 is missing in T"),
+        (b"a\n", b"d\ne", (1, 2), "line 2 is missing in S"),
+        (b"a\n", b"d\n\n", (1, 2), "line 2 is missing in S"),
+        (b"", b"d\n", (0, 1), "line 1 is missing in S"),
+        (b"a\n" * 200_000, b"b\n" * 199_999, (200_000, 199_999), "line 200000 is missing in T"),
+    ],
+)
+def test_files_of_different_lengths(
+    source: bytes, target: bytes, counts: tuple[int, int], missing: str, tmp_path: Path
+) -> None:
+    s, t = tmp_path / "s", tmp_path / "t"
+    s.write_bytes(source)
+    t.write_bytes(target)
+    missing = missing.replace("S", str(s)).replace("T", str(t))
+    said = f"{s} has {counts[0]} lines, {t} has {counts[1]}: {missing}"
+    assert error(ValueError, read_two, s, t) == said
+
+
+def test_empty_lines_of_two_files(tmp_path: Path) -> None:
+    s, t = tmp_path / "s", tmp_path / "t"
+    s.write_bytes(b"a\n \nc\nd\n")
+    t.write_bytes(b"e\nf\n\ng\n")
+    assert error(ValueError, read_two, s, t) == f"{s}, line 2: the source is empty"
+    told: list[str] = []
+    assert read_two(s, t, skipped=told.append) == [("a", "e"), ("d", "g")]
+    assert told == [f"{s}, line 2: the source is empty", f"{t}, line 3: the target is empty"]
+    s.write_bytes(b"")
+    t.write_bytes(b"")
+    assert error(ValueError, read_two, s, t) == f"{s} and {t} hold no sentence pairs: they are empty"
+    t.write_bytes(b"a\xff\n")
+    s.write_bytes(b"a\n")
+    assert error(ValueError, read_two, s, t) == f"{t}, line 1: not UTF-8 (byte 2 is 0xff)"
+
+
+# --------------------------------------------------------------------------------------------- while it is read
+
+
+@pytest.mark.parametrize("change", ["longer", "shorter", "touched"])
+def test_a_file_must_stay_as_it_is(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one line\n" * 100_000)
+    lines = read_lines(path)
+    assert next(lines)[0] == "one line"
+    if change == "longer":
+        with path.open("ab") as file:
+            file.write(b"one more\n")
+    elif change == "shorter":
+        os.truncate(path, 900)
+    else:
+        os.utime(path, (1, 1))
+    assert error(ValueError, lambda: list(lines)) == f"{path} changed while it was read"
+
+
+def test_a_pipe_has_no_size_to_change() -> None:
+    read, write = os.pipe()
+    os.write(write, b"a\tb\n")
+    os.close(write)
+    with open(read, "rb") as file:
+        assert read_pairs(file) == [("a", "b")]
+
+
+@pytest.mark.slow
+def test_reading_takes_little_more_memory_than_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "pairs"
+    path.write_bytes("".join(f"sentence number {i}\tphrase numéro {i}\n" for i in range(100_000)).encode())
+    tracemalloc.start()
+    try:
+        pairs = read_pairs(path)
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(pairs) == 100_000
+    assert peak - held < 8 << 20
+
+
+# ------------------------------------------------------------------------------------------------- from Python
+
+
+def test_pairs_from_python() -> None:
+    given_ = [("read", ["R", "IY1"]), ["a", "b"], (("x",), "y")]
+    assert as_pairs(iter(given_)) == [("read", ["R", "IY1"]), ("a", "b"), (("x",), "y")]
+    told: list[str] = []
+    assert as_pairs([("a", ""), ("a", "b"), ([], "c")], skipped=told.append) == [("a", "b")]
+    assert told == ["pair 1: the target is empty", "pair 3: the source is empty"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "said"),
+    [
+        (["ab"], TypeError, "pair 1 must be a source and a target. Got 'ab' instead."),
+        ([("a", "b"), ("a",)], TypeError, "pair 2 must be a source and a target. Got ('a',) instead."),
+        ([3], TypeError, "pair 1 must be a source and a target. Got 3 instead."),
+        ([("a", 5)], TypeError, "pair 1: the target must be text or a sequence of tokens. Got 5 instead."),
+        (
+            [(["a", 5], "b")],
+            TypeError,
+            "pair 1: the source must be text or a sequence of tokens. Got ['a', 5] instead.",
+        ),
+        (
+            [("a", b"b")],
+            TypeError,
+            "pair 1: the target must be text or a sequence of tokens. Got b'b' instead.",
+        ),
+        ([("a", " ")], ValueError, "pair 1: the target is empty"),
+        ([("a", [])], ValueError, "pair 1: the target is empty"),
+        ([], ValueError, "there must be sentence pairs. Got none instead."),
+    ],
+)
+def test_what_is_no_pair(wrong: Any, kind: type[Exception], said: str) -> None:
+    assert error(kind, as_pairs, wrong) == said
+
+
+def test_all_pairs_may_be_empty() -> None:
+    said = error(ValueError, as_pairs, [("", "a")] * 3, skipped=lambda _: None)
+    assert said == "there must be sentence pairs. Got 3 with an empty side instead."
+
+
+def test_a_file_that_fails_while_it_is_read_is_named() -> None:
+    memory = Path("/proc/self/mem")  # nothing is at its beginning, which is an error
+    if not memory.exists():
+        pytest.skip("there is no such file")
+    with pytest.raises(OSError) as caught:
+        read_pairs(memory)
+    assert caught.value.filename == str(memory)

@@ -1,0 +1,132 @@
+"""Where all heads of a transformer look: the same as what makes the alignment, and nothing that is hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.data.vocabulary import UNKNOWN
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.heads import look_into
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
+
+PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "trois un", "deux trois un"]
+SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_layers": 3}
+
+
+@pytest.fixture(scope="module", params=[0, 2], ids=["plain", "memory"])
+def model(request: pytest.FixtureRequest) -> Seq2Seq:
+    return Seq2Seq(family="transformer", network=SMALL, memory=request.param, epochs=30).fit(*PAIRS)
+
+
+@pytest.mark.parametrize("target", ["deux un trois deux", "un", ""])
+def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Seq2Seq, target: str) -> None:
+    (said,) = model.align(["three two one"], [target])
+    heads = model.heads(said)
+    n, (looks, read) = len(said.tokens), said.looks()
+    assert (heads.read, heads.said) == (read, said.tokens)
+    assert heads.heard == ("<s>", *said.tokens)[:n]
+    assert heads.encoder.shape == (2, 2, len(read), len(read))
+    assert heads.decoder.shape == (3, 2, n, n)
+    assert heads.source.shape == (3, 2, n, len(read))
+    aligned = model.model.network.config.aligned
+    np.testing.assert_allclose(heads.source[aligned].mean(axis=0), looks, atol=1e-5)
+    for weights in (heads.encoder, heads.decoder, heads.source):
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    assert (np.triu(heads.decoder, 1) == 0).all()
+
+
+def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
+    for several in model.candidates(["two one", "three"], n_best=2):
+        for translation in several:
+            looks = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
+            np.testing.assert_allclose(looks, translation.looks()[0], atol=1e-5)
+
+
+def test_equal_scores_look_equally_at_all_that_may_be_seen() -> None:  # with all numbers zero, as at first
+    network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
+    assert isinstance(network, TransformerNetwork)
+    encoder, decoder, source = look_into(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
+    np.testing.assert_allclose(encoder, np.full((1, 2, 4, 4), 1 / 4), atol=1e-7)
+    np.testing.assert_allclose(source, np.full((1, 2, 3, 4), 1 / 4), atol=1e-7)
+    halves = np.tril(np.ones((3, 3))) / np.array([[1], [2], [3]])
+    np.testing.assert_allclose(decoder, np.broadcast_to(halves, (1, 2, 3, 3)), atol=1e-7)
+
+
+def test_only_a_transformer_has_heads() -> None:
+    recurrent = Seq2Seq(epochs=1).fit(*PAIRS)
+    with pytest.raises(ValueError, match=r"heads are those of a transformer\. Got a recurrent network"):
+        recurrent.heads(recurrent.translate(["two"])[0])
+
+
+def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
+    other = Seq2Seq(family="transformer", network=SMALL, seed=2, epochs=5).fit(*PAIRS)
+    for stranger in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
+        with pytest.raises(ValueError, match="must be one of this model"):
+            model.heads(stranger.align(["two one"], ["deux un"])[0])
+    with pytest.raises(TypeError, match=r"translation must be one, as translate gives several\. Got list"):
+        model.heads(model.translate(["two"]))  # type: ignore[arg-type]
+
+
+def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
+    # "B" is a word of the target's side, too: what is borrowed must not count as if it had been said.
+    sources, targets = ["a", "b", "a b", "b a", "a a", "b b"], ["A", "B", "A B", "B A", "A A", "B B"]
+    model = Seq2Seq(family="transformer", network=SMALL, lower=False, epochs=2).fit(
+        [*sources, "B"], [*targets, "B"]
+    )
+    (unknown,) = model.align(["B a"], ["zz B"])
+    assert unknown.numbers[0] == UNKNOWN
+    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been borrowed
+    aligned = model.model.network.config.aligned
+    np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)
+
+
+def test_words_are_shown_without_the_signs_that_glue_them() -> None:
+    model = Seq2Seq(family="transformer", network=SMALL, epochs=1).fit(["one."], ["un l'un."])
+    heads = model.heads(model.align(["one."], ["l'un."])[0])
+    assert (heads.read, heads.heard, heads.said) == (
+        ("one", ".", "</s>"),
+        ("<s>", "l'", "un"),
+        ("l'", "un", "."),
+    )
+
+
+def test_translate_draws_all_heads(
+    model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    place, text = tmp_path / "m.safetensors", tmp_path / "text"
+    model.save(place)
+    text.write_text("two one\n\nthree\n", encoding="utf-8")
+    assert main(["translate", str(place), str(text), "--heads", str(tmp_path / "heads")]) == 0
+    told = capsys.readouterr().out.splitlines()
+    expected = [
+        f"line-{line}-{part}.png"
+        for line in (1, 3)
+        for part in ("decoder", "encoder", "source")
+        if told[line - 1]
+    ]
+    assert sorted(path.name for path in (tmp_path / "heads").iterdir()) == expected
+    assert expected
+    others = [tmp_path / "r.safetensors", tmp_path / "n.safetensors", tmp_path / "many.safetensors"]
+    Seq2Seq(epochs=1).fit(*PAIRS).save(others[0])
+    model.save(others[1])
+    deep = SMALL | {"heads": 16, "decoder_layers": 17}
+    Seq2Seq(family="transformer", network=deep, epochs=1).fit(*PAIRS).save(others[2])
+    for arguments, said in (
+        ([str(others[0])], f"--heads is about one transformer: {others[0]} is none"),
+        ([str(place), "--ensemble", str(others[1])], "these are several models"),
+        ([str(others[2])], f"--heads draws up to 256 heads: {others[2]} has 16 in each of 17 layers"),
+    ):
+        assert (
+            main(["translate", arguments[0], str(text), *arguments[1:], "--heads", str(tmp_path / "other")])
+            == 2
+        )
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

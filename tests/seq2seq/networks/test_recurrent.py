@@ -1,0 +1,421 @@
+"""The recurrent networks: gradients of every option, padding, and steps that say what teacher forcing says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+from regard import nn, scores
+from regard.context import attend, record
+from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.networks import output_layer as output
+from regard.seq2seq.networks.families import build, describe, read_config
+from regard.seq2seq.networks.output_layer import alignment_loss, prediction_loss, sampled_vocabulary
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.recurrent import posterior
+from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
+from regard.seq2seq.networks.recurrent.decoder import decode
+from regard.seq2seq.networks.recurrent.encoder import encode
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
+
+PAIRS = [
+    Numbered([5, 6, 7, 2], [1, 5, 6, 2], frozenset({(0, 0), (2, 1), (1, 1)})),
+    Numbered([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),
+    Numbered([2], [1, 2]),
+]
+OPTIONS: list[dict[str, Any]] = [
+    {"style": style, **options}
+    for style in ("bahdanau", "luong", "conditional")
+    for options in [
+        {},
+        {"score": "none"},
+        {"score": "none", "cell": "lstm", "layers": 2},
+        {"cell": "lstm"},
+        {"layers": 2},
+        {"layers": 2, "cell": "lstm", "score": "general"},
+        {"encoder_layers": 3},
+        {"layers": 2, "encoder_layers": 1, "cell": "lstm"},
+        *({"score": score} for score in SCORES if score not in ("additive", "dot")),
+        {"score": "dot", "decoder": 6},
+        {"feeding": False},
+    ]
+]
+
+
+def name(options: dict[str, Any]) -> str:
+    return "-".join(str(value) for value in options.values())
+
+
+def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
+    sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
+    config = RecurrentConfig(9, 11, **{**sizes, **options})
+    flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
+    return RecurrentNetwork(config, Parameters(config.shapes(), flat.astype(dtype)))
+
+
+def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
+    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+
+    def loss(*arrays: Any) -> Any:
+        network = RecurrentNetwork(
+            config, Parameters(config.shapes(), np.concatenate([a.ravel() for a in arrays]))
+        )
+        value, pullback = network.loss(batch, rng=np.random.default_rng(1), **how)
+
+        def back(d: float) -> list[Any]:
+            found = pullback(d)
+            assert found.keys() == config.shapes().keys()
+            return [found[name] for name in config.shapes()]
+
+        return value, back
+
+    return loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guidance", [0.0, 0.7])
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
+    network = made(options)
+    loss = loss_of(
+        network.config,
+        collate(PAIRS),
+        dropout=0.2,
+        smoothing=0.1,
+        guidance=guidance,
+        agreement=guidance,
+    )
+    arrays = [array.copy() for array in network.parameters.values()]
+    assert nn.check_gradients(loss, arrays, directions=1) < 1e-7
+
+
+@pytest.mark.parametrize("agreement", [0.0, 2.0])
+def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agreement: float) -> None:
+    monkeypatch.setattr(output, "_FREQUENT", 4)
+    monkeypatch.setattr(output, "_OTHERS", 1)
+    config = RecurrentConfig(9, 40, embedding=4, encoder=3, decoder=5, attention=3)
+    flat = np.random.default_rng(2).normal(size=Parameters(config.shapes()).flat.size) * 0.5
+    parameters = Parameters(config.shapes(), flat)
+    batch = collate(PAIRS)
+    ids, _ = sampled_vocabulary(batch.target[batch.target > 0], 40, np.random.default_rng(1))
+    assert len(ids) < 15
+    loss = loss_of(config, batch, dropout=0.2, agreement=agreement)
+    assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_padding_has_no_influence(options: dict[str, Any]) -> None:
+    network = made(options)
+    batch = collate(PAIRS)
+    alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in PAIRS]
+    assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.words(), rel=1e-10)
+    wider = Batch(
+        np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
+    )
+    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+    # What stands for padding may say anything: it is never looked at.
+    wider.source[batch.lengths.max() :] = 8
+    assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    p, c = network.parameters, network.config
+    encoded, _ = encode(p, c, batch.source, batch.lengths)
+    decoded, _ = decode(p, c, encoded, batch.target[:-1], with_weights=True)
+    stepper = network.stepper(batch.source, batch.lengths)
+    for t in range(len(batch.target) - 1):
+        logits, weights = stepper(batch.target[t][:, None])
+        wanted = decoded.readout[t] @ p["target_embedding"].T + p["output_bias"]
+        np.testing.assert_allclose(logits[:, 0], wanted, rtol=1e-8, atol=1e-10)
+        if c.attends:
+            assert decoded.weights is not None
+            np.testing.assert_allclose(weights[:, 0], decoded.weights[t], atol=1e-12)
+            assert (weights[:, 0][np.arange(4) >= batch.lengths[:, None]] == 0).all()
+        else:
+            assert weights.shape == (3, 1, 0)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
+    together = network.stepper(batch.source, batch.lengths, width=2)
+    for t in range(2):
+        together(words[t])
+    parents = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]])
+    together.select(parents)
+    together.keep(np.array([0, 2]))
+    logits, weights = together(np.repeat(words[2][[0, 2], :1], 3, axis=1))
+    for place, sentence in enumerate((0, 2)):
+        alone = network.stepper(batch.source[:, [sentence]], batch.lengths[[sentence]])
+        for t in range(2):
+            alone(words[t][[sentence]][:, [parents[sentence, 1]]])
+        wanted, looked = alone(words[2][[sentence], :1])
+        np.testing.assert_allclose(logits[place, 1], wanted[0, 0], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(weights[place, 1], looked[0, 0], atol=1e-12)
+
+
+def test_the_decoder_looks_through_regards_attention() -> None:
+    network, batch = made({"style": "bahdanau"}), collate(PAIRS[:1])
+    p = network.parameters
+    encoded, _ = encode(p, network.config, batch.source, batch.lengths)
+    _, weights = network.stepper(batch.source, batch.lengths)(np.array([[1]]))
+    score = scores.additive(p["query_weight"], p["key_weight"], p["attention_vector"])
+    whole = attend(encoded.start[:, None], encoded.values, encoded.values, score=score)
+    np.testing.assert_allclose(weights, whole.weights, rtol=1e-10)
+
+
+def test_the_conditional_decoder_by_its_equations() -> None:
+    network, words = made({"style": "conditional"}), [1, 5, 6]
+    p = network.parameters
+    encoded, _ = encode(p, network.config, np.array([[5], [6], [2]]), np.array([3]))
+    state = encoded.start
+    stepper = network.stepper(np.array([[5], [6], [2]]), np.array([3]))
+    for word in words:  # Sennrich et al. 2017, section 3
+        y = p["target_embedding"][[word]]
+        between, _ = nn.gru_step(y @ p["decoder_word"] + p["decoder_bias"], state @ p["decoder_state"], state)
+        energies = np.tanh(between @ p["query_weight"] + encoded.values[0] @ p["key_weight"])
+        looks_at = np.exp(energies @ p["attention_vector"])
+        weights = looks_at / looks_at.sum()
+        context = weights[None] @ encoded.values[0]
+        inputs = context @ p["decoder_context"] + p["decoder_bias_after"]
+        state, _ = nn.gru_step(inputs, between @ p["decoder_state_after"], between)
+        summed = state @ p["readout_state"] + context @ p["readout_context"] + y @ p["readout_word"]
+        wanted = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+        logits, seen = stepper(np.array([[word]]))
+        np.testing.assert_allclose(seen[0, 0], weights, rtol=1e-10)
+        np.testing.assert_allclose(logits[0], wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("style", "first"), [("bahdanau", 2), ("luong", 1), ("conditional", 1)], ids=lambda value: str(value)
+)
+def test_what_a_look_knows(style: str, first: int) -> None:
+    network, batch = made({"style": style}), collate(PAIRS[1:2])
+    p, c = network.parameters, network.config
+    encoded, _ = encode(p, c, batch.source, batch.lengths)
+    other = batch.target[:-1].copy()
+    other[1] = 9
+    one, two = (
+        decode(p, c, encoded, words, with_weights=True)[0].weights for words in (batch.target[:-1], other)
+    )
+    assert one is not None
+    assert two is not None
+    same = (one == two).all(axis=(1, 2)).tolist()
+    assert same == [t < first for t in range(len(same))]
+
+
+def test_guidance_pulls_the_weights_to_the_links() -> None:
+    network, batch = made({}, np.float64), collate(PAIRS)
+    before = network.loss(batch, guidance=1.0)[0]
+    for _ in range(200):
+        _, pullback = network.loss(batch, guidance=1.0)
+        for part, gradient in pullback(1.0).items():
+            network.parameters[part][...] -= 0.3 * gradient
+    encoded, _ = encode(network.parameters, network.config, batch.source, batch.lengths)
+    decoded, _ = decode(network.parameters, network.config, encoded, batch.target[:-1], with_weights=True)
+    assert network.loss(batch, guidance=1.0)[0] < before
+    assert batch.links is not None
+    assert decoded.weights is not None
+    assert float((batch.links * decoded.weights).sum()) > 0.8 * batch.links.sum()
+
+
+def test_guidance_by_hand() -> None:
+    weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
+    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # of the first row nobody knows anything
+    loss, pullback = alignment_loss(weights, links, 2.0)
+    assert loss == pytest.approx(-2 * (0.5 * np.log(0.25) + 0.5 * np.log(0.75)))
+    gradient = pullback(1.0)
+    assert gradient is not None
+    np.testing.assert_allclose(gradient, [[[0, 0]], [[-4.0, -4 / 3]]], rtol=1e-6)
+    assert alignment_loss(None, None, 1.0)[1](1.0) is None
+    assert np.isfinite(alignment_loss(np.array([[[0.0, 1.0]]]), np.array([[[1.0, 0.0]]]), 1.0)[0])
+
+
+def test_predict_counts_real_words_only() -> None:
+    p = {"target_embedding": np.eye(5, 3), "output_bias": np.zeros(5)}
+    readout = np.random.default_rng(0).normal(size=(2, 2, 3))
+    following = np.array([[4, 3], [2, 0]])
+    loss, pullback = prediction_loss(p, readout, following)
+    logits = readout @ p["target_embedding"].T
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    assert loss == pytest.approx(-(logs[0, 0, 4] + logs[0, 1, 3] + logs[1, 0, 2]) / 3)
+    assert (pullback(1.0)[0][1, 1] == 0).all()
+
+
+def test_predictions_that_shall_agree_by_hand() -> None:
+    p = {"target_embedding": np.eye(5, 3), "output_bias": np.arange(5.0)}
+    readout = np.random.default_rng(0).normal(size=(2, 4, 3))
+    following = np.array([[4, 3, 4, 3], [2, 0, 2, 0]])  # two sentences, then both again
+    plain, _ = prediction_loss(p, readout, following)
+    chance = scipy.special.softmax(readout @ p["target_embedding"].T + p["output_bias"], axis=-1)
+    differ = [
+        (scipy.special.rel_entr(one, other) + scipy.special.rel_entr(other, one)).sum()
+        for one, other in (
+            (chance[0, 0], chance[0, 2]),
+            (chance[0, 1], chance[0, 3]),
+            (chance[1, 0], chance[1, 2]),
+        )
+    ]
+    found, pullback = prediction_loss(p, readout, following, agreement=2.0)
+    assert found == pytest.approx(plain + 2 / 4 * np.mean(differ))
+    assert (pullback(1.0)[0][1, [1, 3]] == 0).all()
+
+
+def test_who_drops_nothing_agrees() -> None:
+    network, batch = made({}), collate(PAIRS)
+    loss, pullback = network.loss(batch)
+    twice, back = network.loss(batch, agreement=5.0)
+    assert twice == pytest.approx(loss, rel=1e-12)
+    wanted = pullback(1.0)
+    for part, gradient in back(1.0).items():
+        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+
+
+def test_a_sampled_vocabulary_has_the_right_tokens_and_the_whole_sum_on_average() -> None:
+    words, rng = 5000, np.random.default_rng(0)
+    following = np.array([4999, 3, 3, 2500])
+    terms = rng.exponential(size=words)
+    sums = []
+    for _ in range(300):
+        ids, log_weights = sampled_vocabulary(following, words, rng)
+        assert len(set(ids.tolist())) == len(ids) < words / 3
+        assert np.isin(following, ids).all()
+        assert (log_weights[np.isin(ids, following)] == 0).all()
+        assert np.exp(log_weights).sum() == pytest.approx(words)
+        sums.append(float(terms[ids] @ np.exp(log_weights)))
+    assert np.mean(sums) == pytest.approx(terms.sum(), rel=0.01)
+
+
+def test_outside_training_all_words_compete() -> None:
+    ids, log_weights = sampled_vocabulary(np.array([4999]), 5000, None)
+    assert (ids == np.arange(5000)).all()
+    assert not log_weights.any()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[str, Any]) -> None:
+    network = made(options, np.float32)
+    counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
+    network.draw(np.random.default_rng(0), counts)
+    logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[1]]))
+    assert np.isfinite(network.parameters.flat).all()
+    assert sorted(np.argsort(logits[0, 0])[-2:].tolist()) == [2, 10]
+
+
+def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
+    def depth(**options: int) -> int:
+        return sum(name.startswith("encoder_state") for name in RecurrentConfig(9, 9, **options).shapes())
+
+    assert [depth(), depth(layers=2), depth(encoder_layers=3), depth(layers=2, encoder_layers=1)] == [
+        1,
+        2,
+        3,
+        1,
+    ]
+    described = describe(RecurrentConfig(9, 9, layers=2))
+    del described["encoder_layers"]  # as in files from before there was this option
+    assert read_config(described) == RecurrentConfig(9, 9, layers=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"encoder": 0}, "encoder must be at least 1. Got 0 instead."),
+        (
+            {"layers": 10**9},
+            "layers must be at most 32. Got 1000000000 instead.",
+        ),
+        ({"layers": True}, "layers must be a whole number. Got True instead."),
+        (
+            {"encoder_layers": 33},
+            "encoder_layers must be at most 32. Got 33 instead.",
+        ),
+        ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm'. Got 'rnn' instead."),
+        ({"feeding": 1}, "feeding must be True or False. Got 1 instead."),
+        (
+            {"score": "dot", "decoder": 5, "encoder": 3},
+            "with the score dot, decoder must be twice encoder (the annotations are of both directions). "
+            "Got 5 and 3 instead.",
+        ),
+    ],
+)
+def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        RecurrentConfig(9, 9, **options)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name)
+def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) -> None:
+    config = made(options).config
+    assert read_config(describe(config)) == config
+    assert build(config).parameters.flat.size == made(options).parameters.flat.size
+
+
+@pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("score") != "none"], ids=name)
+def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
+    network, batch = made(options), collate(PAIRS)
+    p = network.parameters
+    stepper = network.stepper(batch.source, batch.lengths, width=2)
+    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    for t in range(2):
+        words = batch.target[t : t + 2].T  # (B, k)
+        _, weights = stepper(words)
+    following = np.array([[7, 8], [9, 10], [2, 4]])
+    found = stepper.posterior(following)
+    states, annotations = stepper.step.stack.top(stepper.memory), stepper.encoded.values
+    for sentence, hypothesis in np.ndindex(3, 2):
+        shares = []
+        for place, annotation in enumerate(annotations[sentence]):
+            summed = states[sentence, hypothesis] @ p["readout_state"] + annotation @ p["readout_context"]
+            if "readout_word" in p:
+                summed += p["target_embedding"][words[sentence, hypothesis]] @ p["readout_word"]
+            logits = np.tanh(summed + p["readout_bias"]) @ p["target_embedding"].T + p["output_bias"]
+            chances = np.exp(logits) / np.exp(logits).sum()
+            shares.append(weights[sentence, hypothesis, place] * chances[following[sentence, hypothesis]])
+        np.testing.assert_allclose(found[sentence, hypothesis], shares / np.sum(shares), rtol=1e-9)
+
+
+def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, batch = made({}), collate(PAIRS)
+    stepper = network.stepper(batch.source, batch.lengths)
+    stepper(batch.target[:1].T)
+    together = stepper.posterior(batch.target[1:2].T)
+    monkeypatch.setattr(posterior, "_NEAR", 25)
+    np.testing.assert_allclose(stepper.posterior(batch.target[1:2].T), together, rtol=1e-12)
+
+
+def test_the_steps_of_the_library_are_those_of_numpy() -> None:
+    network = made({}, np.float32)
+    encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
+    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: what stands behind the end has no influence
+    both = [
+        kind(network.parameters, network.config, encoded) for kind in (RecurrentStepper, recurrent_stepper)
+    ]
+    rng = np.random.default_rng(0)
+    words, k = np.ones((3, 1), np.int64), 1
+    for kept in ([0, 1, 2], [0, 2], [1]):
+        given = [of(words) for of in both]
+        for a, b in zip(*given, strict=True):
+            assert a.dtype == b.dtype == np.float32
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        parents = rng.integers(0, k, (len(kept), 4))
+        words, k = rng.integers(2, 11, (len(kept), 4)), 4
+        for of in both:
+            if len(kept) < len(given[0][0]):
+                of.keep(np.array(kept))
+            of.select(parents)
+
+
+def test_a_record_block_sees_the_looks_of_a_search() -> None:
+    network = made({}, np.float32)
+    with record() as seen:
+        _, weights = network.stepper(*source_batch([[5, 6, 2]]))(np.array([[1]]))
+    np.testing.assert_array_equal(seen[0].weights, weights)

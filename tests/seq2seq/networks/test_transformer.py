@@ -1,0 +1,325 @@
+"""The transformer: gradients, a plain rewriting of the formulas as a second opinion, and the laws of a network."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import nn
+from regard.position import sinusoidal
+from regard.seq2seq.data.batching import Batch, Numbered, collate
+from regard.seq2seq.data.vocabulary import END, PAD, START
+from regard.seq2seq.networks.parameters import Parameters
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
+
+TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, decoder_layers=2)
+
+
+def made(config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
+    """A network with parameters of which none is 0 or 1 by chance."""
+    network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
+    rng = np.random.default_rng(seed)
+    network.draw(rng, np.arange(config.target_tokens))
+    network.parameters.flat += 0.1 * rng.standard_normal(network.parameters.flat.shape).astype(dtype)
+    return network
+
+
+def size(config: TransformerConfig) -> int:
+    return sum(int(np.prod(shape)) for shape in config.shapes().values())
+
+
+def batch(links: bool = False) -> Batch:
+    """Three pairs of different lengths on both sides."""
+    pairs = [
+        Numbered([4, 9, 5, END], [START, 5, END], frozenset({(1, 0), (2, 0), (3, 1)})),
+        Numbered([10, END], [START, 8, 4, 6, 7, END], frozenset({(0, 1)})),
+        Numbered([7, 7, END], [START, 4, END]),
+    ]
+    return collate(pairs if links else [pair._replace(links=frozenset()) for pair in pairs])
+
+
+def follow(network: TransformerNetwork, given: Batch) -> tuple[Any, Any]:
+    """Logits (n, B, V) and weights (n, B, T) of each step of forced decoding."""
+    steps = network.stepper(given.source, given.lengths)
+    told = [steps(words[:, None]) for words in given.target[:-1]]
+    return np.stack([logits[:, 0] for logits, _ in told]), np.stack([weights[:, 0] for _, weights in told])
+
+
+def log_softmax(x: Any) -> Any:
+    x = x - x.max(axis=-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
+# ------------------------------------------------------------------------------------------- the second opinion
+
+
+def norm(p: Any, name: str, x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * p[name + "gain"] + p[
+        name + "shift"
+    ]
+
+
+def heads_attend(q: Any, k: Any, v: Any, heads: int, causal: bool = False) -> tuple[Any, Any]:
+    """The context (n, W) and the mean of the heads' weights (n, T) for one sentence, head by head."""
+    found, looks = [], []
+    for columns in np.split(np.arange(q.shape[1]), heads):
+        scores = q[:, columns] @ k[:, columns].T / np.sqrt(len(columns))
+        if causal:
+            scores[np.triu_indices(len(scores), 1)] = -np.inf
+        looks.append(np.exp(log_softmax(scores)))
+        found.append(looks[-1] @ v[:, columns])
+    return np.concatenate(found, axis=1), np.mean(looks, axis=0)
+
+
+def plain(network: TransformerNetwork, source: Any, target: Any) -> tuple[Any, Any]:
+    """Logits (n, V) and the aligned layer's weights (n, T) of one sentence, by the paper's formulas."""
+    p, c, w = network.parameters, network.config, network.config.width
+
+    def enter(table: str, ids: Any) -> Any:
+        return p[table][ids] * np.sqrt(w) + sinusoidal(len(ids), w)
+
+    def look_at_itself(name: str, x: Any, causal: bool) -> Any:
+        q, k, v = np.split(norm(p, name, x) @ p[name + "in"], 3, axis=1)
+        return x + heads_attend(q, k, v, c.heads, causal)[0] @ p[name + "out"]
+
+    def think(name: str, x: Any) -> Any:
+        hidden = np.maximum(norm(p, name, x) @ p[name + "in"] + p[name + "in_bias"], 0)
+        return x + hidden @ p[name + "out"] + p[name + "out_bias"]
+
+    x = enter("source_embedding", source)
+    for i in range(c.encoder_layers):
+        x = think(f"encoder_{i}_hidden_", look_at_itself(f"encoder_{i}_self_", x, False))
+    memory, y, weights = norm(p, "encoder_", x), enter("target_embedding", target), []
+    for i in range(c.decoder_layers):
+        y, name = look_at_itself(f"decoder_{i}_self_", y, True), f"decoder_{i}_source_"
+        k, v = np.split(memory @ p[name + "keys"], 2, axis=1)
+        context, looks = heads_attend(norm(p, name, y) @ p[name + "in"], k, v, c.heads)
+        weights.append(looks)
+        y = think(f"decoder_{i}_hidden_", y + context @ p[name + "out"])
+    logits = norm(p, "decoder_", y) @ p["target_embedding"].T + p["output_bias"]
+    return logits, weights[max(c.decoder_layers - 2, 0)]
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_it_is_the_paper(layers: int) -> None:
+    network = made(dataclasses.replace(TINY, encoder_layers=layers, decoder_layers=layers))
+    given = batch()
+    logits, weights = follow(network, given)
+    total, words = 0.0, 0
+    for b, length in enumerate(given.lengths):
+        n = int((given.target[:, b] != PAD).sum()) - 1
+        wanted, looks = plain(network, given.source[:length, b], given.target[:n, b])
+        np.testing.assert_allclose(logits[:n, b], wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(weights[:n, b, :length], looks, rtol=1e-9, atol=1e-12)
+        total -= log_softmax(wanted)[np.arange(n), given.target[1 : n + 1, b]].sum()
+        words += n
+    assert network.loss(given)[0] == pytest.approx(total / words, rel=1e-12)
+
+
+# ----------------------------------------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
+def test_gradients_of_the_whole_network(guidance: float) -> None:
+    given = batch(links=True)
+    names = list(TINY.shapes())
+
+    def loss(*arrays: Any) -> Any:
+        network = TransformerNetwork(
+            TINY, Parameters(TINY.shapes(), np.concatenate([a.ravel() for a in arrays]))
+        )
+        how = {"smoothing": 0.1, "guidance": guidance, "agreement": 3 * guidance, "dropout": 0.2}
+        found, pullback = network.loss(given, rng=np.random.default_rng(3), **how)
+        return found, lambda dloss: [pullback(dloss)[name] for name in names]
+
+    parameters = made().parameters
+    assert nn.check_gradients(loss, [parameters[name] for name in names], directions=1) < 1e-6
+
+
+def test_who_drops_nothing_agrees() -> None:
+    network, given = made(), batch()
+    plain_loss, pullback = network.loss(given)
+    twice, back = network.loss(given, agreement=5.0)
+    assert twice == pytest.approx(plain_loss, rel=1e-12)
+    wanted = pullback(1.0)
+    for part, gradient in back(1.0).items():
+        np.testing.assert_allclose(gradient, wanted[part], rtol=1e-9, atol=1e-12)
+
+
+def test_guidance_is_the_formula() -> None:
+    given, network = batch(links=True), made()
+    weights = follow(network, given)[1]
+    linked = given.links.sum(axis=-1) > 0  # type: ignore[union-attr]
+    wanted = -(given.links * np.log(np.where(given.links > 0, weights, 1))).sum() / linked.sum()
+    plain_loss, guided = (network.loss(given, guidance=guidance)[0] for guidance in (0.0, 0.5))
+    assert guided - plain_loss == pytest.approx(0.5 * wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("guidance", [0.0, 0.7])
+def test_what_pads_has_no_influence(guidance: float) -> None:
+    network, given = made(), batch(links=True)
+    longer = Batch(
+        np.pad(given.source, ((0, 3), (0, 0)), constant_values=PAD),
+        given.lengths,
+        np.pad(given.target, ((0, 2), (0, 0)), constant_values=PAD),
+        np.pad(given.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
+    )
+    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # whatever stands there
+    (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (given, longer))
+    assert one == pytest.approx(two, rel=1e-13)
+    again = two_back(1.0)
+    for name, gradient in one_back(1.0).items():
+        np.testing.assert_allclose(again[name], gradient, rtol=1e-9, atol=1e-14)
+    for told, longer_told in zip(follow(network, given), follow(network, longer), strict=True):
+        n, t = told.shape[0], told.shape[-1]
+        np.testing.assert_allclose(longer_told[:n, ..., :t], told, rtol=1e-11, atol=1e-13)
+
+
+def test_a_batch_is_its_sentences() -> None:
+    network, given = made(), batch(links=True)
+    whole, pullback = network.loss(given)
+    total, gradients = 0.0, dict.fromkeys(network.parameters, 0.0)
+    for b in range(len(given.lengths)):
+        part = given.part(slice(b, b + 1))
+        loss, back = network.loss(part)
+        share = part.words() / given.words()
+        total += loss * share
+        gradients = {name: gradients[name] + g for name, g in back(share).items()}
+    assert total == pytest.approx(whole, rel=1e-12)
+    for name, gradient in pullback(1.0).items():
+        np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-12)
+
+
+def test_dropout_without_chance_does_nothing() -> None:
+    network, given = made(), batch()
+    assert network.loss(given, dropout=0.5)[0] == network.loss(given)[0]
+    assert network.loss(given, dropout=0.5, rng=np.random.default_rng(0))[0] != network.loss(given)[0]
+
+
+def test_float32_stays_float32() -> None:
+    network, given = made(dtype=np.float32), batch(links=True)
+    _, pullback = network.loss(given, dropout=0.1, rng=np.random.default_rng(0), smoothing=0.1, guidance=0.5)
+    assert {g.dtype for g in pullback(1.0).values()} == {np.dtype(np.float32)}
+    assert {x.dtype for x in follow(network, given)} == {np.dtype(np.float32)}
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    network = made()
+    _, pullback = network.loss(batch())
+    gradients = pullback(1.0)
+    assert {name: g.shape for name, g in gradients.items()} == TINY.shapes()
+    assert [name for name, g in gradients.items() if not g.any()] == []
+
+
+def test_drawn_parameters_predict_the_frequencies() -> None:
+    """At first the logits are of variance 1 about the logarithm of how often each word comes."""
+    config = TransformerConfig(50, 400, width=64, heads=4, hidden=128)
+    network = TransformerNetwork(config)
+    network.draw(np.random.default_rng(0), np.full(400, 10))
+    logits, _ = network.stepper(np.array([[4], [2]]), np.array([2]))(np.array([[START]]))
+    assert 0.7 < logits.std() < 1.3
+
+
+# -------------------------------------------------------------------------------------------------------- search
+
+
+def test_looks_are_at_words_alone() -> None:
+    given = batch()
+    _, weights = follow(made(), given)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-12)
+    assert not weights[:, np.arange(len(given.source)) >= given.lengths[:, None]].any()
+
+
+def test_a_later_word_changes_nothing_before_it() -> None:
+    network, given = made(), batch()
+    other = given._replace(target=given.target.copy())
+    other.target[3:] = 8
+    np.testing.assert_array_equal(follow(network, other)[0][:3], follow(network, given)[0][:3])
+    assert (follow(network, other)[0][3] != follow(network, given)[0][3]).all()
+
+
+def test_hypotheses_that_were_selected_and_kept_are_as_if_written_alone() -> None:
+    network, given, rng = made(), batch(), np.random.default_rng(1)
+    steps = network.stepper(given.source, given.lengths, width=3)
+    sentences = np.arange(3)
+    past = np.zeros((3, 3, 0), int)  # what each hypothesis has said
+    for place in range(40):  # more than there is room for at first
+        words = rng.integers(4, 9, past.shape[:2]) if place else np.full((3, 3), START)
+        past = np.concatenate([past, words[..., None]], axis=-1)
+        logits, weights = steps(words)
+        if place in (0, 3, 7, 39):
+            for b, sentence in enumerate(sentences):
+                length = given.lengths[sentence]
+                for i in range(past.shape[1]):
+                    wanted, looks = plain(network, given.source[:length, sentence], past[b, i])
+                    np.testing.assert_allclose(logits[b, i], wanted[-1], rtol=1e-8, atol=1e-11)
+                    np.testing.assert_allclose(weights[b, i, :length], looks[-1], rtol=1e-8, atol=1e-11)
+        parents = rng.integers(0, past.shape[1], (len(past), 2 if place == 5 else past.shape[1]))
+        steps.select(parents)
+        past = np.take_along_axis(past, parents[..., None], axis=1)
+        if place in (2, 4):
+            kept = np.array([2, 0]) if place == 2 else np.array([1])
+            steps.keep(kept)
+            sentences, past = sentences[kept], past[kept]
+
+
+# ------------------------------------------------------------------------------------------------- configuration
+
+
+def test_a_configuration_goes_through_json() -> None:
+    assert TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(TINY)))) == TINY
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"width": 0}, "width must be at least 1. Got 0 instead."),
+        ({"heads": True}, "heads must be a whole number. Got True instead."),
+        ({"heads": 3}, "width must be a multiple of heads = 3. Got 8 instead."),
+        ({"alignment_layer": -1}, "alignment_layer must be at least 0. Got -1 instead."),
+        ({"alignment_layer": 3}, "alignment_layer must be at most decoder_layers = 2. Got 3 instead."),
+    ],
+)
+def test_a_configuration_is_checked(change: dict[str, Any], text: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        dataclasses.replace(TINY, **change)
+    assert str(caught.value) == text
+
+
+def test_the_aligned_layer() -> None:
+    def aligned(layers: int, chosen: int) -> int:
+        return TransformerConfig(4, 4, 4, 1, 4, 1, decoder_layers=layers, alignment_layer=chosen).aligned
+
+    assert [aligned(1, 0), aligned(2, 0), aligned(6, 0), aligned(6, 1), aligned(6, 6)] == [0, 0, 4, 0, 5]
+
+
+# ------------------------------------------------------------------------------------------------------ learning
+
+
+@pytest.mark.slow
+def test_it_learns_to_reverse() -> None:
+    rng = np.random.default_rng(0)
+    config = TransformerConfig(12, 12, width=32, heads=4, hidden=64, encoder_layers=1, decoder_layers=1)
+    network = TransformerNetwork(config)
+    network.draw(rng, np.ones(12))
+
+    def draw(count: int) -> Batch:
+        rows = [rng.integers(4, 12, rng.integers(2, 7)).tolist() for _ in range(count)]
+        return collate([Numbered([*row, END], [START, *row[::-1], END]) for row in rows])
+
+    adam = nn.Adam(network.parameters.flat)
+    gradient = Parameters(config.shapes())
+    for step in range(1, 901):
+        _, pullback = network.loss(draw(64), dropout=0.0, rng=rng)
+        for name, part in pullback(1.0).items():
+            gradient[name][...] = part
+        adam.step(gradient.flat, 4e-3 * min(step / 100, (901 - step) / 800))
+    test = draw(200)
+    logits, _ = follow(network, test)
+    wrong = (logits.argmax(axis=-1) != test.target[1:]) & (test.target[1:] != PAD)
+    assert wrong.mean() < 0.01

@@ -1,0 +1,440 @@
+"""Model files: the format byte by byte, and files from strangers (law 11)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard import _files
+from regard.seq2seq.data.tokenizers import Subwords, Words
+from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
+from regard.seq2seq.networks.families import FAMILIES, build, describe
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.storage import safetensors as container
+from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
+from regard.seq2seq.storage.model_file import Model, read_model, write_model
+from regard.seq2seq.training.log import Log
+
+SIZES = RecurrentConfig(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
+
+
+def small_model() -> Model:
+    network = build(SIZES)
+    network.parameters.flat[:] = np.arange(len(network.parameters.flat)) / 8
+    source, target = Vocabulary([*SPECIAL, "é", "cat"], lower=True), Vocabulary([*SPECIAL, "chat"])
+    return Model(network, Words(source), Words(target))
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    write_model(path, small_model())
+    return path.read_bytes()
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
+    (length,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def joined(header: Any, body: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    model = small_model()
+    write_model(tmp_path / "m", model)
+    again = read_model(tmp_path / "m")
+    assert again.network.config == SIZES
+    assert (again.network.parameters.flat == model.network.parameters.flat).all()
+    assert again.source.tokens == model.source.tokens
+    assert again.source.describe() == model.source.describe()
+    assert again.target.tokens == model.target.tokens
+    assert again.target.describe() == model.target.describe()
+
+
+def test_the_format_is_that_of_safetensors(good: bytes) -> None:
+    (length,) = struct.unpack("<Q", good[:8])
+    assert length % 8 == 0
+    header, body = parts(good)
+    told = header["__metadata__"]
+    assert told.keys() == {"format", "version", "config", "source", "target"}
+    assert (told["format"], told["version"]) == ("regard.seq2seq", "1")
+    assert json.loads(told["config"]) == describe(SIZES)
+    assert json.loads(told["source"]) == {"kind": "words", "normalization": "NFC", "lower": True}
+    first = header["source_embedding"]
+    assert first == {"dtype": "F32", "shape": [6, 2], "data_offsets": [0, 48]}
+    assert struct.unpack("<12f", body[:48]) == tuple(i / 8 for i in range(12))
+    begin, end = header["source.tokens"]["data_offsets"]
+    assert body[begin:end] == "<pad>\n<s>\n</s>\n<unk>\né\ncat".encode()
+
+
+def test_the_same_model_gives_the_same_bytes(good: bytes, tmp_path: Path) -> None:
+    write_model(tmp_path / "m", small_model())
+    assert (tmp_path / "m").read_bytes() == good
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_write_leaves_the_old_file(
+    good: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left") as caught:
+        write_model(path, small_model())
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_points_to_is_replaced(good: bytes, tmp_path: Path, there: bool) -> None:
+    target, link = tmp_path / "far" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_model(link, small_model())
+    assert link.is_symlink()
+    assert target.read_bytes() == good
+    assert [p.name for p in target.parent.iterdir()] == ["target"]
+
+
+def test_what_a_writer_says_is_told(tmp_path: Path) -> None:
+    place = tmp_path / "p.png"
+    with pytest.raises(OSError, match=r"^encoder error -2$"), _files.replacing(place):
+        raise OSError("encoder error -2")  # as Pillow does, without the system's number
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, linked: bool) -> None:
+    path = pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    for write in (lambda: write_model(path, small_model()), lambda: Log(path)):
+        with pytest.raises(ValueError, match="no regular file") as caught:
+            write()
+        assert str(caught.value) == f"{path} must be a file, or not there yet. It is no regular file instead."
+    assert pipe.is_fifo()
+    with pytest.raises(ValueError, match="It is a folder instead"):
+        write_model(tmp_path, small_model())
+    assert {p.name for p in tmp_path.iterdir()} == {"pipe", path.name}
+
+
+def refused(data: bytes, path: Path) -> str:
+    path.write_bytes(data)
+    with pytest.raises(ValueError) as caught:
+        read_model(path)
+    text = str(caught.value)
+    assert text.startswith(f"{path} is no model file: ")
+    assert "\n" not in text
+    return text.removeprefix(f"{path} is no model file: ")
+
+
+def changed(good: bytes, name: str, **entry: Any) -> bytes:
+    header, body = parts(good)
+    header[name] |= entry
+    return joined(header, body)
+
+
+def metadata(good: bytes, **entry: Any) -> bytes:
+    return changed(good, "__metadata__", **entry)
+
+
+CASES = {
+    "0 bytes are too few": lambda good: b"",
+    "it doesn't begin like a safetensors file": lambda good: b"one\tun\ntwo\tdeux\n",
+    "its header would be 1048576 bytes long, the file has 9": lambda good: struct.pack("<Q", 1 << 20) + b"x",
+    "its header is 1048577 bytes long; at most 1048576 are allowed": lambda good: joined(b" " * 1048577, b""),
+    "its header is not JSON": lambda good: joined(b"{", b""),
+    "its header is not a JSON object": lambda good: joined([], b""),
+    "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
+    "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
+    "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
+    "its memory is damaged: it must have sources and targets": lambda good: metadata(
+        good, memory='{"count": 1}'
+    ),
+    "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
+    "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
+    "its configuration is damaged: family must be one of FAMILIES. Got 'x' instead.": lambda good: metadata(
+        good, config='{"family": "x"}'
+    ),
+    "its configuration is damaged: layers must be at most 32. Got 33 instead.": (
+        lambda good: metadata(good, config=json.dumps(describe(SIZES) | {"layers": 33}))
+    ),
+    "its configuration is damaged: cell must be one of 'gru', 'lstm'. Got 'gu' instead.": (
+        lambda good: metadata(good, config=json.dumps(describe(SIZES) | {"cell": "gu"}))
+    ),
+    "the entry 'start_bias' must have dtype, shape and data_offsets": lambda good: changed(
+        good, "start_bias", x=1
+    ),
+    "the dtype of 'start_bias' must be F32 or U8": lambda good: changed(good, "start_bias", dtype="I64"),
+    "the shape of 'start_bias' must be a list of at most 8 whole numbers": lambda good: changed(
+        good, "start_bias", shape=[-2]
+    ),
+    "the data_offsets of 'start_bias' must be two whole numbers": lambda good: changed(
+        good, "start_bias", data_offsets=[0.5, 8]
+    ),
+    "'start_bias' of shape (3,) needs 12 bytes, its offsets span 8": lambda good: changed(
+        good, "start_bias", shape=[3]
+    ),
+    "start_bias must have shape (2,), as its sizes say. It has (2, 1) instead.": lambda good: changed(
+        good, "start_bias", shape=[2, 1]
+    ),
+    "start_bias must be F32. It is U8 instead.": lambda good: changed(
+        good, "start_bias", dtype="U8", shape=[8]
+    ),
+}
+
+
+@pytest.mark.parametrize("said", CASES)
+def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
+    assert refused(CASES[said](good), tmp_path / "m") == said.replace(
+        "FAMILIES", ", ".join(map(repr, FAMILIES))
+    )
+
+
+def test_data_must_lie_side_by_side(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    first, second = header["source_embedding"]["data_offsets"], header["encoder_input"]["data_offsets"]
+    header["encoder_input"]["data_offsets"] = [second[0] - 4, second[1] - 4]
+    said = f"the data of 'encoder_input' begins at {second[0] - 4}, the data before it ends at {first[1]}"
+    assert refused(joined(header, body), tmp_path / "m") == said
+    assert "bytes of data, its header says" in refused(good + b"more", tmp_path / "m")
+
+
+def test_names_must_be_those_of_the_model(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    header["another"] = header.pop("start_bias")
+    assert refused(joined(header, body), tmp_path / "m") == "start_bias is missing"
+    header["start_bias"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    assert refused(joined(header, body), tmp_path / "m") == "'another' is unknown"
+    twice = json.dumps(header)[:-1] + ', "another": 1}'
+    assert refused(joined(twice.encode(), body), tmp_path / "m") == "its header is not JSON"
+
+
+def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    bad = joined(header, struct.pack("<f", float("nan")) + body[4:])
+    assert refused(bad, tmp_path / "m") == "source_embedding has numbers that are not finite"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"\ncat", b"_cat", "the source must have 6 words. It has 5 instead."),
+        ("é".encode(), b"\xff\xff", "how its source is cut is damaged: "),
+        (b"<pad>\n<s>", b"<pad>\n<x>", "how its source is cut is damaged: "),
+        (b"<unk>\nchat", b"chat\n<unk>", "how its target is cut is damaged: "),
+    ],
+)
+def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes, tmp_path: Path) -> None:
+    assert old in good
+    assert refused(good.replace(old, new, 1), tmp_path / "m").startswith(said)
+
+
+def test_deep_json_is_refused(tmp_path: Path) -> None:
+    assert refused(joined(b"[" * 200_000, b""), tmp_path / "m") == "its header is not JSON"
+
+
+def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_model(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is no model file: it is a folder"
+    with pytest.raises(ValueError) as caught:
+        read_model(os.devnull)
+    assert str(caught.value) == f"{os.devnull} is no model file: it is no regular file"
+
+
+def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
+    header, body = parts(good)
+    config = describe(SIZES) | {
+        "source_tokens": 10**9,
+        "target_tokens": 10**9,
+        "embedding": 10**4,
+        "encoder": 10**6,
+        "decoder": 10**6,
+    }
+    header["__metadata__"]["config"] = json.dumps(config | {"attention": 10**6})
+    tracemalloc.start()
+    refused(joined(header, body), tmp_path / "m")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def never_worse_than_an_error(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    try:
+        model = read_model(path)
+    except ValueError:
+        refused(data, path)
+    else:
+        assert model.network.config.shapes() == SIZES.shapes()
+        assert np.isfinite(model.network.parameters.flat).all()
+
+
+LOOSE = settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+
+
+@LOOSE
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
+def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(good)
+    for place, value in changes:
+        data[place % len(data)] = value
+    never_worse_than_an_error(bytes(data), tmp_path / "m")
+
+
+@LOOSE
+@given(length=st.integers(0, 10**6))
+def test_cut_off_files(good: bytes, tmp_path: Path, length: int) -> None:
+    refused(good[: length % len(good)], tmp_path / "m")
+
+
+@LOOSE
+@given(data=st.binary(max_size=200))
+def test_any_bytes(tmp_path: Path, data: bytes) -> None:
+    refused(data, tmp_path / "m")
+
+
+@LOOSE
+@given(
+    name=st.sampled_from([*SIZES.shapes(), "source.tokens", "__metadata__"]),
+    key=st.sampled_from(["dtype", "shape", "data_offsets", "config", "source"]),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    ),
+)
+def test_any_header(good: bytes, tmp_path: Path, name: str, key: str, value: Any) -> None:
+    never_worse_than_an_error(changed(good, name, **{key: value}), tmp_path / "m")
+
+
+def test_subwords_are_kept_in_the_file(tmp_path: Path) -> None:
+    pieces = [*SPECIAL, "\u2581", "a", "b", "\u2581ab"]
+    subwords = Subwords(Vocabulary(pieces), -np.arange(8.0), method="bpe")
+    model = Model(build(RecurrentConfig(8, 8, 2, 2, 2, 2)), subwords, subwords)
+    write_model(tmp_path / "m", model)
+    assert read_model(tmp_path / "m").source.cut("ab ba") == subwords.cut("ab ba")
+
+
+# -------------------------------------------------------------------------------------------------- checkpoints
+
+
+def a_state() -> State:
+    arrays = {"parameters": np.arange(3, dtype=np.float32), "best": np.ones(3, np.float32)}
+    return State(7, 0.1 + 0.2, float("inf"), 2, {"version": "0.1.0", "recipe rate": "0.1"}, arrays)
+
+
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "it", a_state())
+    again = read_checkpoint(tmp_path / "it")
+    assert again._replace(arrays={}) == a_state()._replace(arrays={})
+    for name, array in a_state().arrays.items():
+        assert again.arrays[name].tobytes() == array.tobytes()
+
+
+def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(good)
+    with pytest.raises(
+        ValueError, match=r"m is no checkpoint: __metadata__ doesn't say format 'regard.checkpoint'$"
+    ):
+        read_checkpoint(tmp_path / "m")
+    write_checkpoint(tmp_path / "it", a_state())
+    data = (tmp_path / "it").read_bytes()
+    for state in ("{", "[]", '{"step": 1}'):
+        (tmp_path / "it").write_bytes(metadata(data, state=state))
+        with pytest.raises(ValueError, match=r"it is no checkpoint: its .* is incomplete or damaged$"):
+            read_checkpoint(tmp_path / "it")
+    for part in ("a line\nmore", 1):  # it may be shown
+        write_checkpoint(tmp_path / "it", a_state()._replace(fingerprint={"version": part}))  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match=r"it is no checkpoint: its fingerprint is damaged$"):
+            read_checkpoint(tmp_path / "it")
+
+
+# --------------------------------------------------------------------------------------------- places for one process
+
+
+def test_a_place_belongs_to_one_at_a_time(tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    with _files.alone(place) as first:
+        with _files.alone(place) as second, _files.alone(tmp_path / "other") as elsewhere:
+            assert (first, second, elsewhere) == (True, False, True)
+        with _files.alone(place) as third:
+            assert not third  # who didn't have it can't give it back
+    with _files.alone(place) as again:
+        assert again
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_the_place_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    with _files.alone(tmp_path / "model"), _files.alone(tmp_path / "link") as free:
+        assert not free
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_place_is_free_when_its_process_is_killed(tmp_path: Path) -> None:
+    code = "import sys; from regard import _files\nwith _files.alone('model') as free: print(free, flush=True); input()"
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "True\n"
+        with _files.alone(tmp_path / "model") as free:
+            assert not free
+        process.kill()
+    with _files.alone(tmp_path / "model") as free:
+        assert free
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["\x1b[2J", "\u202e", "x" * 100_000])
+def test_what_a_model_file_says_can_not_drive_the_terminal(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    settings = {"kind": "words", "normalization": "NFC", "lower": False, key: 1}
+    config = {"family": "recurrent", "sizes": {}, key: 1}
+    told = {
+        "format": "regard.seq2seq",
+        "version": "2",
+        "config": json.dumps(config),
+        "source": json.dumps(settings),
+    }
+    for metadata in (
+        told,
+        {**told, "config": json.dumps({key: 1})},
+        {**told, "config": json.dumps({"family": key})},
+    ):
+        container.write(path, {key: np.zeros(1, np.float32)}, metadata)
+        with pytest.raises(ValueError) as caught:
+            read_model(path)
+        said = str(caught.value)
+        assert len(said) < 700 + len(str(path))
+        assert "\x1b" not in said
+        assert "\u202e" not in said

@@ -1,0 +1,410 @@
+"""Models that translate together: the mean of what each of them predicts, by its definition, in models and commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from regard.cli import main
+from regard.seq2seq import Ensemble, Seq2Seq
+from regard.seq2seq.alignment.links import joint, links, spell
+from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.decoding.beam import beam
+from regard.seq2seq.decoding.forced import force
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+from regard.seq2seq.decoding.sampling import sample
+from regard.seq2seq.ensemble import Together
+from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.networks.base import Network, Predictor, Stepper
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
+from regard.seq2seq.networks.transformer.config import TransformerConfig
+from regard.seq2seq.networks.transformer.network import TransformerNetwork
+
+WORDS = st.lists(st.integers(4, 9), min_size=1, max_size=6)
+KINDS = ("bahdanau", "lstm", "blind", "transformer")
+
+
+def network(kind: str, seed: int) -> Network:
+    """A small network of chance, sure enough of its words to have favourites."""
+    options: dict[str, dict[str, Any]] = {
+        "bahdanau": {"style": "bahdanau"},
+        "lstm": {"style": "luong", "score": "general", "cell": "lstm"},
+        "blind": {"style": "luong", "score": "none"},
+    }
+    made: Network = (
+        TransformerNetwork(TransformerConfig(12, 9, width=8, heads=2, hidden=8))
+        if kind == "transformer"
+        else RecurrentNetwork(RecurrentConfig(12, 9, 4, 4, 4, 4, **options[kind]))
+    )
+    made.draw(np.random.default_rng(seed), np.ones(9))
+    made.parameters.flat[:] += np.random.default_rng(seed + 1).normal(size=made.parameters.flat.shape)
+    return made
+
+
+class Fixed(Stepper):
+    """A network that predicts the same logits (V,) or (B, k, V) at every step, and looks nowhere."""
+
+    def __init__(self, logits: Any) -> None:
+        self.logits = logits
+
+    def stepper(self, source: Any, lengths: Any, width: int = 1) -> Fixed:
+        return self
+
+    def __call__(self, words: Any) -> tuple[Any, Any]:
+        return np.broadcast_to(self.logits, (*words.shape, self.logits.shape[-1])), np.zeros(
+            (*words.shape, 0)
+        )
+
+    def select(self, parents: Any) -> None:
+        pass
+
+    def keep(self, sentences: Any) -> None:
+        pass
+
+
+def told(
+    network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
+) -> Hypothesis:
+    """What a network says of one sentence."""
+    batch: Batch = collate([Numbered(source, [START, *words, END])])
+    return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
+
+
+def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
+    """The logarithms of mean probabilities, and mean weights, of what each network says by itself."""
+    each = [told(net, source, one.words) for net in networks]
+    count = len(one.log_probabilities)
+    logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))
+    looks = [said.alignment for said in each if said.alignment.shape[1]]
+    return logs, np.mean(looks, axis=0) if looks else each[0].alignment
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
+    st.integers(0, 2**16),
+    st.lists(WORDS, min_size=1, max_size=4),
+    st.integers(1, 4),
+)
+def test_what_is_found_has_the_mean_probability_of_each_word(
+    kinds: list[str], seed: int, sources: list[list[int]], width: int
+) -> None:
+    networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
+    rows = [[*source, END] for source in sources]
+    found = beam(Together(networks), *source_batch(rows), width=width, n_best=width)
+    for row, several in zip(rows, found, strict=True):
+        assert [one.score for one in several] == sorted((one.score for one in several), reverse=True)
+        for one in several:
+            logs, looks = mean_of(networks, row, one)
+            np.testing.assert_allclose(one.log_probabilities, logs, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(one.alignment, looks[: len(one.alignment)], atol=1e-5)
+            again = told(Together(networks), row, one.words).log_probabilities[: len(logs)]
+            np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(KINDS[:3]), min_size=1, max_size=3),
+    st.integers(0, 2**16),
+    st.lists(st.tuples(WORDS, st.lists(st.integers(3, 8), max_size=5)), min_size=1, max_size=4),
+)
+def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
+    kinds: list[str], seed: int, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
+    batch = collate([Numbered([*source, END], [START, *words, END]) for source, words in pairs])
+    both = [
+        force(Together(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
+        for posterior in (True, False)
+    ]
+    for (source, words), found, looked in zip(pairs, *both, strict=True):
+        each = [told(net, [*source, END], tuple(words), posterior=True).alignment for net in networks]
+        seeing = [one for one in each if one.shape[1]] or each
+        np.testing.assert_allclose(found.alignment, np.mean(seeing, axis=0), atol=1e-5)
+        np.testing.assert_allclose(found.log_probabilities, looked.log_probabilities, rtol=1e-5, atol=1e-6)
+
+
+@given(
+    st.integers(1, 3),
+    st.sampled_from([1, 5, 3000]),
+    st.sampled_from([0.0, 1, 20, 40, 1000]),
+    st.integers(0, 2**16),
+)
+def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, seed: int) -> None:
+    """Against double precision: what float32 can't hold as a probability has a logarithm all the same."""
+    logits = np.random.default_rng(seed).normal(scale=spread, size=(count, rows, 2, 9)).astype(np.float32)
+    wide = logits.astype(np.float64)
+    expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
+    steps = [Fixed(one) for one in logits]
+    found, _ = Together(steps).stepper(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_alone_or_twice_is_itself(kind: str) -> None:
+    one = network(kind, 3)
+    batch = source_batch([[4, 5, 6, END], [7, END], [8, 8, 4, 9, 5, END]])
+    expected = beam(one, *batch, width=3, n_best=3)
+    for networks in ([one], [one, one]):
+        for several, alone in zip(beam(Together(networks), *batch, width=3, n_best=3), expected, strict=True):
+            assert [found.words for found in several] == [found.words for found in alone]
+            np.testing.assert_allclose(
+                [found.score for found in several], [found.score for found in alone], atol=1e-4
+            )
+
+
+def test_what_all_find_likely_is_drawn_most() -> None:
+    # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
+    likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
+    networks = [Fixed(one) for one in np.log(likely)]
+    (found,) = force(Together(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
+    np.testing.assert_allclose(np.exp(found.log_probabilities), [0.45, 0.1], rtol=1e-6)
+    drawn = sample(
+        Together(networks),
+        *source_batch([[END]]),
+        rng=[np.random.default_rng(1)],
+        count=2000,
+        temperature=1.0,
+    )[0]
+    first = [one.words[0] for one in drawn if one.words]
+    shares = [first.count(word) / len(first) for word in (3, 4, 5)]
+    np.testing.assert_allclose(shares, [0.25, 0.25, 0.5], atol=0.04)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_network_that_is_broken_is_told(value: float) -> None:
+    broken = network("bahdanau", 1)
+    broken.parameters["output_bias"][4] = value
+    with pytest.raises(ValueError, match=r"must be finite\. Got nan instead"):
+        beam(Together([network("bahdanau", 2), broken]), *source_batch([[4, END]]), width=2)
+
+
+# ------------------------------------------------------------------------------------------------------- models
+
+LEFT = ["one", "two", "three", "four", "five", "one two", "two three", "three one", "four five", "five two"]
+RIGHT = ["un", "deux", "trois", "quatre", "cinq"]
+NAMED = dict(zip(LEFT[:5], RIGHT, strict=True))
+SAID = [" ".join(NAMED[word] for word in source.split()) for source in LEFT]
+SMALL: dict[str, Any] = {"network": {"width": 8, "heads": 2, "hidden": 8}, "family": "transformer"}
+
+
+def learned(**options: Any) -> Seq2Seq:
+    return Seq2Seq(**{"epochs": 1, **options}).fit(LEFT, SAID)
+
+
+@pytest.fixture(scope="module")
+def three() -> list[Seq2Seq]:
+    return [learned(epochs=60, seed=1), learned(epochs=60, seed=2), learned(**SMALL, seed=3)]
+
+
+def test_models_translate_together(three: list[Seq2Seq]) -> None:
+    both = Ensemble(three[:2])
+    assert both.attention
+    assert [found.text for found in both.translate(LEFT)] == SAID
+    assert [found.text for found in both.translate(LEFT, beam=1)] == SAID
+    sources = [*LEFT, "", "nothing known"]
+    for several in Ensemble(three).candidates(sources, beam=3):
+        for found in several:
+            assert found.alignment is not None
+            assert found.alignment.shape == (len(found.tokens), len(found.source))
+            np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_given_translations_have_the_mean_of_the_alignments(three: list[Seq2Seq]) -> None:
+    together = Ensemble(three).align(LEFT, SAID)
+    for number, found in enumerate(together):
+        each = [model.align([LEFT[number]], [SAID[number]])[0].alignment for model in three]
+        assert found.alignment is not None
+        np.testing.assert_allclose(found.alignment, np.mean(np.stack(each), axis=0), atol=1e-5)  # type: ignore[arg-type]
+
+
+def test_drawn_ones_and_an_ensemble_of_ensembles(three: list[Seq2Seq]) -> None:
+    flat, nested = Ensemble(three[:2]), Ensemble([Ensemble([three[0]]), Ensemble([three[1]])])
+    (one,), (other,) = (model.sample(["two one"], count=5, rng=4) for model in (flat, nested))
+    assert [found.text for found in one] == [found.text for found in other]
+
+
+def test_without_attention() -> None:
+    blind = [learned(attention=False, seed=seed) for seed in (1, 2)]
+    assert not Ensemble(blind).attention
+    assert Ensemble(blind).translate(["one"])[0].alignment is None
+    seeing = Ensemble([*blind, learned()])
+    assert seeing.attention
+    found = seeing.translate(["one two"])[0]
+    assert found.alignment is not None
+    assert found.alignment.shape[1] == 3
+
+
+def test_the_memory_is_read_by_all() -> None:
+    models = [learned(memory=1, seed=seed) for seed in (1, 2)]
+    found = Ensemble(models).translate(["one three"])[0]
+    assert found.beside == models[0].translate(["one three"])[0].beside
+    assert found.looked_beside is not None
+    assert found.looked_beside.shape == (len(found.tokens), len(found.beside))
+
+
+def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:
+    names = [f"n{i}" for i in range(60)]
+    one, two = (Seq2Seq(epochs=1, seed=seed).fit(names, names) for seed in (1, 2))
+    assert one.model.source.tokens == two.model.source.tokens
+    assert not (one.model.network.parameters.flat == two.model.network.parameters.flat).all()
+    Ensemble([one, two])
+
+
+def other_memory() -> Seq2Seq:
+    model = learned(memory=1)
+    model._model = model.model._replace(memory=Memory(1, [[4]], [[4]]))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "text"),
+    [
+        ({}, {"lower": False}, "know the same tokens of the source"),
+        ({}, {"target": "tokens"}, "know the same tokens of the target"),
+        ({}, {"memory": 1}, "have the same memory"),
+        ({"memory": 1}, {"memory": 2}, "have the same memory"),
+    ],
+)
+def test_models_that_do_not_go_together_are_refused(
+    one: dict[str, Any], two: dict[str, Any], text: str
+) -> None:
+    models = [learned(**one), learned(**one), learned(**two)]
+    with pytest.raises(ValueError) as caught:
+        Ensemble(models)
+    assert str(caught.value) == (
+        f"models must {text}. Model 3 differs from model 1.\n"
+        "  hint: train them on the same pairs with the same kinds of tokens, each with a seed of its own"
+    )
+
+
+def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
+    with pytest.raises(ValueError, match="have the same memory"):
+        Ensemble([learned(memory=1), other_memory()])
+    with pytest.raises(ValueError, match=r"at least one\. Got none"):
+        Ensemble([])
+    with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):
+        Ensemble(three[0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Got a sequence with 'runs/one' instead"):
+        Ensemble([three[0], "runs/one"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="must be trained or loaded first"):
+        Ensemble([three[0], Seq2Seq()])
+    with pytest.raises(
+        ValueError, match="posterior must be False for a transformer, alone or in an ensemble"
+    ):
+        Ensemble(three).align(LEFT, SAID, posterior=True)
+    with pytest.raises(ValueError, match="coverage_penalty must be 0"):
+        Ensemble([learned(memory=1)]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
+
+
+# ----------------------------------------------------------------------------------------------------- commands
+
+
+@pytest.fixture
+def files(three: list[Seq2Seq], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, model in zip(("one", "two", "three"), three, strict=True):
+        (tmp_path / name).mkdir()
+        model.save(tmp_path / name / "model.safetensors")
+    learned(lower=False).save(tmp_path / "other")
+    Path("lines").write_text("\n".join([*LEFT, "two one"]), encoding="utf-8")
+    Path("test").write_text("".join(f"{s}\t{t}\n" for s, t in zip(LEFT, SAID, strict=True)), encoding="utf-8")
+    Path("gold").write_text("0-0\n" * len(LEFT), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("files")
+def test_translate_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--ensemble", "two", "--ensemble", "three/model.safetensors"]
+    assert main(["translate", "one", "lines", *more, "--scores", "--alignment", "pharaoh"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    expected = Ensemble(three).translate([*LEFT, "two one"])
+    assert [line[1] for line in lines] == [found.text for found in expected]
+    np.testing.assert_allclose(
+        [float(line[0]) for line in lines], [found.score for found in expected], atol=1e-3
+    )
+
+
+@pytest.mark.usefixtures("files")
+def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
+    """Both directions of them, each by what its models find together."""
+    for name, seed in (("back", 1), ("again", 2)):
+        Seq2Seq(epochs=20, seed=seed).fit(SAID, LEFT).save(name)
+    there, back = Ensemble(three[:2]), Ensemble([Seq2Seq.load(name) for name in ("back", "again")])
+    asked = ["align", "one", "test", "--ensemble", "two", "--posterior"]
+    found = there.align(LEFT, SAID, posterior=True)
+    assert main([*asked, "--threshold", "0.3"]) == 0
+    expected = [spell(links(one.alignment, threshold=0.3)) for one in found if one.alignment is not None]
+    assert capsys.readouterr().out.splitlines() == expected
+    turned = back.align(SAID, LEFT, posterior=True)
+    assert main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrise", "joint", "--scores"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    for line, one, other in zip(lines, found, turned, strict=True):
+        assert one.alignment is not None
+        assert other.alignment is not None
+        assert line[:2] == [f"{one.score:.4f}", f"{other.score:.4f}"]
+        assert line[2] == spell(links(joint(one.alignment, other.alignment), end=False))
+
+
+@pytest.mark.usefixtures("files")
+def test_evaluate_together(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["evaluate", "one", "test", "--ensemble", "two", "--compare", "one", "two", "--json", "numbers"]
+    assert main([*asked, "--gold", "gold", "--posterior"]) == 0
+    captured = capsys.readouterr()
+    assert "translating (one + two)" in captured.err
+    models = json.loads(Path("numbers").read_text(encoding="utf-8"))["models"]
+    assert [model["name"] for model in models] == ["one + two", "one", "two"]
+    assert models[0]["exact"] == 1
+    assert main([*asked, "--names", "both", "first", "second"]) == 0
+    assert "translating (both)" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (
+            ["translate", "one", "lines", "--ensemble", "one"],
+            "the models of an ensemble must be different files",
+        ),
+        (["translate", "one", "lines", "--ensemble", "one/../one"], "must be different files"),
+        (
+            ["translate", "one", "lines", "--ensemble", "other"],
+            "of the source. Model 2 differs from model 1. hint: train them on the same pairs",
+        ),
+        (["translate", "one", "lines", "--ensemble", "nothing"], "nothing: No such file or directory"),
+        (["evaluate", "one", "test", "--ensemble", "one"], "must be different files"),
+        (["evaluate", "--hypotheses", "lines", "--ensemble", "one"], "--ensemble goes with a model"),
+        (
+            ["evaluate", "one", "test", "--ensemble", "three", "--gold", "gold", "--posterior"],
+            "posterior must be False for a transformer, alone or in an ensemble",
+        ),
+        (
+            ["align", "one", "test", "--ensemble", "three", "--posterior"],
+            "posterior must be False for a transformer, alone or in an ensemble",
+        ),
+        (["align", "one", "test", "--ensemble", "other"], "one and other: models must know the same tokens"),
+        (["align", "one", "test", "--reverse", "two", "--reverse", "two"], "must be different files"),
+        (
+            ["evaluate", "one", "test", "--ensemble", "two", "--names", "a", "b"],
+            "--names must be as many as what is measured",
+        ),
+    ],
+)
+def test_commands_refuse(asked: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked) == 2
+    captured = capsys.readouterr()
+    assert text in captured.err
+    assert "translating" not in captured.err  # before any work
+    assert captured.out == ""

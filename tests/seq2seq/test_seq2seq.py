@@ -1,0 +1,819 @@
+"""A translator that learns from pairs: what it says, what it keeps, and how it goes on after a stop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq import model as module
+from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.data.splits import hold_out
+from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.vocabulary import END, UNKNOWN
+from regard.seq2seq.training.defaults import choose_config, choose_recipe
+
+
+def test_hold_out_shares_no_source() -> None:
+    pairs = [(str(i // 2), str(i)) for i in range(100)]
+    training, validation = hold_out(pairs)
+    assert len(validation) == 10  # 5 of 50 sources, two pairs each
+    assert not {source for source, _ in training} & {source for source, _ in validation}
+    assert sorted(training + validation) == sorted(pairs)
+    assert hold_out(pairs) == (training, validation)
+
+
+@pytest.mark.parametrize(("count", "aside"), [(20, 2), (99, 9), (150, 10), (400, 20), (20_000, 500)])
+def test_more_than_one_source_is_held_out(count: int, aside: int) -> None:
+    training, validation = hold_out([(str(i), "") for i in range(count)])
+    assert (len(training), len(validation)) == (count - aside, aside)
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
+def test_what_is_too_long_to_be_judged_is_not_held_out(kind: str) -> None:
+    pairs = [(f"{i} " * 40, "a") for i in range(300)] + [(f"{i:02}", "b") for i in range(60)]
+    training = Seq2Seq(source=kind, target=kind, max_tokens=5, epochs=1).begin(pairs)
+    assert (len(training.pairs), len(training.valid)) == (54, 6)
+
+
+def test_of_few_sources_none_is_held_out() -> None:
+    pairs = [(str(i), "") for i in range(19)]
+    assert hold_out(pairs) == (pairs, pairs)
+
+
+# --------------------------------------------------------------------------------------------------- training
+
+
+def reversals(count: int, seed: int, longest: int = 4) -> list[tuple[str, str]]:
+    rng = np.random.default_rng(seed)
+    words = [[f"w{i}" for i in rng.integers(0, 6, rng.integers(1, longest + 1))] for _ in range(count)]
+    return [(" ".join(w), " ".join(reversed(w))) for w in words]
+
+
+def fitted(pairs: Any, **options: Any) -> Seq2Seq:
+    return Seq2Seq(**options).fit([source for source, _ in pairs], [target for _, target in pairs])
+
+
+@pytest.fixture(scope="module")
+def reverser() -> Seq2Seq:
+    return fitted(reversals(300, 0, longest=3), epochs=20)
+
+
+@pytest.mark.slow
+def test_it_learns_to_reverse_sentences_it_has_never_seen(reverser: Seq2Seq) -> None:
+    seen = reversals(300, 0, longest=3)
+    unseen = [pair for pair in reversals(200, 1, longest=3) if pair not in seen]
+    assert len(unseen) > 20
+    found = reverser.translate([source for source, _ in unseen])
+    assert [translation.text for translation in found] == [target for _, target in unseen]
+
+
+def test_it_looks_at_the_word_it_writes(reverser: Seq2Seq) -> None:
+    (translation,) = reverser.translate(["w1 w2 w3"])
+    assert translation.tokens == ("w3", "w2", "w1")
+    assert translation.source == ("w1", "w2", "w3", "</s>")
+    assert translation.alignment is not None
+    assert translation.alignment.argmax(axis=1).tolist() == [2, 1, 0]
+    assert translation.score < 0
+
+
+def test_an_unknown_word_is_copied_from_where_it_was_looked_at(reverser: Seq2Seq) -> None:
+    network = reverser.model.network
+    before = network.parameters["output_bias"].copy()
+    network.parameters["output_bias"][UNKNOWN] += 1e3  # a model that can't name anything
+    network.parameters["output_bias"][END] -= 1e3
+    (translation,) = reverser.translate(["w1 Xyz"], beam=1)
+    network.parameters["output_bias"][...] = before
+    assert set(translation.tokens) <= {"w1", "Xyz"}
+
+
+def test_empty_sentences_stay_empty_and_in_order(reverser: Seq2Seq) -> None:
+    found = reverser.translate(["", "w1 w2", "   "])
+    assert [translation.text for translation in found] == ["", "w2 w1", ""]
+    assert reverser.translate([]) == []
+
+
+class Column:
+    """Of a table, as pandas has them: no sequence for Python."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    def tolist(self) -> list[str]:
+        return self.texts
+
+
+@pytest.mark.parametrize("make", [Column, lambda *texts: np.array(texts)])
+def test_columns_and_arrays_are_sentences(make: Any) -> None:
+    one, two = ["a b", "b"], ["c", "d c"]
+    model = Seq2Seq(epochs=2).fit(make(*one), make(*two), valid=(make(*one), make(*two)))
+    assert (
+        model.model.network.parameters.flat
+        == Seq2Seq(epochs=2).fit(one, two, valid=(one, two)).model.network.parameters.flat
+    ).all()
+    assert model.translate(make(*one)) == model.translate(one)
+    assert model.align(make(*one), make(*two)) == model.align(one, two)
+    assert model.sample(make(*one)) == model.sample(one)
+
+
+def test_translating_is_checked(reverser: Seq2Seq) -> None:
+    with pytest.raises(ValueError) as caught:
+        reverser.translate(["w1", "w1 " * 1001])
+    assert str(caught.value) == "sentence 2: 1001 tokens; at most 1000 are allowed"
+    with pytest.raises(ValueError) as caught:
+        reverser.translate(["w1"], beam=0)
+    assert str(caught.value) == "beam must be at least 1. Got 0 instead."
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq().translate(["w1"])
+    assert (
+        str(caught.value)
+        == "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
+    )
+
+
+def test_saved_and_loaded_it_is_the_same(reverser: Seq2Seq, tmp_path: Path) -> None:
+    reverser.save(tmp_path / "m.safetensors")
+    loaded = Seq2Seq.load(tmp_path / "m.safetensors")
+    assert loaded.attention
+    one, two = (model.translate(["w1 w5 w2"])[0] for model in (reverser, loaded))
+    assert one.text == two.text
+    assert one.score == two.score
+    assert (one.alignment == two.alignment).all()  # type: ignore[union-attr]
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    pairs = reversals(60, 3)
+    one, two, other = (fitted(pairs, epochs=2, seed=seed).model.network.parameters.flat for seed in (5, 5, 6))
+    assert one.tobytes() == two.tobytes()
+    assert one.tobytes() != other.tobytes()
+
+
+def test_without_attention_there_is_no_alignment() -> None:
+    model = fitted(reversals(40, 0), attention=False, epochs=1)
+    assert model.translate(["w1"])[0].alignment is None
+
+
+def test_the_best_parameters_stay() -> None:
+    pairs = reversals(80, 0)
+    seen: list[tuple[bool, bytes]] = []
+    model = Seq2Seq(epochs=6, rate=0.05)  # too fast a walk to get better at each step
+    for step in model.steps(pairs[:60], pairs[60:]):
+        if step.validation is not None:
+            seen.append((step.best, model.model.network.parameters.flat.tobytes()))
+    assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in seen if best][-1]
+
+
+@pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_who_stops_asking_and_goes_on_loses_nothing(stops: tuple[int, ...], average: float) -> None:
+    """Between, the model has the best parameters; the training those that it walks with."""
+
+    def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
+        model = Seq2Seq(epochs=3, recipe={"average": average})
+        training, losses = model.begin(reversals(200, 1)), []
+        for stop in (*stops, None):
+            for step in model.run(training):
+                losses.append(step.loss)
+                if step.number == stop:
+                    break
+            parameters = model.model.network.parameters.flat
+            assert np.array_equal(parameters, training.best)
+        return parameters.tobytes(), losses
+
+    assert trained(stops) == trained(())
+
+
+@pytest.mark.parametrize("content", [b"no checkpoint", None])
+def test_a_checkpoint_that_does_not_fit_costs_nothing(content: bytes | None, tmp_path: Path) -> None:
+    place, pairs = tmp_path / "it", reversals(60, 1)
+    model = fitted(pairs, epochs=2)
+    before = model.model
+    if content is None:  # of another training
+        for _ in Seq2Seq(epochs=1).steps(pairs[:30], checkpoint=place):
+            break
+    else:
+        place.write_bytes(content)
+    kept = place.read_bytes()
+    with pytest.raises(ValueError, match=r"give another name, or remove it|remove it to begin anew"):
+        model.fit(*zip(*pairs, strict=True), checkpoint=place)
+    assert model.model is before
+    assert place.read_bytes() == kept
+
+
+def test_what_is_no_checkpoint_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "it").write_bytes(b"none")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        next(Seq2Seq().steps("not even pairs", checkpoint=tmp_path / "it"))  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "it")
+    for step in Seq2Seq(epochs=2).steps(reversals(40, 1), checkpoint=tmp_path / "link"):
+        if step.number == 1:
+            break
+    assert (tmp_path / "it").exists()
+    fitted(reversals(40, 1), epochs=2)
+    Seq2Seq(epochs=2).fit(*zip(*reversals(40, 1), strict=True), checkpoint=tmp_path / "link")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.Memory, "learn", None)  # whoever calls it fails otherwise
+    monkeypatch.setattr(module.Joint, "learn", None)
+    model = Seq2Seq(family="transformer", memory=1, joint=3, network={"heads": 256})
+    with pytest.raises(ValueError, match="width must be a multiple of heads = 256"):
+        model.fit(["a"] * 9, ["b"] * 9)
+
+
+def test_what_it_is_judged_by_is_checked() -> None:
+    with pytest.raises(TypeError, match="pair 1 must be a source and a target"):
+        Seq2Seq(epochs=1).begin(reversals(40, 1), ["ab", "cd"])  # type: ignore[list-item]
+    training = Seq2Seq(epochs=1).begin(reversals(40, 1), [("w1", ""), ("w1", "w1")])
+    assert len(training.valid) == 1
+
+
+def test_numpy_s_numbers_are_sizes() -> None:
+    assert Seq2Seq(network={"decoder": np.int64(12)}).network == {"decoder": 12}
+
+
+def test_minutes_end_the_training() -> None:
+    steps = list(Seq2Seq(minutes=1e-9).steps(reversals(40, 0)))
+    assert len(steps) == 1
+    assert steps[0].best
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),
+        ({"vocabulary": 4}, "vocabulary must be at least 5. Got 4 instead."),
+        ({"vocabulary": 5, "target": "subwords"}, "vocabulary must be at least 6. Got 5 instead."),
+        ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
+        ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
+        ({"least": 0}, "least must be at least 1. Got 0 instead."),
+        ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
+        ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
+        ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
+        ({"seed": 1, "recipe": {"seed": 1}}, "seed must be given once. Got 1 and, in recipe, 1 instead."),
+        (
+            {"attention": False, "network": {"score": "dot"}},
+            "score must not be given without attention. Got 'dot' instead.",
+        ),
+        ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
+        (
+            {"least": 2, "source": "subwords", "target": "subwords"},
+            "least must not be given with subwords, which are frequent by themselves. Got 2 instead.",
+        ),
+        ({"subwords": "bpe"}, "subwords must not be given where neither side has any. Got 'bpe' instead."),
+        (
+            {"subwords": "bp", "target": "subwords"},
+            "subwords must be one of 'unigram', 'bpe'. Got 'bp' instead.\n  hint: did you mean 'bpe'?",
+        ),
+        ({"minutes": True}, "minutes must be a number. Got True instead."),
+        ({"epochs": True}, "epochs must be a whole number. Got True instead."),
+    ],
+)
+def test_options_are_checked(options: Any, said: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        Seq2Seq(**options)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"feeding": True}, "feeding needs the style luong; here it has no effect. Got True instead."),
+        (
+            {"score": "general", "attention": 9},
+            "attention needs a score that projects states: additive or scaled_dot; here it has no effect. "
+            "Got 9 instead.",
+        ),
+    ],
+)
+def test_an_option_of_the_network_without_effect_is_refused(options: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(network=options)
+    assert str(caught.value) == f"{said}\n  hint: leave it out"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"style": "luong", "feeding": False},
+        {"score": "scaled_dot", "attention": 9},
+    ],
+    ids=str,
+)
+def test_an_option_with_an_effect_has_it(options: dict[str, Any]) -> None:
+    pairs = reversals(8, 0)
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
+    one, other = (
+        Seq2Seq(epochs=1, network=network).fit(*sides).model.network
+        for network in (options, dict(list(options.items())[:-1]))
+    )
+    same_shapes = one.config.shapes() == other.config.shapes()
+    assert not (same_shapes and (one.parameters.flat == other.parameters.flat).all())
+
+
+def test_guidance_and_links_go_with_each_other_and_attention() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(recipe={"guidance": 3.0}).fit(["a"], ["b"])
+    assert str(caught.value) == "guidance must go with links, which it is about. Got no links instead."
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(attention=False).fit(["a"], ["b"], links=[{(0, 0)}])
+    assert str(caught.value) == "links must not be given without attention, which learns them."
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"network": {"embedding": 10**12}},
+        {"network": {"decoder": 10**9}},
+        {"network": {"attention": 10**30}},
+        {"family": "transformer", "network": {"hidden": 10**12}},
+    ],
+    ids=str,
+)
+def test_a_network_that_no_machine_holds_is_refused_before_it_is_drawn(options: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"^network must have at most 1099511627776 parameters. Got \d{13,} instead.\n"
+    ):
+        Seq2Seq(**options)
+
+
+@pytest.mark.parametrize("value", ["no", 3, None, 0])
+def test_attention_is_true_or_false(value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(attention=value)
+    assert str(caught.value) == f"attention must be True or False. Got {value!r} instead."
+
+
+@pytest.mark.parametrize("name", ["network", "recipe"])
+@pytest.mark.parametrize("value", [3, 0, [1], [], "a"])
+def test_options_come_in_mappings(name: str, value: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq(**{name: value})
+    assert str(caught.value) == f"{name} must be a mapping from names to values. Got {value!r} instead."
+
+
+def test_the_recipe_has_the_seed_of_all_chance() -> None:
+    pairs = reversals(40, 0)
+    one, other = (fitted(pairs, epochs=1, **seed) for seed in ({"seed": 7}, {"recipe": {"seed": 7}}))
+    assert (one.model.network.parameters.flat == other.model.network.parameters.flat).all()
+
+
+def test_names_of_options_are_checked() -> None:
+    with pytest.raises(
+        ValueError, match=r"^network must have names among embedding, encoder, .* Got 'size' instead.$"
+    ):
+        Seq2Seq(network={"size": 3})
+    with pytest.raises(
+        ValueError, match=r"^recipe must have names among epochs, tokens, .* Got 'steps' instead.$"
+    ):
+        Seq2Seq(recipe={"steps": 3})
+    with pytest.raises(
+        ValueError, match=r"^score must be one of 'none', 'additive', .* Got 'best' instead.$"
+    ):
+        Seq2Seq(network={"score": "best"})
+    with pytest.raises(ValueError, match=r"^source must be one of"):
+        Seq2Seq(source="letters")
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "said"),
+    [
+        (
+            ["a b c"],
+            ["a"],
+            "no training pair has between 1 and 2 (max_tokens) tokens on both sides: 1 pair given",
+        ),
+        (["a"], ["a", "b"], "targets must be as many as sources. Got 2 for 1 instead."),
+        (["a", " "], ["a", "b"], "pair 2: the source is empty"),
+        ([], [], "there must be sentence pairs. Got none instead."),
+    ],
+)
+def test_nothing_to_learn_from_is_told(sources: Any, targets: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(max_tokens=2).fit(sources, targets)
+    assert str(caught.value) == said
+
+
+def test_a_vocabulary_must_have_words() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(least=2).fit(["a a", "b", "a"], ["c", "d", "e"])
+    assert str(caught.value) == (
+        "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: least=1 learns them all"
+    )
+
+
+def test_names_that_are_reserved_are_no_vocabulary() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(source="tokens").fit(["</s>", "<pad> <s>"], ["a", "b"])
+    assert str(caught.value) == (
+        "source must have tokens to learn: those of all 2 pairs are reserved names.\n"
+        "  hint: <pad>, <s>, </s>, <unk> stand for what every vocabulary has"
+    )
+
+
+def test_a_vocabulary_of_one_word_is_enough() -> None:
+    model = Seq2Seq(epochs=150).fit(["a", "b", "a b", "b a"], ["x", "x", "x x", "x x"])
+    assert [t.text for t in model.translate(["a", "b a"])] == ["x", "x x"]
+
+
+RECIPES = {
+    "epochs": (0, "epochs must be at least 1. Got 0 instead."),
+    "tokens": (1.5, "tokens must be a whole number. Got 1.5 instead."),
+    "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
+    "patience": (0, "patience must be at least 1. Got 0 instead."),
+    "clip": (-1, "clip must be greater than 0. Got -1.0 instead."),
+    "dropout": (2, "dropout must be less than 1. Got 2.0 instead."),
+    "smoothing": (1, "smoothing must be less than 1. Got 1.0 instead."),
+    "average": ("x", "average must be a number. Got 'x' instead."),
+    "guidance": (-1, "guidance must be at least 0. Got -1.0 instead."),
+    "agreement": (-0.5, "agreement must be at least 0. Got -0.5 instead."),
+    "seed": ("x", "seed must be a whole number. Got 'x' instead."),
+}
+
+
+def test_the_type_of_a_number_makes_no_other_training() -> None:
+    pairs = [("a b", "c"), ("b", "c d")]
+
+    def mark(**recipe: object) -> str:
+        return Seq2Seq(epochs=1, recipe=recipe).begin(pairs, pairs).fingerprint()
+
+    assert mark(dropout=0.25, guidance=0) == mark(dropout=np.float64(0.25), guidance=0.0)
+    assert mark(dropout=0.25) != mark(dropout=0.5)
+
+
+def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    options: dict[str, Any] = {"target": "subwords", "vocabulary": 30, "epochs": 1}
+    for subwords, method in ((None, "unigram"), ("unigram", "unigram"), ("bpe", "bpe")):
+        model = Seq2Seq(subwords=subwords, **options).fit(["low", "lower", "new"], ["low", "lower", "newer"])
+        assert model.model.target.describe()["method"] == method
+        model.save(tmp_path / "m")
+        assert Seq2Seq.load(tmp_path / "m").subwords == method
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_checked(name: str) -> None:
+    value, said = RECIPES[name]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        Seq2Seq(recipe={name: value})
+    assert str(caught.value) == said
+
+
+def test_agreement_needs_something_to_agree_about() -> None:
+    with pytest.raises(ValueError, match="agreement must be 0 without dropout: nothing differs then"):
+        Seq2Seq(recipe={"agreement": 1.0, "dropout": 0.0})
+    assert Seq2Seq(recipe={"agreement": 1.0}).recipe == {"agreement": 1.0}
+
+
+def test_networks_are_checked() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq(network={"attention": 0})
+    assert str(caught.value) == 'attention must be at least 1 unless the score is "none". Got 0 instead.'
+    with pytest.raises(TypeError) as caught_type:
+        Seq2Seq(lower=3)  # type: ignore[arg-type]
+    assert str(caught_type.value) == "lower must be True or False. Got 3 instead."
+
+
+@pytest.mark.parametrize("pairs", [30, 1200])
+def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
+    for sizes in ({}, {"encoder": 24}, {"decoder": 48}):
+        config = choose_config("recurrent", pairs, 9, 9, {"style": "luong", "score": "dot", **sizes})
+        assert config.decoder == 2 * config.encoder  # type: ignore[union-attr]
+        assert Seq2Seq(network={"style": "luong", "score": "dot", **sizes}).network["score"] == "dot"
+
+
+@pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
+def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
+    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    config = choose_config("recurrent", pairs, 9, 9, {})
+    assert choose_recipe(config, corpus, {}).rate == pytest.approx(rate)
+    assert choose_recipe(config, corpus, {"rate": 0.5}).rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "encoder", "rate"),
+    [(16_000, 1, 128, 5e-3), (16_001, 1, 64, 8e-3), (16_001, 0.25, 32, 12.8e-3), (64_000, None, 128, 5e-3)],
+)
+def test_little_time_wants_a_small_network(
+    pairs: int, minutes: float | None, encoder: int, rate: float
+) -> None:
+    config = choose_config("recurrent", pairs, 9, 9, {}, minutes)
+    assert config.encoder == encoder  # type: ignore[union-attr]
+    assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
+    corpus, asked = (
+        Corpus([Numbered([4, 2], [1, 4, 2])] * pairs),
+        {} if minutes is None else {"minutes": minutes},
+    )
+    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "width", "rate"),
+    [(8_000, 4, 256, 1e-3), (8_001, 4, 128, 2.5e-3), (8_001, 1, 64, 6.25e-3), (50_000, None, 256, 1e-3)],
+)
+def test_a_transformer_is_in_a_hurry_sooner(
+    pairs: int, minutes: float | None, width: int, rate: float
+) -> None:
+    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    asked = {} if minutes is None else {"minutes": minutes}
+    config = choose_config("transformer", pairs, 9, 9, {}, minutes)
+    assert config.width == width  # type: ignore[union-attr]
+    assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
+    large = choose_config("transformer", pairs, 9, 9, {"width": 256}, minutes)
+    assert choose_recipe(large, corpus, asked).rate == 1e-3  # which a smaller one would bear
+
+
+def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(
+        ["a", "b"], ["b", "a"]
+    )
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m")
+    again.fit(["a", "b"], ["b", "a"])
+    assert again.model.network.config == first.model.network.config
+    assert again.model.target.kind == "characters"
+
+
+@pytest.mark.parametrize(
+    "options", [{"lower": False, "normalization": "NFKC"}, {"source": "characters", "lower": True}]
+)
+def test_a_loaded_model_cuts_text_as_it_did(options: dict[str, Any], tmp_path: Path) -> None:
+    first = Seq2Seq(epochs=1, **options).fit(["A ﬁ", "b"], ["b", "a"])
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m").fit(["A ﬁ", "b"], ["b", "a"])
+    assert again.model.source.describe() == first.model.source.describe()
+    assert again.model.source.tokens == first.model.source.tokens
+
+
+@pytest.mark.parametrize(
+    "network", [{}, {"score": "none"}, {"style": "luong", "score": "dot", "decoder": 8, "encoder": 4}]
+)
+def test_what_has_no_effect_in_a_file_is_forgotten(network: dict[str, Any], tmp_path: Path) -> None:
+    first = Seq2Seq(epochs=1, network=network).fit(["a", "b"], ["b", "a"])
+    first.save(tmp_path / "m")
+    again = Seq2Seq.load(tmp_path / "m")
+    again.fit(["a", "b"], ["b", "a"])
+    assert again.model.network.config.shapes() == first.model.network.config.shapes()
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        ("one", "sources must be a sequence of sentences. Got str instead."),
+        ([None], "sources must be texts or sequences of tokens. Sentence 1 is NoneType instead."),
+    ],
+)
+def test_only_sentences_are_translated(sources: Any, said: str, reverser: Seq2Seq) -> None:
+    for verb in (reverser.translate, reverser.sample):
+        with pytest.raises(TypeError) as caught:
+            verb(sources)
+        assert str(caught.value) == said
+
+
+def test_valid_must_be_two_sides() -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a"], ["b"], valid=(["a"],))  # type: ignore[arg-type]
+    assert str(caught.value) == "valid must be (sources, targets). Got (['a'],) instead."
+
+
+def test_one_sentence_is_no_list_of_them() -> None:
+    with pytest.raises(TypeError, match=r"^sources must be a sequence of sentences. Got str instead.$"):
+        Seq2Seq().fit("one", "un")  # type: ignore[arg-type]
+
+
+def test_tokens_and_characters_are_learned_from_too() -> None:
+    pairs = [("ab", ["A", "B"]), ("b", ["B"]), ("ba", ["B", "A"]), ("a", ["A"])]
+    model = fitted(pairs, source="characters", target="tokens", epochs=150)
+    (translation,) = model.translate(["ba"])
+    assert translation.tokens == ("B", "A")
+    assert translation.text == "B A"
+    assert translation.source == ("b", "a", "</s>")
+
+
+def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> None:
+    (found,) = reverser.candidates(["w1 w2 w3"], beam=4)
+    assert len(found) == 4
+    assert found[0].text == reverser.translate(["w1 w2 w3"], beam=4)[0].text
+    assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)
+    assert len({t.text for t in found}) == 4
+    for translation in found:
+        assert translation.alignment is not None
+        assert translation.alignment.shape == (len(translation.tokens), 4)
+
+
+def test_no_text_is_said_twice() -> None:
+    """A word that it doesn't know and one that it knows may both be said as the source has it."""
+    pairs = reversals(300, 1)
+    model = fitted(pairs, vocabulary=7, epochs=6)
+    several = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10)]
+    assert all(len({one.text for one in found}) == len(found) for found in several)
+    assert sum(len(found) for found in several) > 400
+    wide = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10, n_best=4)]
+    for found, more in zip(wide, several, strict=True):
+        assert [one.text for one in found] == [one.text for one in more[:4]]
+
+
+def test_translations_are_compared_by_all_they_say(reverser: Seq2Seq) -> None:
+    one, again, other = (reverser.translate([source])[0] for source in ("w1 w2", "w1 w2", "w2 w1"))
+    assert (one == again, one == other, one == "w2 w1") == (True, False, False)
+    assert len({one, again, other}) == 2
+    assert replace(one, alignment=one.alignment * 0.5) != one  # type: ignore[operator]
+    assert replace(one, alignment=None) != one
+
+
+def test_samples_come_as_often_as_they_are_probable(reverser: Seq2Seq) -> None:
+    (drawn,) = reverser.sample(["w1 w2"], count=400)
+    best = reverser.translate(["w1 w2"])[0]
+    share = sum(t.tokens == best.tokens for t in drawn) / 400
+    assert share == pytest.approx(np.exp(best.log_probability), abs=0.1)
+    again = reverser.sample(["w1 w2", "w3"], count=400)[0]
+    assert [t.text for t in again] == [t.text for t in drawn]
+
+
+def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) -> None:
+    def drawn(rng: Any) -> list[str]:
+        return [t.text for t in reverser.sample(["w1 w2"], count=30, temperature=3.0, rng=rng)[0]]
+
+    assert drawn(5) == drawn(np.random.default_rng(5)) == drawn(np.random.SeedSequence(5))
+    assert drawn([5]) == drawn([np.random.default_rng(5)]) != drawn(5)
+    assert drawn(None) != drawn(None)
+    for wrong, text in (
+        ([1, 2], "rng must have one seed for each of 1 sentences. Got 2 instead."),
+        ("5", "rng must be a whole number, a numpy.random.Generator or None. Got str instead."),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            drawn(wrong)
+        assert str(caught.value) == text
+
+
+def test_align_says_what_translate_said(reverser: Seq2Seq) -> None:
+    sources = ["w1 w2 w3", "w2", "w4 w5"]
+    said = reverser.translate(sources)
+    forced = reverser.align(sources, [t.text for t in said])
+    for one, other in zip(said, forced, strict=True):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
+
+
+def test_the_posterior_is_for_alignments_alone(reverser: Seq2Seq) -> None:
+    sources, targets = ["w1 w2 w3", "w2"], ["v3 v2 v1", "v2"]
+    before, after = reverser.align(sources, targets), reverser.align(sources, targets, posterior=True)
+    for one, other in zip(before, after, strict=True):
+        assert one.score == other.score
+        assert one.alignment is not None
+        assert other.alignment is not None
+        assert one.alignment.shape == other.alignment.shape
+        np.testing.assert_allclose(other.alignment.sum(axis=1), 1, rtol=1e-5)
+        assert not np.allclose(one.alignment, other.alignment)
+
+
+def test_what_no_posterior_can_be_had_of_is_told() -> None:
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
+    model = Seq2Seq(family="transformer", network=sizes, epochs=1).fit(["a b"], ["c"])
+    with pytest.raises(ValueError) as caught:
+        model.align(["a"], ["c"], posterior=True)
+    assert str(caught.value) == (
+        "posterior must be False for a transformer, alone or in an ensemble: it attends several times for a token."
+    )
+    blind = Seq2Seq(attention=False, epochs=1).fit(["a b"], ["c"])
+    assert blind.align(["a"], ["c"], posterior=True)[0].alignment is None
+
+
+def test_links_are_learned() -> None:
+    # The other way round than the words would have it: only the links can teach that.
+    pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    links = [frozenset({(0, 1), (1, 0)})] * len(pairs)
+    model = Seq2Seq(epochs=150, recipe={"guidance": 2.0}).fit(sources, targets, links=links)
+    (found,) = model.align(["w1 w2"], ["v1 v2"])
+    assert found.alignment is not None
+    assert found.alignment.argmax(axis=1).tolist() == [1, 0]
+
+
+def test_links_may_be_made_of_what_was_learned() -> None:
+    pairs: list[Pair] = [("a b", "c d")] * 3
+
+    def links(source: Text, target: Text) -> list[Links]:
+        return [frozenset({(len(source) - 5, len(target) - 6)})] * 3
+
+    made = Seq2Seq().begin(pairs, pairs, links=links)
+    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=[frozenset({(1, 0)})] * 3).fingerprint()
+    numbers = [frozenset({(np.int64(1), np.int64(0))})] * 3
+    assert made.fingerprint() == Seq2Seq().begin(pairs, pairs, links=numbers).fingerprint()
+    with pytest.raises(ValueError, match=r"^valid must be given where links is a function\.$"):
+        Seq2Seq().begin(pairs, links=links)
+
+
+@pytest.mark.parametrize("recipe", [{"epochs": 3}, {"patience": 1, "rate": 1e-9}, {"minutes": 1e-4}])
+def test_a_checkpoint_that_is_kept_says_that_all_is_done(recipe: dict[str, float], tmp_path: Path) -> None:
+    pairs: list[Pair] = [("a b", "c d"), ("b", "d")]
+    found = []
+    for first in (True, False):
+        model = Seq2Seq(recipe=recipe)
+        training = model.begin(pairs, pairs)
+        steps = list(model.run(training, checkpoint=tmp_path / "it", keep=True))
+        assert bool(steps) == first
+        found.append(model.model.network.parameters.flat.copy())
+    assert (found[0] == found[1]).all()
+    list(model.run(training, checkpoint=tmp_path / "it"))
+    assert not (tmp_path / "it").exists()
+
+
+def test_links_must_be_between_tokens() -> None:
+    with pytest.raises(ValueError) as caught:
+        Seq2Seq().fit(["a b"], ["c"], links=[frozenset({(2, 0)})])
+    assert str(caught.value) == (
+        "links must be between tokens of their pair. Pair 1 has 2 and 1; got (2, 0) instead."
+    )
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        (5, "links must be one set for each pair. Got int instead."),
+        ("0-0", "links must be one set for each pair. Got str instead."),
+        (["0-0"], "links must be sets of (source, target). Pair 1 has '0-0' instead."),
+        ([0], "links must be sets of (source, target). Pair 1 has 0 instead."),
+        ([{0}], "links must be sets of (source, target). Pair 1 has {0} instead."),
+        ([{(0, 0.5)}], "links must be sets of (source, target). Pair 1 has {(0, 0.5)} instead."),
+        ([{(0, 0, 0)}], "links must be sets of (source, target). Pair 1 has {(0, 0, 0)} instead."),
+    ],
+)
+def test_links_must_be_sets_of_two_whole_numbers_each(links: Any, said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a b"], ["c"], links=links)
+    assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: whole numbers, both counted from 0"
+
+
+@pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)
+def test_links_may_come_in_any_collection(links: Any) -> None:
+    wanted = Seq2Seq().begin([("a b", "c")], links=[frozenset({(1, 0)})]).fingerprint()
+    assert Seq2Seq().begin([("a b", "c")], links=links).fingerprint() == wanted
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+def test_a_listener_must_be_a_function() -> None:
+    with pytest.raises(TypeError) as caught:
+        Seq2Seq().fit(["a"], ["b"], listener=5)  # type: ignore[arg-type]
+    assert str(caught.value) == "listener must be a function. Got int instead."
+
+
+def test_no_more_candidates_than_the_beam_has(reverser: Seq2Seq) -> None:
+    for sources in (["w1"], [""]):
+        with pytest.raises(ValueError) as caught:
+            reverser.candidates(sources, beam=2, n_best=5)
+        assert str(caught.value) == "n_best must be at most beam = 2. Got 5 instead."
+
+
+@pytest.mark.parametrize("place", ["nowhere/it", "pipe"])
+def test_a_checkpoint_that_can_not_be_written_is_said_before_training(tmp_path: Path, place: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = "there is no folder" if place != "pipe" else "must be a file, or not there yet"
+    model = Seq2Seq(epochs=1)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        model.fit(["a"], ["b"], checkpoint=tmp_path / place)
+    with pytest.raises((FileNotFoundError, ValueError), match=said):
+        list(model.run(model.begin([("a", "b")], [("a", "b")]), checkpoint=tmp_path / place))
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"network": {"style": "luong", "cell": "lstm"}},
+        {"attention": False},
+        {"family": "transformer"},
+    ],
+    ids=str,
+)
+def test_a_target_of_no_source_is_given_like_any_other(options: dict[str, Any]) -> None:
+    model = fitted(reversals(30, 0), epochs=1, **options)
+    posterior = options.get("family") != "transformer" and model.attention
+    for found in (
+        model.align(["", "w1", ""], ["w1 w2", "", ""], posterior=how) for how in {False, posterior}
+    ):
+        assert [one.tokens for one in found] == [("w1", "w2"), (), ()]
+        assert [one.text for one in found] == ["w1 w2", "", ""]
+        assert [one.source for one in found] == [("</s>",), ("w1", "</s>"), ("</s>",)]
+        assert all(-np.inf < one.log_probability < 0 for one in found)
+        shapes = [None if one.alignment is None else one.alignment.shape for one in found]
+        assert shapes == ([(2, 1), (0, 2), (0, 1)] if model.attention else [None] * 3)
+    (nothing,) = model.translate([""])
+    assert nothing.tokens == ()
+    assert nothing.source == ("</s>",)
+    assert (None if nothing.alignment is None else nothing.alignment.shape) == shapes[2]

@@ -1,0 +1,367 @@
+"""Training: batches under a budget, the recipe, and that a training that was stopped ends as if it never had been."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard.seq2seq import Seq2Seq, model
+from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches, collate
+from regard.seq2seq.data.vocabulary import END, START
+from regard.seq2seq.networks.families import build
+from regard.seq2seq.networks.recurrent.config import RecurrentConfig
+from regard.seq2seq.storage.checkpoint_file import read_checkpoint, write_checkpoint
+from regard.seq2seq.training.defaults import choose_config, choose_epochs, choose_recipe
+from regard.seq2seq.training.loop import Diverged, Recipe, Training
+
+SIZES = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
+
+
+def pairs(count: int, seed: int = 0, longest: int = 6) -> list[Numbered]:
+    rng = np.random.default_rng(seed)
+
+    def side() -> list[int]:
+        return rng.integers(4, 9, rng.integers(1, longest + 1)).tolist()
+
+    return [Numbered([*side(), END], [START, *side(), END]) for _ in range(count)]
+
+
+def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
+    network = build(RecurrentConfig(9, 9, **{**SIZES, **options}))
+    network.draw(np.random.default_rng(1), np.ones(9))
+    return Training(network, Corpus(pairs(count)), Corpus(pairs(20, 1)), recipe)
+
+
+# ------------------------------------------------------------------------------------------------------ batches
+
+
+def test_a_corpus_gives_back_what_it_was_made_of() -> None:
+    given = [*pairs(30), Numbered([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
+    corpus = Corpus(iter(given))
+    assert len(corpus) == 31
+    for i, pair in enumerate(given):
+        assert (list(corpus[i].source), list(corpus[i].target), corpus[i].links) == tuple(map(_plain, pair))
+    batch, wanted = corpus.batch([3, 30]), collate([given[3], given[30]])
+    for one, other in zip(batch, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _plain(part: Any) -> Any:
+    return part if isinstance(part, frozenset) else list(part)
+
+
+@given(
+    lengths=st.lists(st.tuples(st.integers(1, 12), st.integers(2, 12)), min_size=1, max_size=80),
+    tokens=st.integers(1, 100),
+    seed=st.integers(0, 5),
+)
+def test_batches_hold_every_pair_once_within_the_budget(
+    lengths: list[tuple[int, int]], tokens: int, seed: int
+) -> None:
+    corpus = Corpus(Numbered([2] * source, [1] * target) for source, target in lengths)
+    found = batches(corpus, tokens, np.random.default_rng(seed))
+    assert sorted(itertools.chain.from_iterable(found)) == list(range(len(lengths)))
+    for batch in found:
+        most = max(max(lengths[i]) for i in batch)
+        assert len(batch) * most <= tokens or len(batch) == 1
+    other = batches(corpus, tokens, np.random.default_rng(seed + 1))
+    assert len(other) == len(found)  # a resumed epoch can count on it
+
+
+def test_batches_have_one_source_length_where_there_are_enough() -> None:
+    corpus = Corpus(Numbered([2] * length, [1, 2]) for length in (3, 4) for _ in range(50))
+    for batch in batches(corpus, 40, np.random.default_rng(0)):
+        assert len({corpus.source_lengths[i] for i in batch}) == 1
+
+
+def test_links_are_shares_of_a_look() -> None:
+    links = collate([Numbered([4, 5, 2], [1, 6, 7, 2], frozenset({(0, 0), (1, 0)}))]).links
+    assert links is not None
+    assert links[:, 0].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_part_of_a_batch_is_the_batch_of_its_part() -> None:
+    given = pairs(9)
+    whole = collate(given)
+    for half in range(2):
+        part, wanted = whole.part(slice(half, None, 2)), collate(given[half::2])
+        np.testing.assert_array_equal(part.source, wanted.source)
+        np.testing.assert_array_equal(part.target, wanted.target)
+
+
+# ------------------------------------------------------------------------------------------------------- recipe
+
+
+def test_the_rate_rises_and_falls_to_nothing() -> None:
+    recipe = Recipe(rate=1.0, warm_up=4)
+    rates = [recipe.rate_at(step, 12, 0.0) for step in range(1, 13)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates == sorted(rates[:4]) + sorted(rates[4:], reverse=True)
+    assert rates[-1] == 0.125
+    assert recipe.rate_at(6, 12, 1.0) == 0.0
+
+
+def test_the_numbers_of_a_recipe_are_pythons_own() -> None:
+    recipe = Recipe(
+        epochs=np.uint8(200), tokens=np.uint8(64), warm_up=np.int16(9), patience=np.uint8(3), seed=np.uint8(7)
+    )
+    assert recipe == Recipe(epochs=200, tokens=64, warm_up=9, patience=3, seed=7)
+    assert {type(getattr(recipe, name)) for name in ("epochs", "tokens", "warm_up", "patience", "seed")} == {
+        int
+    }
+
+
+def test_patience_ends_the_training() -> None:
+    steps = list(begun(Recipe(epochs=50, rate=1e-9, warm_up=1, patience=3, dropout=0.0)))
+    judged = [step for step in steps if step.validation is not None]
+    since = [step.best for step in judged][::-1].index(True)
+    assert since == 3
+    assert steps[-1].epoch < 50
+
+
+def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
+    worse = 0
+    for keep in ("best", "last"):
+        training, at_best, lowest = begun(Recipe(epochs=12, rate=0.1, warm_up=1, keep=keep)), None, np.inf
+        for step in training:
+            if step.validation is not None:
+                better = step.validation < lowest
+                lowest, worse = min(lowest, step.validation), worse + (not better)
+                assert step.best == (better or keep == "last")
+                if step.best:
+                    at_best = training.flat.copy()
+        np.testing.assert_array_equal(training.network.parameters.flat, at_best)
+    assert worse > 0  # otherwise this would show nothing
+    with pytest.raises(ValueError, match=r"keep must be one of .best., .last.\. Got 'all' instead\."):
+        Recipe(keep="all")
+
+
+def test_the_mean_of_the_parameters_is_judged_and_kept() -> None:
+    training = begun(Recipe(epochs=2, tokens=40, warm_up=1, average=0.9))
+    walked = []
+    for step in training:
+        walked.append(training.flat.copy())
+        if step.validation is not None:
+            assert not (training.flat == training.best).all()
+    mean = training.network.parameters.flat
+    wanted = begun(Recipe(average=0.9)).flat.copy()
+    for number, at in enumerate(walked, 1):
+        wanted += (1 - min(0.9, number / (number + 10))) * (at - wanted)
+        if number == len(walked):
+            np.testing.assert_allclose(mean, wanted, atol=1e-5)
+
+
+def test_two_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in ("1", "2"):  # with more than one BLAS thread, halves are worked on in turn
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+        training = begun(Recipe(epochs=2, tokens=200, warm_up=1))
+        list(training)
+        found.append(training.flat.tobytes())
+    assert found[0] == found[1]
+
+
+def test_a_loss_that_is_no_number_stops_with_the_last_good_parameters() -> None:
+    training = begun(Recipe(epochs=3, tokens=60, warm_up=1))
+    steps = iter(training)
+    first = next(step for step in steps if step.best)
+    good = training.flat.copy()
+    training.network.parameters["decoder_bias"][...] = np.nan
+    with pytest.raises(Diverged) as caught:
+        list(steps)
+    assert str(caught.value) == f"the loss is not finite any more: nan at step {first.number + 1}"
+    assert (training.flat == good).all()
+
+
+# ------------------------------------------------------------------------------------------------------- going on
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{}, {"style": "luong", "cell": "lstm", "score": "general"}], ids=["gru", "lstm"]
+)
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
+    options: dict[str, Any], average: float, tmp_path: Path
+) -> None:
+    recipe = Recipe(epochs=4, tokens=60, warm_up=3, average=average, agreement=average, patience=9)
+    whole = begun(recipe, **options)
+    told = [step._replace(seconds=0.0) for step in whole]
+    for stop in (1, len(told) // 4, len(told) // 3, len(told) - 1):  # in and at the end of epochs
+        first = begun(recipe, **options)
+        for step in first:
+            if step.number == stop:
+                write_checkpoint(tmp_path / "it", first.state())
+                break
+        second = begun(recipe, **options)
+        second.go_on_from(read_checkpoint(tmp_path / "it"))
+        rest = [step._replace(seconds=0.0) for step in second]
+        assert rest == told[stop:]
+        assert second.flat.tobytes() == whole.flat.tobytes()
+        assert second.best_loss == whole.best_loss
+
+
+def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
+    """Whoever listens takes time, too."""
+    training = begun(Recipe(epochs=1000, tokens=60, minutes=1.0))
+    told = []
+    for step in training:
+        told.append(step)
+        if step.number == training.per_epoch + 2:
+            training.begun -= 100
+    assert told[-1].validation is not None
+    assert told[-1].number > training.per_epoch + 2
+    assert training.best_loss < np.inf
+
+
+def test_the_minutes_that_are_given_are_used() -> None:
+    """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
+    training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
+    steps = []
+    for step in training:
+        steps.append(step)
+        if step.epoch == 30:
+            training.begun -= 6e7
+    assert steps[-1].epoch >= 30
+    assert steps[-1].validation is not None
+    assert steps[-1].total == steps[-1].number
+    assert all(step.total >= step.number for step in steps)
+    assert not training.is_ahead()
+
+
+def test_with_minutes_alone_the_rate_falls_with_the_time() -> None:
+    recipe = Recipe(epochs=None, minutes=1.0, rate=1.0, warm_up=10)
+    total = begun(recipe).total
+    for step, passed in ((1, 0.0), (5, 0.1), (10, 0.25), (10**9, 0.5), (20, 1.0)):
+        assert recipe.rate_at(step, total, passed) == pytest.approx(min(step / 10, 1 - passed))
+
+
+def test_training_needs_an_end() -> None:
+    with pytest.raises(ValueError, match=r"^epochs must be given without minutes: training needs an end\."):
+        Recipe(epochs=None)
+
+
+def test_minutes_take_the_place_of_the_usual_epochs_only() -> None:
+    corpus = begun(Recipe()).pairs
+    config = choose_config("recurrent", len(corpus), 10, 10, {})
+    plain = choose_recipe(config, corpus, {})
+    assert plain.epochs == choose_epochs(len(corpus))
+    timed = choose_recipe(config, corpus, {"minutes": 3.0})
+    assert timed.epochs is None
+    assert dataclasses.replace(timed, epochs=plain.epochs, minutes=None) == plain
+    assert choose_recipe(config, corpus, {"minutes": 3.0, "epochs": 2}).epochs == 2
+
+
+def test_a_time_limit_may_come_and_go_on_the_way() -> None:
+    with_epochs, with_minutes = Recipe(epochs=9), Recipe(epochs=None, minutes=3.0)
+    for before, now in (
+        (with_epochs, with_minutes),
+        (with_minutes, with_epochs),
+        (with_minutes, with_minutes),
+    ):
+        begun(now).go_on_from(begun(before).state())
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_going_on_with_less_time_than_is_over_keeps_what_was_learned(steps: int, tmp_path: Path) -> None:
+    first = begun(Recipe(epochs=1000, tokens=60, keep="last"), count=200)
+    for step in first:
+        if step.number == steps:
+            write_checkpoint(tmp_path / "it", first.state()._replace(seconds=120.0))
+            break
+    assert steps < first.per_epoch  # nothing has been validated
+    second = begun(Recipe(epochs=1000, tokens=60, keep="last", minutes=1.0), count=200)
+    drawn = second.flat.copy()
+    second.go_on_from(read_checkpoint(tmp_path / "it"))
+    learned = second.flat.copy()
+    told = list(second)
+    assert [step.best for step in told] == [True]
+    assert (second.flat == learned).all()  # the step that told it had no length
+    assert (learned != drawn).any()
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = begun(Recipe()).state()
+    monkeypatch.setattr(regard, "__version__", "9.9.9")
+    with pytest.raises(ValueError, match=r"another training: version was 0\.1\.0, and is 9\.9\.9$"):
+        begun(Recipe()).go_on_from(state)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    training = begun(Recipe(epochs=2))
+    state = training.state()
+    other_pairs = "the pairs, or which of their tokens are known, have changed"
+    others = {
+        "recipe epochs was 2, and is 3; recipe rate was 0.005, and is 0.5": begun(Recipe(epochs=3, rate=0.5)),
+        other_pairs: begun(
+            Recipe(epochs=3), count=61
+        ),  # as epochs and sizes may follow them, nobody asks for those
+        "network layers was 1, and is 2": begun(Recipe(epochs=2), layers=2),
+    }
+    for told, other in others.items():
+        with pytest.raises(ValueError, match=f"^the checkpoint is of another training: {re.escape(told)}$"):
+            other.go_on_from(state)
+    begun(Recipe(epochs=2, minutes=3.0)).go_on_from(state)  # time limits may change
+    with pytest.raises(ValueError, match=r"^the checkpoint doesn't hold the arrays that it must$"):
+        training.go_on_from(state._replace(arrays={}))
+
+
+def sides(count: int) -> tuple[list[str], list[str]]:
+    rng = np.random.default_rng(0)
+    words = [[f"w{i}" for i in rng.integers(0, 6, rng.integers(1, 4))] for _ in range(count)]
+    return [" ".join(w) for w in words], [" ".join(reversed(w)) for w in words]
+
+
+@pytest.mark.slow
+def test_fit_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "CHECKPOINT_EVERY", 0.0)
+    sources, targets = sides(80)
+    whole = Seq2Seq(epochs=4).fit(sources, targets)
+    place = tmp_path / "checkpoint"
+
+    def stop_after(steps: int) -> Any:
+        def listen(step: Any) -> None:
+            if step.number == steps:
+                raise KeyboardInterrupt
+
+        return listen
+
+    for steps in (1, 5, 6):
+        with pytest.raises(KeyboardInterrupt):
+            Seq2Seq(epochs=4).fit(sources, targets, checkpoint=place, listener=stop_after(steps))
+        assert place.exists()
+    last = Seq2Seq(epochs=4).fit(sources, targets, checkpoint=place)
+    assert last.model.network.parameters.flat.tobytes() == whole.model.network.parameters.flat.tobytes()
+    assert not place.exists()
+
+
+@pytest.mark.slow
+def test_who_stops_asking_has_the_best_model_and_a_checkpoint(tmp_path: Path) -> None:
+    sources, targets = sides(80)
+    place = tmp_path / "checkpoint"
+    translator = Seq2Seq(epochs=4)
+    steps = translator.steps(list(zip(sources, targets, strict=True)), checkpoint=place)
+    best: Sequence[Any] = []
+    for step in steps:
+        if step.best:
+            best = translator.model.network.parameters.flat.copy()
+        if step.number == 7:
+            break
+    steps.close()
+    assert (translator.model.network.parameters.flat == best).all()
+    assert read_checkpoint(place).step == 7
+
+
+def test_a_batch_counts_its_words() -> None:
+    batch = Batch(np.array([[4], [2]]), np.array([2]), np.array([[1], [5], [2], [0]]))
+    assert batch.words() == 2

@@ -1,0 +1,72 @@
+"""Numbers on the command line: exactly what is written in plain digits, or one line that says the rule."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.show.numbers import BEAMS, number, positive, value, whole
+
+
+def refused(read: Callable[[str], Any], text: str) -> str:
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+@given(st.integers(0, 10**18 - 1), st.integers(0, 3))
+def test_whole_numbers_are_read(n: int, zeros: int) -> None:
+    text = ("0" * zeros + str(n))[-18:]
+    assert whole(0)(text) == int(text)
+    assert value(text) == int(text)
+    assert type(value(text)) is int
+    assert value(f"-{text}") == -int(text)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_are_read(x: float) -> None:
+    assert number("any", lambda _: True)(repr(x)) == x
+    assert value(repr(x)) == x
+
+
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1\n", "+1", "1_0", "\uff11", "\u0663", "1.0", "1e3", "0x1", "x", "-1", "\u00b2", "0"]
+)
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    assert refused(whole(), text) == f"must be a whole number of at least 1. Got {text!r} instead."
+    assert refused(whole(most=BEAMS), text) == f"must be a whole number from 1 to 100. Got {text!r} instead."
+
+
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1_0", "\uff11", "nan", "inf", "1e999", ".", "e1", "0x1", "1e", "-1"]
+)
+def test_what_is_no_number_is_refused(text: str) -> None:
+    assert refused(positive, text) == f"must be a number greater than 0. Got {text!r} instead."
+
+
+def test_bounds_are_in() -> None:
+    read = whole(3, 5)
+    assert [read(text) for text in "345"] == [3, 4, 5]
+    assert refused(read, "2") == "must be a whole number from 3 to 5. Got '2' instead."
+    assert refused(read, "6") == "must be a whole number from 3 to 5. Got '6' instead."
+
+
+def test_what_is_endless_is_cut() -> None:
+    told = refused(whole(), "9" * 5000)
+    assert told.startswith("must be a whole number of at least 1 and at most 18 digits. Got '999")
+    assert len(told) < 160
+    assert len(refused(positive, "9" * 5000)) < 130
+    assert math.isinf(float("9" * 5000))  # so that one is refused, as every number must be finite
+
+
+def test_a_value_is_what_it_looks_like() -> None:
+    found = [
+        value(text) for text in ("true", "false", "True", "gru", "1_0", "\uff11", "nan", "1.", ".5", "-2e-3")
+    ]
+    assert found == [True, False, "True", "gru", "1_0", "\uff11", "nan", 1.0, 0.5, -0.002]

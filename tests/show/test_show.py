@@ -1,0 +1,1075 @@
+"""What is shown: aligned by display width whatever the words, shaded by weight, cut where it is too large."""
+
+import functools
+import io
+import itertools
+import pickle
+import re
+import sys
+import tempfile
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard import cli
+from regard.cli import main
+from regard.show import terminal, text
+from regard.show.canvas import whole_figure
+from regard.show.progress import Progress
+from regard.show.story import matrices, story
+from regard.show.terminal import (
+    align,
+    beside,
+    clean,
+    display_width,
+    fit,
+    pad_lines,
+    report,
+    shade,
+    shorten,
+    wants_color,
+    wrap,
+)
+
+SHADED = re.compile(r"\x1b\[38;5;\d+;48;5;(\d+)m(.*?)\x1b\[0m")
+WORDS = st.text(min_size=0, max_size=30)
+
+
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
+
+
+def weights_of(seed: int, n: int, m: int) -> np.ndarray:
+    numbers = np.random.default_rng(seed).random((n, m)) ** 6
+    return numbers / numbers.sum(axis=1, keepdims=True)
+
+
+# display width
+
+
+@pytest.mark.parametrize(
+    ("word", "width"),
+    [
+        ("", 0),
+        ("chat", 4),
+        ("注意", 4),
+        ("ｱ", 1),
+        ("Ａ", 2),
+        ("e\u0301te\u0301", 3),
+        ("a\u200bb", 2),
+        ("안녕", 4),
+    ],
+)
+def test_display_width_of_words_known_by_hand(word: str, width: int) -> None:
+    assert display_width(word) == width
+
+
+@given(WORDS, st.integers(1, 20), st.booleans())
+def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None:
+    assert display_width(fit(clean(word), width, right=right)) == width
+
+
+@given(st.text(st.characters(exclude_categories=["C"]), max_size=60), st.integers(2, 30), st.integers(1, 4))
+def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width: int, most: int) -> None:
+    lines = wrap(text, width, most)
+    assert 1 <= len(lines) <= most
+    assert all(display_width(line) <= width for line in lines)
+    told, all_of_it = "".join("".join(lines).split()), "".join(text.split())
+    assert told == all_of_it or (len(lines) == most and told[-1] == "…" and all_of_it.startswith(told[:-1]))
+
+
+@given(WORDS)
+def test_nothing_that_a_terminal_obeys_survives_cleaning(word: str) -> None:
+    shown = clean(word + "\x1b[2J\r\n\t\u202e")
+    assert len(shown) == len(word) + 8
+    turning = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    assert not re.search(
+        f"[\x00-\x1f\x7f-\x9f\u2028\u2029{turning}\ud800-\udfff\U000e0000-\U000e007f]", shown
+    )
+
+
+def test_cleaning_keeps_what_words_and_emoji_need() -> None:
+    for word in (
+        "می\u200cخواهم",
+        "ක\u0dca\u200dෂ",
+        "👨\u200d👩\u200d👧",
+        "❤\ufe0f",
+        "Wort\u00adende",
+        "ก\u200bข",
+        "\ufeffa",
+    ):
+        assert clean(word) == word
+    turning = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    for unsafe in turning + "\U000e0041\U000e007f\x85\u2028":
+        assert clean(f"a{unsafe}b") == "a·b"
+
+
+SEQUENCES = {
+    "👨\u200d👩\u200d👧\u200d👦": 2,
+    "❤\ufe0f": 2,
+    "❤": 1,
+    "👍🏽": 2,
+    "🇫🇷": 2,
+    "1\ufe0f\u20e3": 2,
+    "\u1112\u1161\u11ab\u1100\u1173\u11af": 4,  # Hangul, decomposed
+    "می\u200cخواهم": 7,
+    "🏴\U000e0067\U000e0062\U000e007f": 2,
+    "क\u094dष\u093f": 2,
+    "😀a注é": 6,
+    "Wort\u00ad": 5,
+}
+
+
+@pytest.fixture(params=["wcwidth", "own"])
+def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Widths by the library, and without it."""
+    if request.param == "wcwidth":
+        pytest.importorskip("wcwidth")
+    else:
+        monkeypatch.setattr(terminal, "_wcwidth", lambda: None)
+
+
+@pytest.mark.usefixtures("widths")
+@pytest.mark.parametrize("word", SEQUENCES)
+def test_widths_of_sequences(word: str) -> None:
+    width = SEQUENCES[word]
+    assert display_width(word) == width
+    assert fit(word, width) == word
+    assert fit(word + "xyz", width + 1) == f"{word}…"  # no sequence is cut
+    if width > 1:
+        assert wrap(word * 3, width, 3) == [word] * 3
+
+
+def test_widths_are_those_of_wcwidth() -> None:
+    library = pytest.importorskip("wcwidth")
+    for word in SEQUENCES:
+        assert display_width(word) == library.wcswidth(word)
+
+
+@pytest.mark.usefixtures("widths")
+def test_without_and_with_the_library_lines_are_fitted_exactly() -> None:
+    for word in ("a\u200d", "\u200d", "🇫🇷🇩🇪🇫", "ab\u0301\u0316" * 5, "👨\u200d👩" * 4, "\u0301", "注意力"):
+        for width in range(1, 12):
+            for right in (False, True):
+                assert display_width(fit(word, width, right=right)) == width
+
+
+@pytest.mark.parametrize("unit", ["á", "a\u0301", "🙂", "注"])
+@pytest.mark.parametrize("work", [lambda text: fit(text, 10), lambda text: wrap(text, 10, 10**6)])
+def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
+    work: Any, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+    columns = terminal._columns
+    monkeypatch.setattr(
+        terminal, "_columns", lambda cluster: measured.append(len(cluster)) or columns(cluster)
+    )
+    work(unit * 3000)
+    assert sum(measured) <= 3 * len(unit * 3000)
+
+
+def test_long_messages_keep_their_ends_and_few_lines() -> None:
+    found = report("begin " + "x" * 10**6 + " end")
+    assert len(found) == 500
+    assert found.startswith("begin x")
+    assert found.endswith("x end")
+    assert report("\n".join("abcdefghijklmn")).split("\n") == list("abcdefghij")
+    assert shorten("abc", 3) == "abc"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tr\x1b[2J"],
+        ["explain", "--nosuch\x1b[2J"],
+        ["explain", "--at", "1\x1b[2J"],
+        ["explain", "no\x1b[2J.npy"],
+        ["explain", "--words", "1 0; \x1b[2J\u202e 1"],
+        ["explain", "--words", "1" * 10**6 + "x"],
+        ["explain", "--score-arrays", "x" * 10**6],
+        ["explain", "--seed", "9" * 10**6],
+        ["explain", "--score", "x" * 10**6],
+        ["y" * 10**6],
+    ],
+)
+def test_no_error_drives_the_terminal_or_fills_it(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert len(err) <= 501
+    assert clean(err[:-1]) == err[:-1]
+
+
+def test_warnings_and_progress_are_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    cli._warn("explain", set(), UserWarning("font \x1b[2J\nsecond line"))
+    cli._warn(None, set(), UserWarning(""))
+    with Progress(1, "translating (\x1b[2J" + "x" * 1000 + ")", every=0.0) as progress:
+        progress.advance()
+        progress.say("best: \x1b[2J\n  a -> b")
+    err = capsys.readouterr().err
+    lines = err.splitlines()
+    assert lines[:2] == ["regard explain: warning: font ·[2J", "regard: warning: UserWarning"]
+    assert lines[-2:] == ["best: ·[2J", "  a -> b"]
+    assert "\x1b" not in err
+    assert max(map(len, lines)) < 200
+
+
+def test_messages_are_printed_in_one_place() -> None:
+    folder = Path(regard.__file__).parent
+    direct = {
+        path.name for path in folder.rglob("*.py") if "file=sys.stderr" in path.read_text(encoding="utf-8")
+    }
+    assert direct == {"cli.py", "terminal.py"}
+
+
+def test_blocks_stand_beside_each_other_until_the_screen_ends() -> None:
+    assert beside(["a\nb", "c"], width=5) == "a   c\nb"
+    assert beside(["a\nb", "c"], width=4) == "a\nb\n\nc"
+    assert pad_lines([]) == []
+    assert align([["注意", "1"], ["le", "10"]]) == "注意   1\n  le  10"
+
+
+# colour
+
+
+@pytest.mark.parametrize(
+    ("no_color", "force_color", "wanted"),
+    [
+        ("1", "1", False),
+        ("", "1", True),
+        ("", "3", True),
+        ("", "0", False),
+        ("", "", False),
+        ("1", "", False),
+    ],
+)
+def test_no_color_wins_over_force_color_over_the_pipe(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, force_color: str, wanted: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("FORCE_COLOR", force_color)
+    assert wants_color(io.StringIO()) is wanted
+
+
+def test_a_terminal_has_colour_unless_it_is_dumb(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert wants_color(Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not wants_color(Terminal())
+
+
+def test_shades_go_from_white_to_the_darkest_and_stay_there() -> None:
+    def background(share: float) -> str:
+        found = SHADED.fullmatch(shade("x", share))
+        assert found is not None
+        return found[1]
+
+    assert background(0.0) == background(-1.0) == "231"
+    assert background(1.0) == background(7.0) == "18"
+    assert len({background(k / 9) for k in range(10)}) == 10
+
+
+# heat maps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("color", [False, True])
+@given(
+    n=st.integers(1, 60),
+    m=st.integers(1, 110),
+    width=st.integers(30, 130),
+    seed=st.integers(0, 9),
+    words=st.lists(WORDS, min_size=110, max_size=110),
+    named=st.booleans(),
+)
+def test_every_line_of_a_heatmap_has_the_same_display_width(
+    color: bool, n: int, m: int, width: int, seed: int, words: list[str], named: bool
+) -> None:
+    names = (words[:n], words[:m]) if named else (None, None)
+    shown = text.heatmap(weights_of(seed, n, m), *names, color=color, width=width)
+    assert len({display_width(line) for line in shown.split("\n")}) == 1
+
+
+@given(n=st.integers(1, 60), m=st.integers(1, 200), width=st.integers(45, 130))
+def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, width: int) -> None:
+    lines = text.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
+    assert display_width(lines[0]) <= width
+    everything = n <= 48 and m + len(str(n)) + 1 <= width
+    assert everything != lines[-1].startswith(f"shown in part: {n} x {m} in all")
+
+
+@given(n=st.integers(1, 40), m=st.integers(1, 12), seed=st.integers(0, 9))
+def test_colour_changes_no_letter_of_a_heatmap_with_numbers(n: int, m: int, seed: int) -> None:
+    weights = weights_of(seed, n, m)
+    colored = text.heatmap(weights, color=True, width=80)
+    assert plain(colored) == text.heatmap(weights, color=False, width=80)
+    assert len(SHADED.findall(colored)) == n * m
+
+
+def test_cells_are_percents_with_a_blank_for_zero_and_a_dot_for_almost_nothing() -> None:
+    shown = text.heatmap([[1.0, 0.0, 0.004, 0.25, np.nan]], ["le"], color=False, width=80)
+    assert shown.split("\n")[1].split() == ["le", "100", "·", "25", "nan"]
+    assert shown.split("\n")[1].index("·") == shown.split("\n")[0].index("3")
+
+
+def test_words_hang_above_their_columns() -> None:
+    shown = text.heatmap(np.eye(3), ["a", "b", "c"], ["first", "of", "all"], color=False, width=80)
+    assert [line.rstrip() for line in shown.split("\n")] == [
+        "    first",
+        "    │   of  all",
+        "a 100",
+        "b     100",
+        "c         100",
+    ]
+
+
+def test_the_darkest_cell_is_the_largest_weight() -> None:
+    shown = text.heatmap([[0.2, 0.1], [0.0, 0.05]], color=True, width=80)
+    assert [background for background, _ in SHADED.findall(shown)] == ["18", "75", "231", "153"]
+
+
+def test_many_columns_get_numbers_and_a_legend() -> None:
+    names = [f"word{j}" for j in range(30)]
+    shown = text.heatmap(weights_of(0, 2, 30), ["a", "b"], names, color=False, width=80)
+    assert all(f"{j + 1} word{j}" in shown for j in range(30))
+    header, row = shown.split("\n")[:2]
+    assert header.index("5") == row.index("a") + 2 + 2 * 4  # cells of two columns
+
+
+def test_an_empty_heatmap_is_a_sentence() -> None:
+    assert text.heatmap(np.zeros((0, 5))) == "no weights: 0 rows, 5 columns"
+    assert text.table(np.zeros((3, 0))) == "no numbers: 3 rows, 0 columns"
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ([1.0, 2.0], "a heat map shows an (n, m) array of real numbers: weights are (2,) of type float64"),
+        ([["a"]], "a heat map shows an (n, m) array of real numbers: weights are (1, 1) of type <U1"),
+        ([[0.5, -0.5]], "weights must lie between 0 and 1: -0.5 in row 1, column 2"),
+        ([[0.5], [2.0]], "weights must lie between 0 and 1: 2.0 in row 2, column 1"),
+    ],
+)
+def test_what_is_no_heatmap(weights: list[object], error: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        text.heatmap(weights)
+    assert str(caught.value).split("\n")[0] == error
+
+
+def test_words_must_fit_the_shape() -> None:
+    with pytest.raises(ValueError) as caught:
+        text.heatmap([[0.5, 0.5]], ["a", "b"])
+    assert str(caught.value) == "rows must name each of the 1 rows: 2 words given"
+
+
+# tables
+
+
+@given(n=st.integers(1, 30), m=st.integers(1, 30), width=st.integers(40, 130), digits=st.integers(0, 9))
+def test_every_line_of_a_table_has_the_same_display_width(n: int, m: int, width: int, digits: int) -> None:
+    numbers = np.random.default_rng(0).normal(size=(n, m))
+    names = [f"注{i}" for i in range(n)], [f"k{j}" for j in range(m)]
+    lines = text.table(numbers, *names, digits=digits, width=width, color=False).split("\n")
+    assert len({display_width(line) for line in lines}) == 1
+    assert len(lines) == 1 + min(n, 12)
+
+
+@given(digits=st.integers(0, 12), seed=st.integers(0, 99))
+def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: int) -> None:
+    numbers = np.random.default_rng(seed).normal(size=(3, 2))
+    read = [
+        [float(cell) for cell in line.split()]
+        for line in text.table(numbers, digits=digits, width=200).split("\n")
+    ]
+    np.testing.assert_allclose(read, numbers, rtol=0, atol=0.5000001 * 10.0**-digits)
+
+
+# the story
+
+
+def told(**options: object) -> str:
+    queries, keys, values = np.eye(2), np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0], [2], [4]])
+    attention = regard.attend(queries, keys, values, mask=options.pop("mask", None))
+    return story(attention, queries, keys, values, color=False, width=80, **options)
+
+
+def test_a_row_is_told_term_by_term_and_adds_up() -> None:
+    lines = told(row=1).split("query 2, term by term\n\n")[1].split("\n")
+    rows = [[float(cell) for cell in line.split()[2:]] for line in lines[1:4]]
+    total = [float(cell) for cell in lines[4].split()[1:]]
+    np.testing.assert_allclose(np.sum(rows, axis=0)[2:], total, atol=2e-5)
+    for (score, logit, _, weight, term), value in zip(rows, (1, 2, 4), strict=True):
+        assert logit == pytest.approx(score / 2**0.5, abs=1e-5)
+        assert term == pytest.approx(weight * value, abs=3e-5)
+
+
+def test_the_best_match_is_written_out() -> None:
+    assert "query 1 . key 1 = 1*1 + 0*0 = 1" in told()
+
+
+def test_a_query_that_sees_nothing_is_told_so() -> None:
+    shown = told(mask=np.array([[False] * 3, [True] * 3]))
+    assert "query 1 sees nothing: its weights and its context are 0" in shown
+    assert "query 1        -        -        -" in shown
+
+
+def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
+    queries, keys = np.zeros((1, 1)), np.zeros((4, 1))
+    bias = np.log([[5.0, 62.0, 30.0, 3.0]])
+    attention = regard.attend(queries, keys, keys, bias=bias)
+    shown = story(
+        attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
+    )
+    assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
+
+
+def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
+    keys = np.zeros((8, 1))
+    attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
+    shown = story(attention, keys[:1], keys, keys, query_words=["q"], color=False)
+    assert "key 3 (16.7 %); the other 3 that it sees share 50.0 %" in shown
+
+
+def test_a_story_needs_two_dimensions_and_a_row() -> None:
+    with pytest.raises(ValueError) as caught:
+        told(row=2)
+    assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
+    cube = np.zeros((2, 3, 4))
+    with pytest.raises(ValueError) as caught:
+        story(regard.attend(cube, cube, cube), cube, cube, cube)
+    assert str(caught.value) == "a story tells two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+
+
+def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:
+    keys = np.random.default_rng(0).normal(size=(50, 4))
+    shown = story(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
+    lines = shown.split("query 1, term by term\n\n")[1].split("\n")
+    assert lines[11].startswith("40 others")
+    assert sum(float(line.split()[5]) for line in lines[1:11]) + float(lines[11].split()[3]) == pytest.approx(
+        1, abs=1e-4
+    )
+
+
+def test_matrices_name_their_shapes() -> None:
+    assert matrices([("keys", np.zeros((40, 3)))], width=80).split("\n")[0] == "keys (40, 3)"
+
+
+# pictures
+
+
+@pytest.mark.slow
+def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figure = pytest.importorskip("regard.show.figure")
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+
+    def settings() -> dict[str, object]:
+        # Reading the back end would choose one.
+        return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+
+    before = settings()
+    axes = figure.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
+    figure.save_heatmap(tmp_path / "a.png", [[1.0]])
+    assert settings() == before
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$le$", "été"]
+    assert not any(label.get_parse_math() for label in axes.get_yticklabels() + axes.get_xticklabels())
+    assert [cell.get_text() for cell in axes.texts] == ["90", "10", "100"]
+
+
+def test_a_picture_goes_where_it_is_asked_to() -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+    from regard.show.figure import heatmap
+
+    axes = figure.Figure().add_subplot()
+    assert heatmap([[1.0]], ax=axes) is axes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
+    tmp_path: Path, kind: str, start: bytes
+) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmap
+
+    save_heatmap(tmp_path / f"weights.{kind}", weights_of(0, 30, 20), title="weights")
+    assert (tmp_path / f"weights.{kind}").read_bytes().startswith(start)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmap
+
+    path = tmp_path / "weights.png"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError):
+        save_heatmap(path, [[2.0]])
+    with pytest.raises(ValueError) as caught:
+        save_heatmap(tmp_path / "weights.doc", [[1.0]])
+    assert str(caught.value) == f"a picture's name must end in .png, .svg or .pdf: {tmp_path / 'weights.doc'}"
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.show.figure import heatmap
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError) as caught:
+        heatmap([[1.0]])
+    assert str(caught.value) == 'pictures need Matplotlib: pip install "regard[cli]"'
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert any(need.startswith("matplotlib") for need in project["project"]["optional-dependencies"]["cli"])
+
+
+@pytest.mark.slow
+def test_letters_that_no_font_has_become_boxes_with_one_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, save_heatmap
+
+    unassigned = "\u0378"
+    with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
+        axes = heatmap([[1.0]], [unassigned], ["ж"])
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
+        save_heatmap(tmp_path / "a.png", [[1.0]], [unassigned], ["ж"])
+    assert len(warned) == 1  # Matplotlib adds none of its own
+    assert axes.get_yticklabels()[0].get_text() == "\N{WHITE SQUARE}"
+    assert axes.get_xticklabels()[0].get_text() == "ж"
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["explain", "--labels", f"a b c {unassigned}", "--png", str(tmp_path / "b.png")]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("regard explain: warning: no installed font has some of the letters")
+    assert told.count("\n") == 1
+
+
+def test_a_weight_that_is_no_number_is_seen_in_a_picture() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[np.nan, 1.0], [0.5, 0.0]])
+    assert [text.get_text() for text in axes.texts] == ["nan", "100", "50"]
+    (image,) = axes.images
+    red, _, blue, _ = image.cmap(np.ma.masked_invalid([np.nan]))[0]
+    assert red > blue
+
+
+@pytest.mark.slow
+def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    unassigned = "\u0378"
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for _ in range(2):  # once for each command
+            assert main(["explain", "--labels", f"a b c {unassigned}", "--png", str(tmp_path / "b.png")]) == 0
+    assert capsys.readouterr().err.count("warning:") == 2
+
+
+@pytest.mark.slow
+def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
+        axes = heatmap(np.full(shape, 0.1))
+        figure = whole_figure(axes)
+        figure.draw_without_rendering()
+        height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
+        assert max(height, width) <= 0.37
+        for cell, count in zip((height, width), shape, strict=True):
+            assert cell > 0.12 or cell * count > 7  # a word beside it can be read, or the page is full
+        labels = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
+    assert axes.get_ylabel() == "query"
+    assert heatmap([[1.0]], ["a"], ["b"]).get_ylabel() == ""
+
+
+def test_each_row_s_largest_weight_is_seen() -> None:
+    weights = np.full((2, 30), 0.03)
+    weights[0], weights[1, 7] = 0, 0.08
+    weights[0, 5] = 1
+    picture = text.heatmap(weights, color=False, width=70).split("\n")
+    assert [row.count("░") for row in picture[1:3]] == [0, 2]
+    assert picture[1].count("█") == 2
+
+
+# styles, scales and notebooks
+
+STYLES: list[dict[str, Any]] = [
+    {"style": "dark_background"},
+    {"style": "classic"},
+    {"style": "ggplot"},
+    {"style": "seaborn-v0_8-talk"},
+    {
+        "text.usetex": True,
+        "axes.grid": True,
+        "image.origin": "lower",
+        "image.cmap": "jet",
+        "image.interpolation": "bilinear",
+        "image.aspect": "auto",
+        "font.family": "serif",
+        "font.size": 30,
+        "savefig.facecolor": "red",
+        "savefig.transparent": True,
+        "savefig.dpi": 40,
+        "savefig.bbox": None,
+        "figure.dpi": 30,
+        "figure.autolayout": True,
+        "path.sketch": (1, 100, 2),
+        "lines.marker": "s",
+        "axes.labelcolor": "red",
+        "xtick.minor.visible": True,
+        "axes.formatter.use_mathtext": True,
+        "axes.unicode_minus": False,
+        "text.hinting": "none",
+        "svg.fonttype": "none",
+        "pdf.fonttype": 42,
+    },
+]
+
+
+def every_picture(folder: Path) -> list[bytes]:
+    """All kinds of pictures, saved by us, by the user, and displayed by a notebook."""
+    from regard.show import chart, figure
+
+    panels = [
+        chart.Panel("loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest")
+    ]
+    drawn = [
+        whole_figure(figure.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        whole_figure(figure.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        figure.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
+        chart.curves(panels, title="run"),
+        whole_figure(chart.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
+    ]
+    found = []
+    for one in drawn:
+        one.savefig(folder / "user.png")
+        found += [(folder / "user.png").read_bytes(), one._repr_png_()]
+    figure.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
+    return [*found, (folder / "ours.png").read_bytes()]
+
+
+@functools.cache
+def plain_pictures() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return every_picture(Path(folder))
+
+
+@pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
+def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib.style")
+    plain = plain_pictures()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some styles use what has been deprecated
+        if "style" in settings:
+            matplotlib.style.use(settings["style"])
+        else:
+            matplotlib.rcParams.update(settings)
+        before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+        styled = every_picture(tmp_path)
+        after = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+    assert styled == plain
+    assert after == before
+
+
+@pytest.mark.parametrize(("face", "wanted"), [("black", "white"), ("#ffffee", "black"), ("none", "black")])
+def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from regard.show.figure import heatmap
+
+    with matplotlib.rc_context(
+        {"axes.grid": True, "text.usetex": True, "xtick.color": "red", "text.color": "red"}
+    ):
+        ax = Figure(facecolor=face).add_subplot()
+        heatmap([[0.5, 0.5]], columns=["a", "b"], ax=ax, title="$t$")
+    bar = ax.images[0].colorbar.ax
+    words = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.yaxis.label, ax.title, *bar.get_xticklabels()]
+    assert {word.get_color() for word in words} == {wanted}
+    assert not any(word.get_usetex() for word in [*words, *ax.texts])
+    assert not any(line.get_visible() for line in ax.get_xgridlines() + ax.get_ygridlines())
+    assert whole_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
+
+
+def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show import chart, figure
+
+    shown = [
+        figure.heatmap([[1.0]]),
+        figure.heatmaps([[[1.0]]]),
+        chart.by_length(["1"], {"a": [1]}),
+        chart.curves([chart.Panel("loss", {"a": ([1, 2], [2, 1])})]),
+    ]
+    for one in shown:
+        display: Any = one
+        assert display._repr_png_().startswith(b"\x89PNG")
+    own = figure.heatmap([[1.0]], ax=whole_figure(shown[0]).add_subplot())
+    assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
+
+
+def test_pictures_can_be_pickled() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[0.25, 0.75]])
+    again: Any = pickle.loads(pickle.dumps(axes))
+    assert again._repr_png_().startswith(b"\x89PNG")
+    assert again.figure.axes[0] is again
+
+
+@pytest.mark.parametrize("count", [40, 100, 2000])
+def test_ticks_of_many_rows_say_their_number_once(count: int) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    for names in (None, list(map(str, range(count)))):
+        axes = heatmap(np.full((count, count), 1 / count), names, names)
+        for labels, ticks in (
+            (axes.get_xticklabels(), axes.get_xticks()),
+            (axes.get_yticklabels(), axes.get_yticks()),
+        ):
+            first = 1 if names is None else 0
+            assert [label.get_text() for label in labels] == [str(round(tick) + first) for tick in ticks]
+    axes = heatmap(np.full((count, 1), 1.0), [f"w{i}" for i in range(count)])
+    label, tick = axes.get_yticklabels()[-1].get_text(), round(axes.get_yticks()[-1])
+    assert label in (f"w{tick}", f"{tick + 1} w{tick}")
+
+
+def brightness(image: Any, value: float) -> float:
+    return float(np.mean(image.to_rgba(np.array([[value]]))[0, 0, :3]))
+
+
+@pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
+def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap(np.full((4, keys), 1 / keys))
+    assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
+    assert brightness(heatmap(np.eye(keys)).images[0], 1.0) < 0.25
+    whole_figure(axes).draw_without_rendering()
+    bar = axes.images[0].colorbar.ax
+    numbers = [label.get_text() for label in [*bar.get_xticklabels(), *bar.get_yticklabels()]]
+    assert len(numbers) >= 2
+    assert all(number.endswith(" %") for number in numbers)
+
+
+def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, heatmaps
+
+    image = heatmap([[0.9, 0.1]], vmax=0.2).images[0]
+    assert image.get_clim() == (0, 0.2)
+    assert image.colorbar.extend == "max"
+    assert heatmap([[0.1, 0.1]], vmax=0.2).images[0].colorbar.extend == "neither"
+    assert heatmap([[-3.0, 1.0]], signed=True, vmax=2).images[0].colorbar.extend == "min"
+    assert heatmaps([[[0.9, 0.1]]], vmax=0.5).axes[0].images[0].get_clim() == (0, 0.5)
+    for wrong in (0, -1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="vmax must be a positive number"):
+            heatmap([[1.0]], vmax=wrong)
+
+
+def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap, heatmaps
+
+    for below in (0.5, 7.0, -1.0, np.nan):
+        weights = np.ma.array([[0.5, below], [0.25, 0.75]], mask=[[False, True], [False, False]])
+        for axes in (heatmap(weights), heatmaps(weights[None]).axes[0], heatmaps([weights]).axes[0]):
+            cells, missing = axes.images
+            assert missing.get_array().mask.tolist() == [[True, False], [True, True]]
+            assert cells.get_clim() == (0, 1)
+        assert [text.get_text() for text in heatmap(weights).texts] == ["50", "25", "75"]
+    assert len(heatmap(np.ma.array([[0.5, 0.5]])).images) == 1
+
+
+def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    axes = heatmap([[2.0, -np.inf], [-4.0, 0.0], [np.nan, 1.5]], signed=True)
+    cells, missing = axes.images
+    assert cells.get_clim() == (-4, 4)
+    assert (~missing.get_array().mask).tolist() == [[False, True], [False, False], [False, False]]
+    assert [text.get_text() for text in axes.texts] == ["2.0", "\N{MINUS SIGN}4.0", "nan", "1.5"]
+    middle, low, high = (cells.to_rgba(np.array([[x]]))[0, 0] for x in (0.0, -2.0, 2.0))
+    assert np.ptp(middle[:3]) < 0.02  # grey
+    assert low[0] > low[2] + 0.2
+    assert high[2] > high[0] + 0.2
+    for odd in ([[0.0]], [[-np.inf]], [[1e308, -1.7e308]], [[1e-320]], [[-(2**62), 3]], [[True, False]]):
+        whole_figure(heatmap(odd, signed=True)).draw_without_rendering()
+    with pytest.raises(ValueError, match="signed=True"):
+        heatmap([[-1.0]])
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("shape", [(2000, 2000), (1501, 7), (3, 4001), (800, 800)])
+def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int], signed: bool) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    random = np.random.default_rng(0)
+    weights = random.normal(size=shape) if signed else random.random(shape) / 4
+    weights[1, 2] = -9 if signed else 1
+    weights[shape[0] - 1, 0] = np.nan
+    axes = heatmap(weights, signed=signed)
+    drawn = np.ma.filled(axes.images[0].get_array(), np.nan)
+    rows, columns = (round(abs(bound) / size + 0.4) for bound, size in zip(shape, drawn.shape, strict=True))
+    assert drawn.shape == (-(-shape[0] // rows), -(-shape[1] // columns))
+    for i, j in [(0, 2 // columns), *random.integers(drawn.shape, size=(50, 2)).tolist()]:
+        block = weights[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns].ravel()
+        np.testing.assert_equal(drawn[i, j], block[np.argmax(np.abs(block))])
+    assert np.isnan(drawn[-1, 0])
+    assert axes.get_xlim() == (-0.5, shape[1] - 0.5)
+    assert axes.get_ylim() == (shape[0] - 0.5, -0.5)
+    bar = axes.images[0].colorbar.ax
+    told = bar.get_xlabel() + bar.get_ylabel()
+    assert told == f"largest {'magnitude' if signed else 'weight'} of {rows} × {columns}"
+    whole_figure(axes).draw_without_rendering()
+    box = axes.get_window_extent()
+    assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
+
+
+def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from regard.show.figure import heatmap
+
+    axes = heatmap(np.eye(400), ax=Figure((3, 3)).add_subplot())
+    drawn = axes.images[0].get_array()
+    assert len(drawn) < 200
+    assert np.diagonal(drawn).min() == 1
+
+
+def test_no_text_is_read_as_a_formula() -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    from regard.show import chart, figure
+
+    odd = "$\\frac{$ _^"
+    drawn = [
+        whole_figure(figure.heatmap([[1.0]], [odd], [odd], title=odd)),
+        figure.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
+        chart.curves([chart.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
+        whole_figure(chart.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
+    ]
+    for one in drawn:
+        one.draw_without_rendering()
+        found = [text for text in one.findobj(Text) if odd in text.get_text()]
+        assert len(found) >= 3
+        assert not any(text.get_parse_math() for text in found)
+
+
+# heads beside each other
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [((1, 3, 4), (1, 1)), ((5, 3, 4), (2, 4)), ((2, 3, 4, 5), (2, 3)), ((6, 2, 1, 9), (6, 2))],
+)
+def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
+    shape: tuple[int, ...], grid: tuple[int, int]
+) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    weights = np.random.default_rng(0).random(shape)
+    rows, columns = (
+        [f"{letter}{i}" for i in range(size)] for letter, size in zip("rc", shape[-2:], strict=True)
+    )
+    figure = heatmaps(weights, rows, columns)
+    heads = [ax for ax in figure.axes if ax.images]
+    each = weights.reshape(-1, *shape[-2:])
+    assert [ax.get_subplotspec().get_gridspec().get_geometry() for ax in heads] == [grid] * len(each)
+    for number, (ax, one) in enumerate(zip(heads, each, strict=True)):
+        down, across = divmod(number, grid[1])
+        assert (ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) == (down, across)
+        (image,) = ax.images
+        assert (image.get_array() == one).all()
+        assert image.get_clim() == (0.0, max(weights.max(), min(1.0, 4 / shape[-1])))
+        assert [label.get_text() for label in ax.get_yticklabels()] == (rows if across == 0 else [])
+        assert [label.get_text() for label in ax.get_xticklabels()] == (columns if down == 0 else [])
+    last = f"head {shape[0]}" if len(shape) == 3 else f"layer {shape[0]}, head {shape[1]}"
+    assert heads[-1].get_title() == last
+
+
+def test_words_beside_many_heads_can_be_read() -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    figure = heatmaps(np.full((2, 8, 60, 45), 0.1), title="word " * 56)
+    figure.draw_without_rendering()
+    assert max(figure.get_size_inches()) < 28
+    labels = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert len(labels) >= 10
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
+    boxes = [ax.get_window_extent() for ax in figure.axes[:16]]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert min(box.width for box in boxes) > 0.7 * figure.dpi
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
+)
+def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...]) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmaps
+
+    figure = heatmaps(np.full(shape, 0.1))
+    figure.draw_without_rendering()
+    titles = [ax.title.get_window_extent() for ax in figure.axes if ax.images]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(titles, 2))
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "error"),
+    [
+        ([[1.0]], {}, "(h, n, m) or (layers, h, n, m) arrays"),
+        (np.zeros((2, 2, 2, 1, 1)), {}, "weights are (2, 2, 2, 1, 1)"),
+        (np.zeros((257, 1, 1)), {}, "up to 256 heads"),
+        (np.zeros((0, 1, 1)), {}, "at least one"),
+        ([[regard.attend(np.eye(2), np.eye(2), np.eye(2))]], {}, "[attention.weights for attention in seen]"),
+        (np.zeros((2, 2, 2, 2, 2)), {}, "[attention.weights[sentence] for attention in seen]"),
+        ([[[0.5, 2.0]], [[0.5, 0.5]]], {}, "2.0 in row 1, column 2 of head 1"),
+        ([np.zeros((2, 1, 1)), np.zeros((2, 1, 3))], {}, "(2, 1, 1) and (2, 1, 3)"),
+        (np.zeros((2, 1, 1)), {"names": ["one"]}, "2 heads"),
+        (np.zeros((2, 1, 1)), {"rows": ["a", "b"]}, "1 rows"),
+    ],
+)
+def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import save_heatmaps
+
+    with pytest.raises(ValueError) as caught:
+        save_heatmaps(tmp_path / "heads.png", weights, **options)
+    assert error in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_explain_draws_all_heads_unless_one_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = pytest.importorskip("regard.show.figure")
+    pytest.importorskip("matplotlib")
+    drawn: list[np.ndarray] = []
+    for name in ("heatmap", "heatmaps"):
+        plain = getattr(figure, name)
+        monkeypatch.setattr(
+            figure,
+            name,
+            lambda x, *rest, plain=plain, **options: (drawn.append(x), plain(x, *rest, **options))[1],
+        )
+    rng = np.random.default_rng(0)
+    path, picture = tmp_path / "x.npy", str(tmp_path / "x.png")
+    for shape, chosen, shown in (
+        ((2, 3, 4, 5), [], (2, 3, 4, 4)),
+        ((3, 4, 5), [], (3, 4, 4)),
+        ((1, 1, 4, 5), [], (4, 4)),
+        ((2, 3, 4, 5), ["--at", "2,1"], (4, 4)),
+        ((2, 3, 4, 5), ["--at", "2"], (3, 4, 4)),
+        ((2, 3, 2, 4, 5), ["--at", "2"], (3, 2, 4, 4)),
+    ):
+        np.save(path, rng.standard_normal(shape))
+        assert main(["explain", str(path), "--png", picture, *chosen]) == 0
+        assert drawn[-1].shape == shown
+        assert Path(picture).read_bytes().startswith(b"\x89PNG")
+    for shape in ((2, 2, 2, 4, 5), (257, 1, 1)):
+        np.save(path, rng.standard_normal(shape))
+        assert main(["explain", str(path), "--png", picture]) == 2
+        assert "choose some with --at" in capsys.readouterr().err
+    assert main(["explain", str(path), "--at", "258"]) == 2
+    assert "in the leading dimensions (257,), from 1: (258,)" in capsys.readouterr().err
+
+
+# progress
+
+
+@pytest.mark.parametrize("title", ["word " * 56, "e" * 900])
+def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
+    pytest.importorskip("matplotlib")
+    from regard.show.figure import heatmap
+
+    def size(title: str | None) -> np.ndarray:
+        return np.array(whole_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
+
+    assert (size(title) <= size(None) * 1.3 + [0, 0.5]).all()
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(10, "training", stream=stream, every=30.0) as progress:
+        for step in range(10):
+            now[0] += 10.0
+            progress.advance(loss=1.0 / (step + 1))
+        progress.say("kept")
+    assert stream.getvalue().split("\n") == [
+        "training: 3 of 10 (30 %), loss 0.333, 1:10 left",
+        "training: 6 of 10 (60 %), loss 0.167, 0:40 left",
+        "training: 9 of 10 (90 %), loss 0.111, 0:10 left",
+        "training: 10 of 10 (100 %), loss 0.100, done in 1:40",
+        "kept",
+        "",
+    ]
+
+
+def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
+    pytest.importorskip("tqdm")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with Progress(2, "training", stream=stream) as progress:
+        progress.advance(2, loss=0.25)
+    last = stream.getvalue().split("\r")[-1]
+    assert "training 100 %" in last
+    assert "loss 0.250" in last
+    assert "left" in last
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"digits": -1}, "digits must be at least 0. Got -1 instead."),
+        ({"digits": 18}, "digits must be at most 17. Got 18 instead."),
+        ({"digits": 1.5}, "digits must be a whole number. Got 1.5 instead."),
+        ({"most_rows": 0}, "most_rows must be at least 1. Got 0 instead."),
+        ({"values": [["a"]]}, "values must hold real numbers. Got dtype <U1 instead."),
+        ({"values": [[1j]]}, "values must hold real numbers. Got dtype complex128 instead."),
+    ],
+)
+def test_options_of_tables_are_checked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        text.table(**{"values": [[1.0]], **options})
+    assert str(caught.value).splitlines()[0] == said
