@@ -10,7 +10,7 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq import looks, output, posterior
+from regard.seq2seq import looks, output, ranking
 from regard.seq2seq.batch import Batch, Numbered, collate, source_batch
 from regard.seq2seq.decoder import decode
 from regard.seq2seq.encoder import encode
@@ -429,7 +429,7 @@ def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     steps = network.steps(batch.source, batch.lengths)
     steps(batch.target[:1].T)
     together = steps.posterior(batch.target[1:2].T)
-    monkeypatch.setattr(posterior, "_NEAR", 25)
+    monkeypatch.setattr(ranking, "_ROWS", 25)
     np.testing.assert_allclose(steps.posterior(batch.target[1:2].T), together, rtol=1e-12)
 
 

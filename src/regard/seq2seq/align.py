@@ -22,6 +22,7 @@ __all__ = [
     "METHODS",
     "Gold",
     "agree",
+    "copies",
     "joint",
     "links",
     "merge",
@@ -41,6 +42,7 @@ Links = frozenset[Link]
 AGREEMENT = 0.15  # above which two directions agree, where nobody says otherwise
 METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
+_LEAST_WEIGHT = 1e-30  # a weight of 0 can be assigned, too, if nothing better is left
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
 _WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
 # (target, source): beside and above, then the diagonals.
@@ -100,6 +102,54 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     looked = weights.argmax(axis=1)
     counts = (looked < words) & (np.take_along_axis(weights, looked[:, None], axis=1)[:, 0] > threshold)
     return frozenset((int(looked[j]), j) for j in np.flatnonzero(counts).tolist())
+
+
+def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
+    """Choose the source word that each unknown target word copies, by attention weight.
+
+    An unknown target word most likely stands for an unknown source word. These are copied first, each of them once;
+    then the other source words, each of them once. Among the possible assignments the likeliest is taken: that of the
+    largest product of weights. If there are more target words than source words, the rest copy where their weight is
+    largest.
+
+    Parameters
+    ----------
+    weights : array (n, m)
+        Attention weights of n unknown target words over m source words, without the end of the sentence.
+    unknown : bool array (m,)
+        Which source words are not in the vocabulary.
+
+    Returns
+    -------
+    list of int
+        The source position for each of the n target words.
+
+    Examples
+    --------
+    >>> weights = np.array([[0.1, 0.3, 0.2, 0.4], [0.1, 0.4, 0.1, 0.4]])
+    >>> copies(weights, np.array([False, True, True, False]))  # and not the last word twice
+    [2, 1]
+    """
+    chosen = np.full(len(weights), -1)
+    for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
+        targets = np.flatnonzero(chosen < 0)
+        rows, columns = _assignment(weights[np.ix_(targets, sources)])
+        chosen[targets[rows]] = sources[columns]
+    left = chosen < 0
+    chosen[left] = weights[left].argmax(axis=1)
+    return [int(source) for source in chosen]
+
+
+def _assignment(weights: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pair rows with columns, each at most once, so that the product of the weights is largest."""
+    if min(weights.shape) < 2:  # no choice of one depends on another's
+        best = np.array([weights.argmax()] if weights.size else [], np.int64)
+        return np.divmod(best, max(weights.shape[1], 1))
+    from scipy.optimize import linear_sum_assignment
+
+    logs = np.log(np.maximum(weights, _LEAST_WEIGHT, dtype=np.float64))
+    rows, columns = linear_sum_assignment(logs, maximize=True)
+    return rows, columns
 
 
 def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:

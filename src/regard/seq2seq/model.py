@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -23,6 +23,8 @@ from regard.seq2seq.kinds import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.memory import Memory
 from regard.seq2seq.network import FAMILIES, Network, build, describe
 from regard.seq2seq.pairs import Pair, Side, as_pairs, paired
+from regard.seq2seq.rows import Row
+from regard.seq2seq.search import BEAM, Scoring
 from regard.seq2seq.subwords import METHODS, Method
 from regard.seq2seq.text import END, JOIN, SPECIAL, START
 from regard.seq2seq.tidy import as_normalization
@@ -34,6 +36,7 @@ from regard.seq2seq.ways import both_ways
 __all__ = ["Seq2Seq"]
 
 CHECKPOINT_EVERY = 60.0  # seconds
+_FITTED = 1000  # validation sources, at most, that the weight of joint sequences is fitted to
 
 
 class Seq2Seq(Translator):
@@ -161,6 +164,7 @@ class Seq2Seq(Translator):
         self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model[Network] | None = None
+        self._judged: list[tuple[Row, Row]] = []  # what the weight of joint sequences is fitted to
 
     @property
     def model(self) -> files.Model[Network]:
@@ -318,6 +322,7 @@ class Seq2Seq(Translator):
             raise
         finally:
             training.rest()
+        self._fit_joint()
         if place is not None and keep:
             files.write_checkpoint(place, training.state())
         elif place is not None:
@@ -374,7 +379,9 @@ class Seq2Seq(Translator):
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         joint = memory = None
         if self.joint:
-            joint = Joint.learn(self.joint, list(map(own_tokens, learned)), (len(texts[0]), len(texts[1])))
+            known_pairs = list(map(own_tokens, learned))
+            joint = Joint.learn(self.joint, known_pairs, (len(texts[0]), len(texts[1])))
+            self._judged = _others(map(own_tokens, judged), known_pairs)
         if self.memory:
             memory = Memory.learn(self.memory, map(own_tokens, learned))
             learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
@@ -388,6 +395,17 @@ class Seq2Seq(Translator):
             learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
         besides = ("source", "target", "memory", "both_ways", "joint")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
+
+    def _fit_joint(self) -> None:
+        """Fit the weight of joint sequences to validation pairs, if there are any that were not learned from."""
+        joint, right = self.model.joint, dict[Row, list[Row]]()
+        for source, target in self._judged:
+            right.setdefault(source, []).append(target)
+        sources = list(right)[:: -(-len(right) // _FITTED) or 1]
+        if joint is not None and sources:
+            scoring = Scoring()
+            found = self._find(sources, BEAM, scoring)
+            joint.fit_weight(sources, found, [right[source] for source in sources], scoring)
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
@@ -573,6 +591,12 @@ def _looked_up(
             looking_up(more, total)
 
     return (with_memory(corpus, memory, known, told) for corpus in corpora)
+
+
+def _others(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
+    """Return the pairs that are not among the known ones."""
+    seen = {(tuple(source), tuple(target)) for source, target in known}
+    return [pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in seen]
 
 
 def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:

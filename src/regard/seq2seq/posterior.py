@@ -5,6 +5,12 @@ A decoder looks before it knows the word that it is about to say. Who knows the 
     posterior_j  is proportional to  weights_j p(word | context = annotation_j)
 
 where the probability is what the readout would have given if only the source word j had been looked at.
+
+The softmax over the vocabulary for each pair of a target and a source word is nearly all of the work. In a large
+vocabulary, the sum over the first words, the most frequent ones, is a lower bound of the softmax's denominator, and so
+gives an upper bound of each product above. The denominator is computed only where that bound is more than `SMALL`
+times the largest product. Elsewhere the bound stands for the product, which changes no posterior by more than `SMALL`
+for each source word.
 """
 
 from __future__ import annotations
@@ -15,15 +21,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["posterior"]
+from regard.seq2seq.ranking import FREQUENT, Output
+
+__all__ = ["SMALL", "posterior"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-_NEAR = 1 << 18  # logits at a time
+SMALL = 1e-6  # of the largest product
+_LARGE = 8 * FREQUENT  # a vocabulary for which bounds save time
 
 
-def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights: Array, words: Ids) -> Array:
+def posterior(
+    p: Mapping[str, Array],
+    known: Array,
+    annotations: Array,
+    weights: Array,
+    words: Ids,
+    output: Output | None = None,
+) -> Array:
     """Return where words were taken from.
 
     Parameters
@@ -38,6 +54,8 @@ def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights:
         Where was looked before the words were known.
     words : integer array (B, k)
         The words that came.
+    output : Output, optional
+        What computes the logits of these parameters, if there is one already.
 
     Returns
     -------
@@ -55,26 +73,37 @@ def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights:
     >>> posterior(p, known, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
     [[[0.0, 1.0, 0.0]]]
     """
-    sentence, hypothesis, place = np.nonzero(weights)
-    projected = annotations @ p["readout_context"]
-    readout = np.tanh(known[sentence, hypothesis] + projected[sentence, place])
+    sentence, hypothesis, position = at = np.nonzero(weights)
+    readout = known[sentence, hypothesis]
+    readout += (annotations @ p["readout_context"])[sentence, position]
+    np.tanh(readout, out=readout)
+    word = words[sentence, hypothesis]
+    logits = np.einsum("ne,ne->n", readout, p["target_embedding"][word]) + p["output_bias"][word]
     logs = np.full_like(weights, -np.inf)
-    logs[sentence, hypothesis, place] = np.log(weights[sentence, hypothesis, place])
-    logs[sentence, hypothesis, place] += _log_probabilities(p, readout, words[sentence, hypothesis])
+    logs[at] = np.log(weights[at]) + logits
+    query = sentence * words.shape[1] + hypothesis
+    logs[at] = _divided(logs[at], logits, word, query, readout, output or Output(p))
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     found: Array = shares / shares.sum(axis=-1, keepdims=True)
     return found
 
 
-def _log_probabilities(p: Mapping[str, Array], readout: Array, words: Ids) -> Array:
-    """Return the logarithm of the probability of each of N words after a readout (N, E), some at a time."""
-    logs = np.empty(len(words), readout.dtype)
-    few = max(1, _NEAR // len(p["output_bias"]))
-    for start in range(0, len(words), few):
-        rows = slice(start, start + few)
-        logits = readout[rows] @ p["target_embedding"].T
-        logits += p["output_bias"]
-        logits -= logits.max(axis=1, keepdims=True)
-        logs[rows] = np.take_along_axis(logits, words[rows, None], axis=1)[:, 0]
-        logs[rows] -= np.log(np.exp(logits, out=logits).sum(axis=1))
-    return logs
+def _divided(
+    products: Array, logits: Array, words: Ids, queries: Ids, readout: Array, output: Output
+) -> Array:
+    """Divide by the softmax's denominators: logarithms of the products (N,), rows that belong to rising queries."""
+    if len(output.bias) < _LARGE or not len(products):
+        return products - output.log_sums(readout)
+    least = output.frequent.log_sums(readout)
+    found = products - np.where(words < FREQUENT, least, np.logaddexp(least, logits))
+    first = np.diff(queries, prepend=-1) > 0
+
+    def largest(logs: Array) -> Array:
+        whole: Array = np.maximum.reduceat(logs, np.flatnonzero(first))[np.cumsum(first) - 1]
+        return whole
+
+    top = found == largest(found)
+    found[top] = products[top] - output.log_sums(readout[top])
+    rest = ~top & (found > largest(np.where(top, found, -np.inf)) + np.log(SMALL))
+    found[rest] = products[rest] - output.log_sums(readout[rest])
+    return found

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
-__all__ = ["Output", "Tops", "sums", "tops"]
+__all__ = ["FREQUENT", "Output", "Tops", "sums", "tops"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
+FREQUENT = 128  # words whose logits already say much about the sum over all of them
 _NEAR = 1 << 16  # numbers that stay in a near cache
+_ROWS = 1 << 20  # logits at a time
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
 
 
@@ -158,6 +160,26 @@ class Output:
         if self.words is not None and readout.dtype == np.float32:
             return Tops(*self.words.tops(readout, count, first))
         return tops(self.logits(readout), count, first)
+
+    def log_sums(self, readout: Array) -> Array:
+        """Return the logarithms (N,) of the sums of the exponentials of all logits of readouts (N, E)."""
+        found = np.empty((len(readout), 2), readout.dtype)
+        few = max(1, _ROWS // len(self.bias))
+        for start in range(0, len(readout), few):
+            part = slice(start, start + few)
+            found[part] = self._sums(readout[part])
+        logs: Array = np.log(found[:, 1]) + found[:, 0]
+        return logs
+
+    def _sums(self, readout: Array) -> Array:
+        if self.words is not None and readout.dtype == np.float32:
+            return self.words.tops(readout, 1)[0]
+        return sums(self.logits(readout))
+
+    @cached_property
+    def frequent(self) -> Output:
+        """The same for the first words alone, which are the most frequent ones."""
+        return Output({"target_embedding": self.embedding[:FREQUENT], "output_bias": self.bias[:FREQUENT]})
 
     @cached_property
     def words(self) -> training.Words | None:

@@ -133,7 +133,7 @@ class Steps:
         known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
         if read is not None:
             known += self.p["target_embedding"][read] @ self.p["readout_word"]
-        return posterior(self.p, known, self.annotations(), weights, words)
+        return posterior(self.p, known, self.annotations(), weights, words, self.output)
 
     def annotations(self) -> Array:
         """Return what can be looked at (B, T, C)."""

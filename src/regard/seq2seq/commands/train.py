@@ -14,7 +14,7 @@ from typing import Any
 from regard import _check
 from regard.seq2seq.aside import keep_aside
 from regard.seq2seq.commands import pictures
-from regard.seq2seq.commands.links import Given, Line, line_number, read_links
+from regard.seq2seq.commands.links import LINKS_FROM, Given, Line, line_number, read_links
 from regard.seq2seq.commands.running import Run, counted
 from regard.seq2seq.files import MODEL_FILE, read_model
 from regard.seq2seq.kinds import KINDS
@@ -211,6 +211,13 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
+    add(
+        LINKS_FROM,
+        "--gold-from",
+        type=int,
+        choices=(0, 1),
+        help="the number of the first word in --links (default 0)",
+    )
     add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
 
 
@@ -305,6 +312,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--compare needs a score: score=none has no attention to compare with")
     if args.links_by and not args.links:
         raise ValueError("--links-by needs --links")
+    if args.links_from is not None and not args.links:
+        raise ValueError(f"{LINKS_FROM} needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
         raise ValueError("--links needs attention: it is what learns them")
@@ -396,7 +405,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
-        lines = read_links(args.links, set(map(line_number, skipped)), len(train))
+        lines = read_links(args.links, set(map(line_number, skipped)), len(train), args.links_from)
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
@@ -406,7 +415,8 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
         print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
     links = None
     if lines is not None:
-        links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
+        by = args.links_by or "words"
+        links = Given(args.links, lines, train, by, args.max_tokens, args.links_from)
     own_valid, own_test = args.valid is not None, args.test is not None
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
