@@ -5,12 +5,6 @@ A decoder looks before it knows the word that it is about to say. Who knows the 
     posterior_j  is proportional to  weights_j p(word | context = annotation_j)
 
 where the probability is what the readout would have given if only the source word j had been looked at.
-
-The softmax over the vocabulary for each pair of a target and a source word is nearly all of the work. In a large
-vocabulary, the sum over the first words, the most frequent ones, is a lower bound of the softmax's denominator, and so
-gives an upper bound of each product above. The denominator is computed only where that bound is more than `SMALL`
-times the largest product. Elsewhere the bound stands for the product, which changes no posterior by more than `SMALL`
-for each source word.
 """
 
 from __future__ import annotations
@@ -21,15 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.ranking import FREQUENT, Output
+from regard.seq2seq.ranking import Output
 
-__all__ = ["SMALL", "posterior"]
+__all__ = ["posterior"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
-
-SMALL = 1e-6  # of the largest product
-_LARGE = 8 * FREQUENT  # a vocabulary for which bounds save time
 
 
 def posterior(
@@ -80,30 +71,7 @@ def posterior(
     word = words[sentence, hypothesis]
     logits = np.einsum("ne,ne->n", readout, p["target_embedding"][word]) + p["output_bias"][word]
     logs = np.full_like(weights, -np.inf)
-    logs[at] = np.log(weights[at]) + logits
-    query = sentence * words.shape[1] + hypothesis
-    logs[at] = _divided(logs[at], logits, word, query, readout, output or Output(p))
+    logs[at] = np.log(weights[at]) + logits - (output or Output(p)).log_sums(readout)
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     found: Array = shares / shares.sum(axis=-1, keepdims=True)
-    return found
-
-
-def _divided(
-    products: Array, logits: Array, words: Ids, queries: Ids, readout: Array, output: Output
-) -> Array:
-    """Divide by the softmax's denominators: logarithms of the products (N,), rows that belong to rising queries."""
-    if len(output.bias) < _LARGE or not len(products):
-        return products - output.log_sums(readout)
-    least = output.frequent.log_sums(readout)
-    found = products - np.where(words < FREQUENT, least, np.logaddexp(least, logits))
-    first = np.diff(queries, prepend=-1) > 0
-
-    def largest(logs: Array) -> Array:
-        whole: Array = np.maximum.reduceat(logs, np.flatnonzero(first))[np.cumsum(first) - 1]
-        return whole
-
-    top = found == largest(found)
-    found[top] = products[top] - output.log_sums(readout[top])
-    rest = ~top & (found > largest(np.where(top, found, -np.inf)) + np.log(SMALL))
-    found[rest] = products[rest] - output.log_sums(readout[rest])
     return found

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from regard.kernels import training
 from regard.kernels.matrix import multiply
 
-__all__ = ["FREQUENT", "Output", "Tops", "sums", "tops"]
+__all__ = ["Output", "Tops", "sums", "tops"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-FREQUENT = 128  # words whose logits already say much about the sum over all of them
 _NEAR = 1 << 16  # numbers that stay in a near cache
 _ROWS = 1 << 20  # logits at a time
 _GROUPS = 256  # of words; the largest logit of each says what the best of all must reach
@@ -175,11 +174,6 @@ class Output:
         if self.words is not None and readout.dtype == np.float32:
             return self.words.tops(readout, 1)[0]
         return sums(self.logits(readout))
-
-    @cached_property
-    def frequent(self) -> Output:
-        """The same for the first words alone, which are the most frequent ones."""
-        return Output({"target_embedding": self.embedding[:FREQUENT], "output_bias": self.bias[:FREQUENT]})
 
     @cached_property
     def words(self) -> training.Words | None:
