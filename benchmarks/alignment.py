@@ -102,7 +102,7 @@ def fast_align(verses: Sequence[Verse]) -> list[Links]:
         recommended = {"favor_diagonal": True, "optimize_tension": True, "variational_bayes": True}
         module.generate_alignment_probabilities(*names, **recommended)
         found = module.Aligner(*names[1:]).align_batch(*map(list, zip(*pairs, strict=True)))
-    return [frozenset((int(i), int(j)) for i, j in links) for links in found["alignments"]]
+    return [frozenset((int(i), int(j)) for i, j in one["alignments"]) for one in found]
 
 
 def peer(module: str, package: str) -> Any:

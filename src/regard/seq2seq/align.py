@@ -108,9 +108,10 @@ def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
     """Choose the source word that each unknown target word copies, by attention weight.
 
     An unknown target word most likely stands for an unknown source word. These are copied first, each of them once;
-    then the other source words, each of them once. Among the possible assignments the likeliest is taken: that of the
-    largest product of weights. If there are more target words than source words, the rest copy where their weight is
-    largest.
+    then the other source words, each of them once. The likeliest assignment is taken: that of the largest product of
+    weights. To a network all unknown words are the same, so its weights may hardly tell one from another. Therefore
+    two neighbouring unknown words change their order only where the product is more than e times as large. If there
+    are more target words than source words, the rest copy where their weight is largest.
 
     Parameters
     ----------
@@ -126,21 +127,23 @@ def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
 
     Examples
     --------
-    >>> weights = np.array([[0.1, 0.3, 0.2, 0.4], [0.1, 0.4, 0.1, 0.4]])
+    >>> weights = np.array([[0.1, 0.1, 0.3, 0.5], [0.1, 0.3, 0.1, 0.5]])
     >>> copies(weights, np.array([False, True, True, False]))  # and not the last word twice
     [2, 1]
+    >>> copies(np.array([[0.1, 0.2, 0.7], [0.2, 0.2, 0.6]]), np.array([True, True, False]))
+    [0, 1]
     """
     chosen = np.full(len(weights), -1)
     for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
         targets = np.flatnonzero(chosen < 0)
-        rows, columns = _assignment(weights[np.ix_(targets, sources)])
+        rows, columns = _assignment(weights[np.ix_(targets, sources)], ordered=bool(unknown[sources].any()))
         chosen[targets[rows]] = sources[columns]
     left = chosen < 0
     chosen[left] = weights[left].argmax(axis=1)
     return [int(source) for source in chosen]
 
 
-def _assignment(weights: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _assignment(weights: Array, *, ordered: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pair rows with columns, each at most once, so that the product of the weights is largest."""
     if min(weights.shape) < 2:  # no choice of one depends on another's
         best = np.array([weights.argmax()] if weights.size else [], np.int64)
@@ -148,6 +151,9 @@ def _assignment(weights: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     from scipy.optimize import linear_sum_assignment
 
     logs = np.log(np.maximum(weights, _LEAST_WEIGHT, dtype=np.float64))
+    if ordered:
+        middles = [(np.arange(count) + 0.5) / count for count in logs.shape]
+        logs -= 0.5 * min(logs.shape) * np.abs(np.subtract.outer(*middles))
     rows, columns = linear_sum_assignment(logs, maximize=True)
     return rows, columns
 

@@ -348,7 +348,7 @@ class Translator(ABC):
         some = [i for i, words in enumerate(tokens) if words]
         found = [[] if words else [self._nothing()] for words in tokens]
         hypotheses = _searched({i: read[i].row for i in some}, search)
-        if rank:
+        if rank and some:
             hypotheses = rank([read[i].row[: len(read[i].own)] for i in some], hypotheses)
         for i, several in zip(some, hypotheses, strict=True):
             found[i] = [self._spell(read[i], hypothesis) for hypothesis in several]
