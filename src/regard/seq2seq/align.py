@@ -180,6 +180,8 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     >>> word_numbers(["un", "be", " ", "a"], "".join)
     [0, 0, -1, 1]
     """
+    if _WORD.findall(glue(tokens)) == list(tokens):  # each is a word, as so often
+        return list(range(len(tokens)))
     numbers: list[int] = []
     before: list[str] = []
     for i in range(1, len(tokens) + 1):
@@ -280,11 +282,14 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
     columns = [*source, *range(max(source, default=-1) + 1, max(source, default=-1) + 1 + weights.shape[1])]
     columns = columns[: weights.shape[1]]
     sums = np.zeros((weights.shape[0], max(columns, default=-1) + 1), weights.dtype)
-    for i, word in enumerate(columns):
-        if word >= 0:
-            sums[:, word] += weights[:, i]
-    rows = [[j for j, own in enumerate(target) if own == word] for word in range(max(target, default=-1) + 1)]
-    return np.array([sums[row].mean(axis=0) for row in rows]).reshape(len(rows), sums.shape[1])
+    kept = np.array(columns, np.int64)
+    np.add.at(sums.T, kept[kept >= 0], weights.T[kept >= 0])
+    rows = np.array(target, np.int64)
+    counts = np.bincount(rows[rows >= 0]).astype(weights.dtype)
+    means: Array = np.zeros((len(counts), sums.shape[1]), weights.dtype)
+    np.add.at(means, rows[rows >= 0], sums[rows >= 0])
+    means /= counts[:, None]
+    return means
 
 
 def agree(forward: Array, backward: Array, *, threshold: float = AGREEMENT) -> Links:
