@@ -39,7 +39,7 @@ __all__ = ["LONGEST", "MOST_PLACES", "WEIGHT", "WEIGHTS", "Joint"]
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-WEIGHT = 0.8  # where nothing decides: what most dictionaries come to
+WEIGHT = 0.8  # where there is nothing to fit it to
 WEIGHTS = tuple(k / 10 for k in range(21))
 LONGEST = 12  # units in a row
 MOST_PLACES = 1 << 22  # source tokens times target tokens: what may give what is a table
