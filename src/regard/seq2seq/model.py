@@ -379,9 +379,7 @@ class Seq2Seq(Translator):
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         joint = memory = None
         if self.joint:
-            known_pairs = list(map(own_tokens, learned))
-            joint = Joint.learn(self.joint, known_pairs, (len(texts[0]), len(texts[1])))
-            self._judged = _others(map(own_tokens, judged), known_pairs)
+            joint = self._learn_joint(learned, judged, (len(texts[0]), len(texts[1])))
         if self.memory:
             memory = Memory.learn(self.memory, map(own_tokens, learned))
             learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
@@ -395,6 +393,12 @@ class Seq2Seq(Translator):
             learned, judged = Corpus(both_ways(learned)), Corpus(both_ways(judged))
         besides = ("source", "target", "memory", "both_ways", "joint")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
+
+    def _learn_joint(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> Joint:
+        """Count joint sequences, and keep what their weight will be fitted to."""
+        pairs = list(map(own_tokens, learned))
+        self._judged = _others(map(own_tokens, judged), pairs)
+        return Joint.learn(self.joint, pairs, sizes)
 
     def _fit_joint(self) -> None:
         """Fit the weight of joint sequences to validation pairs, if there are any that were not learned from."""

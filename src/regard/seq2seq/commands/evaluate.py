@@ -304,6 +304,21 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(
                 wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
             )
+    _check_links(args)
+    if args.png:
+        require_matplotlib()
+        picture_kind(args.png)
+    for path in filter(None, (args.png, args.json)):
+        if not path.parent.is_dir():  # said before the work, not after it
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+        replaceable(path)
+    _check_apart(args)
+    if sum(str(path) == "-" for path in _read_files(args)) > 1:
+        raise ValueError("only one file can be standard input")
+
+
+def _check_links(args: argparse.Namespace) -> None:
+    """Check the options that are about links."""
     if args.posterior and not args.gold:
         raise ValueError("--posterior needs --gold: it is about links")
     if args.gold_from is not None and not args.gold:
@@ -316,16 +331,6 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(
             "--gold has links for each line of TEST, --alternatives puts lines together: give one"
         )
-    if args.png:
-        require_matplotlib()
-        picture_kind(args.png)
-    for path in filter(None, (args.png, args.json)):
-        if not path.parent.is_dir():  # said before the work, not after it
-            raise ValueError(f"{path}: there is no folder {path.parent}")
-        replaceable(path)
-    _check_apart(args)
-    if sum(str(path) == "-" for path in _read_files(args)) > 1:
-        raise ValueError("only one file can be standard input")
 
 
 def _read_files(args: argparse.Namespace) -> list[Path]:

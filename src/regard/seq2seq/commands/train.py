@@ -204,6 +204,12 @@ def _add_recipe(group: Any) -> None:
         metavar="NAME=VALUE",
         help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
     )
+    _add_links(add)
+    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+
+
+def _add_links(add: Any) -> None:
+    """Describe the links that attention learns."""
     add(
         "--links",
         type=numbers.place,
@@ -218,7 +224,6 @@ def _add_recipe(group: Any) -> None:
         choices=(0, 1),
         help="the number of the first word in --links (default 0)",
     )
-    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
 
 
 def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
