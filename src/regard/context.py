@@ -37,11 +37,11 @@ class Attention:
     logits : array (..., n, m)
         What step two saw: ``softcap(scores * scale) + bias``, and -inf where the mask forbids.
     weights : array (..., n, m)
-        Rows sum to 1 (less with `regard.weights.local_p`), or to 0 where nothing is seen.
+        Rows sum to 1 (less with `regard.weights.local_p` or a sink), or to 0 where nothing is seen.
     context : array (..., n, e)
         The weighted sums of the values, in the dtype of the inputs.
     lse : array (..., n)
-        Log-sum-exp of the logits; -inf where nothing is seen.
+        Log-sum-exp of the logits and the sink, if there is one; -inf where nothing is seen.
 
     Examples
     --------
@@ -123,6 +123,7 @@ def attend(
     scale: float | None = None,
     softcap: float | None = None,
     normalize: NormalizeLike = "softmax",
+    sink: ArrayLike | None = None,
 ) -> Attention:
     """Attend, and keep every step: scores, logits, weights, context. ::
 
@@ -155,6 +156,9 @@ def attend(
         Bound on the size of the scaled scores, ``softcap * tanh(x / softcap)``.
     normalize : str, ``weights.local_m`` or ``weights.local_p``
         "softmax", "sparsemax", "entmax15" or "hard".
+    sink : float or array broadcasting to (...), optional
+        A learned logit for each head: ``exp(sink)`` joins the denominator of the softmax, so that a row may put some of
+        its weight nowhere. -inf is no sink. It is not a column of `logits` and `weights`, but `lse` counts it.
 
     Returns
     -------
@@ -169,7 +173,9 @@ def attend(
 
     References
     ----------
-    Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015; Vaswani et al. 2017, eq. 1.
+    Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015; Vaswani et al. 2017, eq. 1; Xiao et al. 2023,
+    "Efficient Streaming Language Models with Attention Sinks", section 3.3 (sink); Miller 2023, "Attention Is Off By
+    One" (sink 0).
 
     Examples
     --------
@@ -181,7 +187,7 @@ def attend(
     >>> attention.weights.sum(axis=-1)
     array([1., 1., 1., 1.])
     """
-    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
     attention = define(problem)
     keep(attention)
     return attention
@@ -193,9 +199,10 @@ def define(p: Problem) -> Attention:
     with np.errstate(all="ignore"):  # a NaN or inf in the input is in the output: that is the message
         scores = _scores(p)
         logits = _logits(p, scores)
-        weight = _weights(p, logits)
+        joined = _with_sink(p, logits)
+        weight = np.ascontiguousarray(_weights(p, joined)[..., : p.layout.m])
         context = _context(weight, values, ~np.isneginf(logits))
-        lse = _log_sum_exp(logits)
+        lse = _log_sum_exp(joined)
     lead, n, m = p.layout.lead, p.layout.n, p.layout.m
     return Attention(
         scores.reshape(*lead, n, m),
@@ -251,6 +258,14 @@ def _logits(p: Problem, scores: Array) -> Array:
     if isinstance(p.normalize, local_p):  # its window is a mask
         logits = np.where(np.abs(_distance(p, p.normalize)) <= p.normalize.width, logits, -np.inf)
     return np.asarray(logits).astype(p.compute, copy=False)
+
+
+def _with_sink(p: Problem, logits: Array) -> Array:
+    """Add the sink as one more logit to every row: (..., n, m + 1)."""
+    if p.sink is None:
+        return logits
+    sink = p.sink.logits.reshape(*p.layout.inner, 1, 1)
+    return np.concatenate([logits, np.broadcast_to(sink, (*logits.shape[:-1], 1))], axis=-1)
 
 
 def _weights(p: Problem, logits: Array) -> Array:
