@@ -322,7 +322,5 @@ def attend(
                 size + abs(float(b)) if x > -INF else 0.0
                 for size, b, x in zip(sizes, added[at], row, strict=True)
             ]
-            if m and drain and drain[0] > -INF:
-                magnitude[at][0] = max(magnitude[at][0], abs(drain[0]))
     terms = score.terms(queries.shape[-1], keys.shape[-1])
     return Answer(scores, logits, weights, context, lse, magnitude, terms)
