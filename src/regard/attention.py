@@ -412,10 +412,12 @@ def partial(
         Some of the keys; none of them (m = 0) is a part too.
     values : array (..., m, e)
         Their values.
-    score, mask, bias, scale, softcap, kernel, threads
+    score, mask, bias, scale, softcap
         As for `attention`; mask and bias are those of this part.
     sink : float or array broadcasting to (...), optional
         As for `attend`. Of all parts of one attention only one may have it, or `merge`.
+    kernel, threads
+        As for `attention`.
 
     Returns
     -------
