@@ -24,7 +24,7 @@ def look() -> None:
 
 
 @pytest.mark.parametrize(
-    "keep", ["weights", ("weights",), ["lse", "context"], iter(["scores"]), (), PARTS], ids=str
+    "keep", ["weights", ("weights",), ["lse", "context"], {"scores": 1}, (), PARTS], ids=str
 )
 def test_only_the_parts_that_are_wanted_are_kept(keep: Any) -> None:
     whole = regard.attend(X, X, X)
