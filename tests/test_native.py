@@ -794,7 +794,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     short[...] = 7  # is the caller's
     for found, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
         assert same(found, wanted)
-    assert pullback(dcontext)[3:] == (None, {}, {})
+    assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
 @pytest.mark.parametrize("band", [*BANDS, None])

@@ -45,6 +45,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TILE = 1 << 17  # numbers in the block that a thread works on
+UNIT = 1.0  # of the logarithms in a statistic
 WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
 
 

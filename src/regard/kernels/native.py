@@ -34,6 +34,7 @@ Array = NDArray[Any]
 Addresses = NDArray[np.int64]
 
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
+UNIT = math.log(2)  # of the logarithms in a statistic
 WORTH = 1 << 23  # multiplications from which a second thread pays
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 _OTHER = "the library belongs to another version"
@@ -575,7 +576,7 @@ def _type(dtype: np.dtype[Any]) -> int:
 
 def lse(statistic: Array) -> Array:
     """Return the log-sum-exp of each row (items, n)."""
-    summed: Array = statistic.sum(1, dtype=np.float64) * np.log(2)
+    summed: Array = statistic.sum(1, dtype=np.float64) * UNIT
     return summed.astype(statistic.dtype)
 
 
