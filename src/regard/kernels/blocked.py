@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from regard._layout import Items, slices
 from regard._problem import Problem
+from regard._threads import Workers, give_up_if_asked
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import (
     LANES,
@@ -107,16 +108,9 @@ def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
         with np.errstate(all="ignore"):  # NumPy keeps this per thread
             return work(task)
 
-    if min(threads, len(tasks)) <= 1:
-        yield from map(quiet, tasks)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # 5 ms that `import regard` need not cost
-
-    pool = ThreadPoolExecutor(min(threads, len(tasks)), "regard")
-    try:
-        yield from pool.map(quiet, tasks)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    count = min(threads, len(tasks))
+    with Workers(count if count > 1 else 0) as workers:
+        yield from workers.map(quiet, tasks)
 
 
 class Kernel:
@@ -170,6 +164,7 @@ class Kernel:
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
     ) -> Array | None:
         """Return the logits of a block (items, keys, lanes), -inf where not seen; None where nobody sees."""
+        give_up_if_asked()
         p = self.p
         seen = self.seen(items, rows, columns)
         if seen is False:
@@ -347,6 +342,7 @@ def _threshold(strip: Array, power: int) -> Array:
     z = strip / power - np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
     for _ in range(60):
+        give_up_if_asked()
         above = np.maximum(z - t, 0)
         slope = (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
         excess = (above**power).sum(1, keepdims=True, dtype=np.float64) - 1

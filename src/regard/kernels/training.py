@@ -173,7 +173,7 @@ def _split(columns: Array) -> Array | None:
     """Return columns (V, E) of a right side in parts; None where no unit multiplies them."""
     loaded = _library()
     assert loaded is not None
-    columns = np.ascontiguousarray(columns)
+    columns = native.aligned(columns)
     if not (size := loaded.regard_split_room(*columns.shape)):
         return None
     room = native.room(size)

@@ -248,7 +248,7 @@ struct Job {
             starved = true;
             return;
         }
-        for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+        for (int64_t task; !stopped(problem->stop) && (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
             kernel->run(*problem, backward, phase, task, shared, scratch.at);
     }
 };
@@ -321,7 +321,7 @@ static bool phase(Job& job, int64_t threads) {
     std::unique_lock<std::mutex> alone(mine->one_call, std::defer_lock);
     if (helpers > 0 && alone.try_lock()) mine->run(job, helpers);
     else job.work();
-    return !job.starved || job.next >= job.tasks;
+    return !job.starved || job.next >= job.tasks || stopped(job.problem->stop);
 }
 
 }  // namespace regard
@@ -383,6 +383,7 @@ struct Dense {
     int64_t dcontext;                   // backward; queries are one part then
     void *dqueries, *dkeys, *dvalues;   // backward; null: forward
     double scale;
+    const int32_t* stop;                // as in Problem
 };
 
 // Whether all numbers of so many matrices are finite.
@@ -424,7 +425,7 @@ EXPORT int32_t regard_dense(const Dense* x) {
         }
         p.group = firsts, p.keys.starts = keys, p.values.starts = values;
     }
-    p.statistic = x->statistic;
+    p.statistic = x->statistic, p.stop = x->stop;
     if (!x->dqueries) return regard_run(&p, 0);
     const bool can = x->type == FLOAT64
                          ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)
