@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
-from regard.kernels import native
+from regard import nn
+from regard.kernels import native, training
 
 Array = NDArray[Any]
 SETS = native.instruction_sets()
@@ -1072,6 +1073,98 @@ def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
                 regard.attention(x, x, x, bias=make(part), kernel="native")
         else:
             assert same(found, wanted)
+
+
+@pytest.fixture
+def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
+    """Collect the arrays whose addresses the library gets."""
+    given: list[Array] = []
+    address, addresses = native.address, native.addresses
+
+    def of_array(x: Array, ours: bool = True) -> int:
+        given.append(x)
+        return address(x, ours)
+
+    def of_items(x: Any) -> Any:
+        given.append(x.array)
+        return addresses(x)
+
+    monkeypatch.setattr(native, "address", of_array)
+    monkeypatch.setattr(native, "addresses", of_items)
+    return given
+
+
+def off(x: Any) -> Array:
+    """The same numbers, contiguous and one byte off."""
+    moved = strategies.unaligned(np.array(x))
+    assert moved.flags.c_contiguous
+    assert not moved.flags.aligned
+    return moved
+
+
+UNALIGNED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "nothing": lambda _: {},
+    "window": lambda _: {"mask": regard.mask.window(3, 2)},
+    "lengths": lambda change: {"mask": regard.mask.lengths(change([[3], [5]]))},
+    "documents": lambda change: {
+        "mask": regard.mask.documents(change(np.arange(6) // 2), change(np.arange(6) // 3))
+    },
+    "prefix": lambda change: {"mask": regard.mask.prefix(change([[2], [4]]))},
+    "bias": lambda change: {"bias": change(np.linspace(-1, 1, 36, dtype=np.float32).reshape(6, 6))},
+    "distances": lambda change: {"bias": regard.position.alibi(4, align="start")},
+    "additive": lambda change: {"score": regard.scores.additive(None, None, change(np.ones(8, np.float32)))},
+    "general": lambda change: {"score": regard.scores.general(change(np.eye(8, dtype=np.float32)))},
+}
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", UNALIGNED)
+def test_law_8_the_library_gets_aligned_arrays_only(name: str, dtype: Any, pointers: list[Array]) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((2, 4, 6, 8)).astype(dtype) for _ in range(4)]
+
+    def run(change: Any) -> list[Array]:
+        *three, g = map(change, arrays)
+        options = UNALIGNED[name](change) | {"kernel": "native"}
+        context, pullback = regard.attention_vjp(*three, **options)
+        found = pullback(g)
+        return [regard.attention(*three, **options), context, found.queries, found.keys, found.values]
+
+    for found, wanted in zip(run(off), run(np.array), strict=True):
+        assert same(found, wanted)
+    assert len(pointers) > 4
+    assert all(x.flags.aligned for x in pointers)
+
+
+@needs_library
+def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]) -> None:
+    rng = np.random.default_rng(0)
+    x, weight, cotangent = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((64, 16), (16, 48), (64, 48))
+    )
+    bias, targets = np.linspace(-1, 1, 48, dtype=np.float32), np.arange(64) % 48
+
+    def run(change: Any) -> list[Any]:
+        given, w, b, g, ids = map(change, (x, weight, bias, cotangent, targets))
+        y, back = nn.linear(given, w, b)
+        loss, of_loss = nn.cross_entropy(change(y), ids)
+        fused, of_fused = nn.linear_cross_entropy(given, change(weight.T), ids, b)
+        normal, of_normal = nn.layer_norm(given, change(x[0]), change(x[1]))
+        rows, of_rows = nn.embed(given, ids)
+        of_gru = x.reshape(4, 16, 16), weight[:, None], bias[None], weight[None]
+        states, of_states = nn.gru(*map(change, of_gru))
+        found = training.tops(change(y), 3)
+        return [y, back(g), loss, of_loss(1.0), fused, of_fused(1.0), normal, of_normal(given), rows,
+                of_rows(given), states, of_states(change(states)), found]  # fmt: skip
+
+    def flat(found: Any) -> Iterator[Any]:
+        for one in found if isinstance(found, tuple | list) else [found]:
+            yield from flat(one) if isinstance(one, tuple | list) else [one]
+
+    for found, wanted in zip(flat(run(off)), flat(run(np.array)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert all(x.flags.aligned for x in pointers)
 
 
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -92,7 +92,7 @@ struct Recurrence {
     float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
     float *dafter, *dafter_hidden;                               // (n, B, 3H): of the step after, the same two
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
-    const int32_t* stop;                                         // as in Problem
+    const int32_t* stop = nullptr;                               // as in Problem
 };
 
 // Bytes to work in: for a product by a matrix unit, for any product, for a prediction.
@@ -107,6 +107,7 @@ struct Product {
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
     float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
     int64_t onto, squash;       // whether the product is added to what is there; which of these follows, or 0
+    const int32_t* stop = nullptr;  // as in Problem
 };
 
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
@@ -128,6 +129,7 @@ struct Prediction {
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
     float* kept;  // (N, V filled up to blocks of WORDS): logits for the way back, which writes over them; null: made again
     float share, spread, taken;              // as above
+    const int32_t* stop = nullptr;           // as in Problem
 };
 constexpr int64_t NARROW = 48;   // columns of a matrix whose rows are so near to each other that nobody packs them
 constexpr int64_t WORDS = 192;   // that are predicted at a time
