@@ -5,6 +5,7 @@ What it does to memory and threads is in test_native_safety.py.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import itertools
 import os
@@ -14,6 +15,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import budget
@@ -26,7 +28,7 @@ from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
 from regard import nn
-from regard.kernels import native, training
+from regard.kernels import native
 
 Array = NDArray[Any]
 SETS = native.instruction_sets()
@@ -1154,9 +1156,8 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
         rows, of_rows = nn.embed(given, ids)
         of_gru = x.reshape(4, 16, 16), weight[:, None], bias[None], weight[None]
         states, of_states = nn.gru(*map(change, of_gru))
-        found = training.tops(change(y), 3)
         return [y, back(g), loss, of_loss(1.0), fused, of_fused(1.0), normal, of_normal(given), rows,
-                of_rows(given), states, of_states(change(states)), found]  # fmt: skip
+                of_rows(given), states, of_states(change(states))]  # fmt: skip
 
     def flat(found: Any) -> Iterator[Any]:
         for one in found if isinstance(found, tuple | list) else [found]:
@@ -1207,6 +1208,50 @@ def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
     assert message == f"{MISSING}; the NumPy kernel does its work, slower"
     assert hint == '  hint: kernel="auto" takes the NumPy kernel then'
     assert error == f'kernel="native" can\'t do this: {MISSING}.'
+
+
+UNUSABLE = """
+    import sys, warnings
+    import numpy as np, regard
+    from regard.kernels import native
+    x = np.eye(3)
+    wanted = regard.attention(x, x, x, kernel="blocked")
+    for native.LIBRARY in sys.stdin.read().split():
+        native.library.cache_clear(), native.warn_once.cache_clear(), native._failure.clear()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
+        [warning] = [str(one.message) for one in seen if one.category is RuntimeWarning]
+        start, end = "regard's native kernel can't be used (", "); the NumPy kernel does its work, slower"
+        assert warning.startswith(start) and warning.endswith(end), warning
+        print(warning[len(start) : -len(end)], all((y == wanted).all() for y in found))
+    """
+
+
+@needs_library
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
+def test_a_library_that_cannot_be_used_is_warned_of_once(tmp_path: Path) -> None:
+    """Cut short, made for another processor, no library at all, without rights, or of another version."""
+    whole = Path(native.__file__).with_name(native.LIBRARY).read_bytes()
+    machine = 18  # where ELF has the processor's number
+    contents = {
+        **{f"cut{size}": whole[:size] for size in (0, 10, 63, 64, 5000, len(whole) // 2, len(whole) - 1)},
+        "elsewhere": whole[:machine] + b"\xf3\x00" + whole[machine + 2 :],
+        "text": b"no library\n" * 20,
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    another = getattr(_ctypes, "__file__", "")  # a library without the functions
+    given = [*(str(tmp_path / name) for name in (*contents, "folder")), *([another] if another else [])]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(UNUSABLE)],
+        input="\n".join(given), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["True"] * len(given)
 
 
 @needs_library

@@ -153,22 +153,25 @@ def _load(path: str) -> ctypes.CDLL:
 
 
 # Functions that take the address of one structure, and those that return 64 bits.
-_OF_ONE_PLACE = ("drop", "unrectify", "cross_entropy", "adam", "add_rows", "tops", "multiply", "search")
-_OF_ONE_PLACE += ("recurrence_room", "search_room")
-_NUMBERS = ("problem_size", "dense_size", "recurrence_size", "training_size", "product_size", "rows_size")
-_NUMBERS += ("search_size", "recurrence_room", "search_room", "split_room", "narrow", "words")
+_OF_ONE_PLACE = (
+    *("drop", "unrectify", "cross_entropy", "adam", "add_rows", "tops", "multiply", "search"),
+    *("recurrence_room", "search_room"),
+)
+_NUMBERS = (
+    *("problem_size", "dense_size", "recurrence_size", "training_size", "product_size", "rows_size"),
+    *("search_size", "recurrence_room", "search_room", "split_room", "narrow", "words"),
+)
 
 
 def _is_cut_short(path: str) -> bool:
     """Whether an ELF file ends before its last table: using what is missing would end the process."""
     with open(path, "rb") as file:
         head = file.read(64)
-        if (
-            len(head) < 64 or head[:6] != b"\x7fELF\x02\x01"
-        ):  # 64 bits, low bytes first; others are not looked at
+        if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":  # only 64-bit, little-endian files are checked
             return False
-        start, size, count = *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HH", head, 58)
-        return file.seek(0, os.SEEK_END) < start + size * count
+        (start,), (size, count) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<HH", head, 58)
+        length = file.seek(0, os.SEEK_END)
+    return length < int(start) + int(size) * int(count)
 
 
 def checked(
