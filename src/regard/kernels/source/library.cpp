@@ -312,7 +312,9 @@ class Pool {
         constexpr int64_t PAUSE = 100000;  // nanoseconds, which most tasks end within
         const auto all_done = [&] { return busy == 0; };
 #if defined(__linux__)
-        for (bool first = true; !done.wait_for(lock, std::chrono::nanoseconds(first ? PAUSE / 2 : PAUSE), all_done); first = false)
+        // By the system's clock: waiting by the steady one needs a newer C library.
+        const auto later = [] { return std::chrono::system_clock::now() + std::chrono::nanoseconds(PAUSE); };
+        for (bool first = true; !done.wait_until(lock, later(), all_done); first = false)
             for (Member& x : members) {
                 if (!x.busy) continue;
                 const int64_t before = x.ran;
