@@ -309,7 +309,7 @@ class Pool {
     // Wait for those who still work. One whose processor another process has taken would keep everybody waiting until it
     // gets it back, some milliseconds, while the one that the waiting thread leaves is free: it continues there.
     void wait(std::unique_lock<std::mutex>& lock) {
-        constexpr int64_t PAUSE = 100000;  // nanoseconds, which most tasks end within
+        static constexpr int64_t PAUSE = 100000;  // nanoseconds, which most tasks end within
         const auto all_done = [&] { return busy == 0; };
 #if defined(__linux__)
         // By the system's clock: waiting by the steady one needs a newer C library.
