@@ -9,10 +9,10 @@ import _thread
 import ctypes
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -81,8 +81,9 @@ class Workers:
     """
 
     def __init__(self, count: int, begin: Callable[[], Any] | None = None) -> None:
-        self._tasks: deque[Callable[[], None]] = deque()
-        self._begin, self._wake, self._closed = begin, threading.Condition(), False
+        # Its methods are C code: no KeyboardInterrupt can leave a lock of its taken, as it can with a Condition.
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._begin = begin
         self._threads: list[threading.Thread] = []
         for _ in range(count):
             thread = threading.Thread(target=self._work, name="regard", daemon=True)
@@ -110,9 +111,7 @@ class Workers:
         if not self._threads:
             task()
             return future
-        with self._wake:
-            self._tasks.append(task)
-            self._wake.notify()
+        self._tasks.put(task)
         return future
 
     def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
@@ -128,13 +127,13 @@ class Workers:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Wait for the threads to end. After an error, drop what has not begun and ask what has to give up."""
-        with self._wake:
-            self._closed = True
-            if kind is not None:
-                self._tasks.clear()
-                for thread in self._threads:
-                    _stopping.add(thread.ident)
-            self._wake.notify_all()
+        if kind is not None:
+            _stopping.update(thread.ident for thread in self._threads)
+            with suppress(Empty):
+                while True:
+                    self._tasks.get_nowait()
+        for _ in self._threads:
+            self._tasks.put(None)
         for thread in self._threads:
             thread.join()
 
@@ -142,17 +141,11 @@ class Workers:
         if self._begin:
             self._begin()
         try:
-            while task := self._next():
+            while task := self._tasks.get():
                 task()
                 del task  # and what it holds
         finally:
             _stopping.discard(threading.get_ident())
-
-    def _next(self) -> Callable[[], None] | None:
-        with self._wake:
-            while not self._tasks and not self._closed:
-                self._wake.wait()
-            return self._tasks.popleft() if self._tasks else None
 
 
 _stopping: set[int | None] = set()  # worker threads that are asked to give up
