@@ -125,7 +125,7 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, *rest: object) -> None:
         """Wait for the threads to end. After an error, drop what has not begun and ask what has to give up."""
         if kind is not None:
             _stopping.update(thread.ident for thread in self._threads)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from regard._layout import Items, slices
 from regard._problem import Problem
-from regard._threads import Workers, give_up_if_asked
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import (
     LANES,
@@ -109,8 +108,16 @@ def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
             return work(task)
 
     count = min(threads, len(tasks))
+    from regard._threads import Workers  # `import regard` need not load what threads take
+
     with Workers(count if count > 1 else 0) as workers:
         yield from workers.map(quiet, tasks)
+
+
+def _give_up_if_asked() -> None:
+    from regard._threads import give_up_if_asked
+
+    give_up_if_asked()
 
 
 class Kernel:
@@ -164,7 +171,7 @@ class Kernel:
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
     ) -> Array | None:
         """Return the logits of a block (items, keys, lanes), -inf where not seen; None where nobody sees."""
-        give_up_if_asked()
+        _give_up_if_asked()
         p = self.p
         seen = self.seen(items, rows, columns)
         if seen is False:
@@ -342,7 +349,7 @@ def _threshold(strip: Array, power: int) -> Array:
     z = strip / power - np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
     for _ in range(60):
-        give_up_if_asked()
+        _give_up_if_asked()
         above = np.maximum(z - t, 0)
         slope = (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
         excess = (above**power).sum(1, keepdims=True, dtype=np.float64) - 1

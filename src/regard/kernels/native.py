@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check, _threads, scores
+from regard import _check, scores
 from regard._layout import Items, Layout, apart
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
@@ -336,7 +336,11 @@ def interruptible(call: Callable[[int], int], work: float) -> int:
     `work` are multiplications. A call that may take a tenth of a second ends on Ctrl-C; a shorter one is not worth
     another thread.
     """
-    return call(0) if work < LONG else _threads.interruptible(call)
+    if work < LONG:
+        return call(0)
+    from regard import _threads  # `import regard` need not load what threads take
+
+    return _threads.interruptible(call)
 
 
 @dataclass
