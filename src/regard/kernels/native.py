@@ -36,6 +36,7 @@ Addresses = NDArray[np.int64]
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
 WORTH = 1 << 23  # multiplications from which a second thread pays
 LONG = 1 << 31  # multiplications from which a call may take a tenth of a second
+SMALL = 1 << 24  # numbers of queries times numbers of values up to which no call is long
 SLOW = 16  # multiplications that a number of a pair takes as long as where scores are no products
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 _OTHER = "the library belongs to another version"
@@ -532,13 +533,18 @@ def dense(
         return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
     inputs, options, scale, lead = found
     half, loaded = queries.itemsize == 2, library()
-    (n, d), (m, e) = queries.shape[-2:], values.shape[-2:]
-    context = np.empty((*lead, n, e), np.float32 if half else queries.dtype)
+    context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
     given = *inputs, address(context), *options, scale
-    if loaded is None or interruptible(
-        lambda stop: int(loaded.regard_dense(DENSE.pack(*given, stop))),
-        _work(queries.size // (n * d), n, m, d + e, False),
-    ):
+    if loaded is None:
+        return None
+    if queries.size * values.size < SMALL:  # never long: spare it the rest
+        failed: int = loaded.regard_dense(DENSE.pack(*given, 0))
+    else:
+        items, n, m, d, e = inputs[9:14]
+        failed = interruptible(
+            lambda stop: int(loaded.regard_dense(DENSE.pack(*given, stop))), _work(items, n, m, d + e, False)
+        )
+    if failed:
         return None
     return _check.rounded(context, queries.dtype) if half else context
 
