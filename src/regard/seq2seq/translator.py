@@ -437,12 +437,9 @@ def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> l
     if len(parts) < 2 or recording():
         return [work(part) for part in parts]
     with one_blas_thread() as alone, two_threads() as threads:
-        try:
-            waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)] if alone else []
-        except RuntimeError:  # Python is about to end, and starts no more threads
-            waiting = []
-        if not waiting:
+        if not alone:
             return [work(part) for part in parts]
+        waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
         try:
             return [done.result() for done in waiting]
         finally:  # after an error or an interrupt, nothing new is begun
