@@ -21,30 +21,32 @@ usual for word alignment, and no link by hand. *By hand*: text and links of the 
 test's. The text of the chapters for validation chooses the best moment of each; by their links this procedure was
 chosen. The decoders are conditional ones (Sennrich et al. 2017).
 
-Floors: the diagonal, and IBM model 1 (Brown et al. 1993), both measured here.
+Beside them: the diagonal, and eflomal and fast_align, both directions merged by grow-diag-final-and, which are left
+out where they are not installed (``pip install eflomal systran-align``; the first needs a C compiler). They learn from
+all verses, without those links.
 """
 
 from __future__ import annotations
 
+import tempfile
+import time
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from trial import Pairing, arguments, header, sides, train
 
-from data import Split, Verse, bible, run
+from data import Missing, Split, Verse, bible, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.alignment.links import joint, links
+from regard.seq2seq.alignment.links import joint, links, read_gold, symmetrise
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.seq2seq.translator import Translator
 
-Ids = NDArray[np.int64]
 Links = frozenset[tuple[int, int]]
 
 LONGEST = 25
-ROUNDS = 10  # of IBM model 1
 TEXT: dict[str, Any] = {
     "source": "tokens",
     "target": "tokens",
@@ -66,7 +68,7 @@ def line(name: str, result: LinkScore) -> None:
     print(f"{name:<32}{result.error_rate:>8.3f}{result.precision:>12.3f}{result.recall:>9.3f}", flush=True)
 
 
-# ------------------------------------------------------------------------------------------------------ floors
+# ---------------------------------------------------------------------------------------------------- diagonal
 
 
 def diagonal(verse: Verse) -> Links:
@@ -75,49 +77,57 @@ def diagonal(verse: Verse) -> Links:
     return frozenset((int((i + 0.5) * m / n), i) for i in range(n))
 
 
-def ibm_model_1(verses: Sequence[Verse]) -> list[Links]:
-    """Learn how likely each word translates each, by expectation maximisation, and link each with its likeliest."""
-    cells, starts = _cells(verses)
-    kinds, kind = np.unique(cells[:, :2], axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    likely = np.ones(len(kinds))
-    for _ in range(ROUNDS):
-        each = likely[kind]
-        each /= np.add.reduceat(each, starts)[
-            cells[:, 2]
-        ]  # how much of a target word comes from each source word
-        counts = np.bincount(kind, each, len(kinds))
-        likely = counts / np.bincount(kinds[:, 0], counts)[kinds[:, 0]]
-    return _likeliest(likely[kind], starts, verses)
+# ------------------------------------------------------------------------------------------------------- peers
 
 
-def _cells(verses: Sequence[Verse]) -> tuple[Ids, Ids]:
-    """Return (source word, target word, number of the target word in the text) for all that may be linked.
-
-    A target word's come one after the other, that with no word at all first; also where each target word's begin.
-    """
-    source = _numbers(word for verse in verses for word in verse.source)
-    target = _numbers(word.lower() for verse in verses for word in verse.target)
-    rows: list[tuple[int, int, int]] = []
-    starts, number = [], 0
-    for verse in verses:
-        words = [0, *(source[word] for word in verse.source)]
-        for word in verse.target:
-            starts.append(len(rows))
-            rows += [(of, target[word.lower()], number) for of in words]
-            number += 1
-    return np.array(rows), np.array(starts)
+def eflomal(verses: Sequence[Verse]) -> list[Links]:
+    """Align by eflomal (Oestling and Tiedemann 2016), with its default options."""
+    aligner = peer("eflomal", "eflomal").Aligner()
+    pairs = [(" ".join(source), " ".join(target)) for source, target in text(verses)]
+    with tempfile.TemporaryDirectory() as folder:
+        there, back = f"{folder}/there", f"{folder}/back"
+        sides = [source for source, _ in pairs], [target for _, target in pairs]
+        aligner.align(*sides, links_filename_fwd=there, links_filename_rev=back)
+        both = zip(read_gold(there), read_gold(back), strict=True)
+        return [symmetrise(one.sure, other.sure) for one, other in both]
 
 
-def _numbers(words: Iterable[str]) -> dict[str, int]:
-    return {word: i for i, word in enumerate(dict.fromkeys(words), 1)}
+def fast_align(verses: Sequence[Verse]) -> list[Links]:
+    """Align by fast_align (Dyer, Chahuneau and Smith 2013), with the options that its authors recommend."""
+    module = peer("systran_align", "systran-align")
+    pairs = text(verses)
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"{folder}/{name}" for name in ("pairs", "there", "back")]
+        lines = (" ".join((*source, "|||", *target)) for source, target in pairs)
+        Path(names[0]).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        recommended = {"favor_diagonal": True, "optimize_tension": True, "variational_bayes": True}
+        module.generate_alignment_probabilities(*names, **recommended)
+        found = module.Aligner(*names[1:]).align_batch(*map(list, zip(*pairs, strict=True)))
+    return [frozenset((int(i), int(j)) for i, j in one["alignments"]) for one in found]
 
 
-def _likeliest(likely: NDArray[np.float64], starts: Ids, verses: Sequence[Verse]) -> list[Links]:
-    found, rows = [], iter(np.split(likely, starts[1:]))
-    for verse in verses:
-        best = [int(np.argmax(next(rows))) for _ in verse.target]
-        found.append(frozenset((place - 1, i) for i, place in enumerate(best) if place))
+def peer(module: str, package: str) -> Any:
+    """Return another program's module."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise Missing(f"pip install {package}") from None
+
+
+PEERS = {"eflomal": eflomal, "fast_align": fast_align}
+
+
+def peers(verses: Sequence[Verse]) -> dict[str, list[Links]]:
+    """Return the links of those other programs that are installed, and print how long each took."""
+    found = {}
+    for name, align in PEERS.items():
+        start = time.perf_counter()
+        try:
+            found[name] = align(verses)
+        except Missing as reason:
+            print(f"{name}: skipped ({reason})", flush=True)
+        else:
+            print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
     return found
 
 
@@ -194,7 +204,7 @@ def table(
 
 
 def main() -> None:
-    """Measure the floors, train the models, measure them."""
+    """Measure the diagonal and the peers, train the models, measure them."""
     parser = arguments(__doc__, minutes=3)
     parser.add_argument("--guidance", type=float, default=1.0, metavar="X", help="how much links count")
     parser.add_argument("--together", type=int, default=1, metavar="N", help="models for each direction")
@@ -205,8 +215,13 @@ def main() -> None:
         f"{len(every):,} verses, of which {len(parts.test):,} to test on; "
         f"{args.minutes:g} minutes for each of {args.together} models a direction, seed {args.seed}"
     )
-    rows = {"diagonal": [diagonal(verse) for verse in every], "IBM model 1": ibm_model_1(every)}
-    first = alignments(learn(seen, parts, args), every)
+    rows = {"diagonal": [diagonal(verse) for verse in every]} | peers(every)
+    start = time.perf_counter()
+    models = learn(seen, parts, args)
+    print(f"training both directions: {time.perf_counter() - start:.0f} s")
+    start = time.perf_counter()
+    first = alignments(models, every)
+    print(f"aligning, with weights and posteriors: {time.perf_counter() - start:.0f} s")
     rows |= {f"attention: {name}": found for name, found in first.items()}
     again = learn(seen, parts, args, chosen(first["both"], every, seen))
     rows["attention: again"] = alignments(again, every)["both"]

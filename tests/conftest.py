@@ -23,6 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:regard was installed without its native kernel:RuntimeWarning"
     )
+    if os.environ.get("TEST_WITHOUT_THREADS") and config.getoption("dist", "no") == "no":
+        os.environ["NO_THREADS"] = "1"  # heard by tests/kernels/native/no_threads.c, in child processes too
     # A shell that starts the tests in the background has them ignore SIGINT, and processes that they start do, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

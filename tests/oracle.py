@@ -289,12 +289,17 @@ def attend(
     bias: Any = None,
     softcap: float | None = None,
     normalize: Normalize = softmax,
+    sink: Any = None,
 ) -> Answer:
-    """The three steps for arrays (..., n, d), (..., m, d'), (..., m, e); mask and bias broadcast to (..., n, m)."""
+    """The three steps for arrays (..., n, d), (..., m, d'), (..., m, e).
+
+    Mask and bias broadcast to (..., n, m), a sink to (...).
+    """
     lead, group = leading_shape(queries, keys, values)
     n, m, e = queries.shape[-2], keys.shape[-2], values.shape[-1]
     full = (*lead, n, m)
     allowed = np.broadcast_to(True if mask is None else mask, full)
+    sinks = np.broadcast_to(-INF if sink is None else np.asarray(sink, dtype=np.float64), lead)
     added = np.broadcast_to(0.0 if bias is None else np.asarray(bias, dtype=np.float64), full)
     scores, logits, weights, magnitude = (np.zeros(full) for _ in range(4))
     context, lse = np.zeros((*lead, n, e)), np.zeros((*lead, n))
@@ -308,8 +313,9 @@ def attend(
                 one_logit(said[j], scale, softcap, float(added[at][j]), bool(allowed[at][j]))
                 for j in range(m)
             ]
-            share = normalize(row, at, n)
-            scores[at], logits[at], weights[at], lse[at] = said, row, share, logsumexp(row)
+            drain = [] if sink is None else [float(sinks[index])]
+            share = normalize(row + drain, at, n)[:m]
+            scores[at], logits[at], weights[at], lse[at] = said, row, share, logsumexp(row + drain)
             context[at] = [math.fsum(share[j] * v[j][c] for j in range(m)) for c in range(e)]
             sizes = [abs(scale) * score.magnitude(q[i], k[j], j) for j in range(m)]
             magnitude[at] = [

@@ -329,6 +329,22 @@ def local_m(width: int, align: str) -> Builder:
     return build
 
 
+def score_and_mask(s: Sizes) -> Option:
+    """The dot product under a random mask for all heads; rows that see nothing occur."""
+    seen = s.rng.random((s.n, s.m)) < 0.4
+    return Option({"score": "dot", "mask": seen}, {"score": oracle.dot(), "scale": 1.0, "mask": seen})
+
+
+def sunk(build: Callable[[Sizes], tuple[Any, Option]]) -> Builder:
+    """An option with a sink, which has the same name in the oracle."""
+
+    def option(s: Sizes) -> Option:
+        sink, rest = build(s)
+        return Option(rest.regard | {"sink": sink}, rest.exact | {"sink": np.asarray(sink, np.float64)})
+
+    return option
+
+
 OPTIONS: dict[str, Builder] = {
     "default": plain(),
     "score-dot": lambda s: Option({"score": "dot"}, {"score": oracle.dot(), "scale": 1.0}),
@@ -376,6 +392,11 @@ OPTIONS: dict[str, Builder] = {
     "normalize-local_m-start": local_m(2, "start"),
     "normalize-local_m-end": local_m(1, "end"),
     "normalize-local_p": local_p,
+    "sink": sunk(lambda s: (s.normal(HEADS, scale=2.0), plain()(s))),
+    "sink-shared": sunk(lambda s: (0.0, score_and_mask(s))),
+    "sink-batch": sunk(lambda s: (s.normal(BATCH, 1, scale=2.0), alibi(s))),
+    "sink-none": sunk(lambda s: (np.array([-np.inf, 1, -np.inf, -1], s.dtype), plain(softcap=0.8)(s))),
+    "sink-everything": sunk(lambda s: (s.normal(BATCH, HEADS), everything(s))),
     "everything": everything,
 }
 SOFTMAX_OPTIONS = [name for name in OPTIONS if not name.startswith("normalize")]

@@ -6,7 +6,7 @@ from types import ModuleType
 from regard import mask, position, scores, weights
 from regard.attention import Gradients, Partial, attention, attention_vjp, merge, partial
 from regard.cache import KVCache
-from regard.context import Attention, attend, record
+from regard.context import Attention, attend, named_scope, record
 
 __version__ = "0.1.0"
 
@@ -20,6 +20,7 @@ __all__ = [
     "attention_vjp",
     "mask",
     "merge",
+    "named_scope",
     "partial",
     "position",
     "record",

@@ -15,7 +15,7 @@ from regard._layout import Layout, layout
 from regard.mask import Ask, Mask, MaskLike, Step, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
-from regard.weights import NormalizeLike, as_normalize, local_m, local_p
+from regard.weights import NormalizeLike, Sink, as_normalize, local_m, local_p
 
 __all__: list[str] = []
 
@@ -39,6 +39,7 @@ class Problem:
     normalize: NormalizeLike
     compute: np.dtype[Any]
     result: np.dtype[Any]
+    sink: Sink | None
 
     @cached_property
     def steps(self) -> list[Step] | None:
@@ -56,6 +57,7 @@ def prepare(
     scale: float | None,
     softcap: float | None,
     normalize: NormalizeLike,
+    sink: ArrayLike | None,
 ) -> Problem:
     """Check all arguments, before anything is computed."""
     q, k, v = _check.three(queries, keys, values)
@@ -78,9 +80,13 @@ def prepare(
         who, normalize = (near if who is None else who & near), "softmax"
     elif isinstance(normalize, local_p):
         _check.representable("width", normalize.width, compute, positive=True)
+    if sink is not None and normalize != "softmax":
+        hint = "a sink joins the sum of a softmax; local_m has one, too"
+        _check.fail(f'sink needs normalize="softmax". Got {normalize!r:.60} instead.', hint=hint)
     with _check.beside(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
         ask = None if who is None else who.bind(shape)
         bound = bind_bias(bias, shape, compute)
-    return Problem(q, k, v, shape, scorer, who, ask, bound, scale, softcap, normalize, compute, result)
+        sunk = None if sink is None else Sink(sink, shape, compute)
+    return Problem(q, k, v, shape, scorer, who, ask, bound, scale, softcap, normalize, compute, result, sunk)

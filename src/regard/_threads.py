@@ -1,15 +1,24 @@
-"""Threads beside small networks: how many BLAS may use, and two of our own that stay out of each other's way."""
+"""Threads: how many BLAS may use beside small networks, worker threads, and library calls that Ctrl-C can end.
+
+Everything here also works where no thread can be started: the calling thread then does the work.
+"""
 
 from __future__ import annotations
 
+import _thread
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__: list[str] = []
 
@@ -60,8 +69,129 @@ class _Blas:
 _blas = _Blas()
 
 
+class GivenUp(Exception):
+    """A worker's task ended early, because nobody waits for its result any more."""
+
+
+class Workers:
+    """Up to `count` worker threads that take tasks in order; fewer, or none, where they can't be started.
+
+    Without a thread, `submit` does the work itself. The threads are daemons: a forgotten one can't keep the process
+    from ending.
+    """
+
+    def __init__(self, count: int, begin: Callable[[], Any] | None = None) -> None:
+        # Its methods are C code: no KeyboardInterrupt can leave a lock of its taken, as it can with a Condition.
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._begin = begin
+        self._threads: list[threading.Thread] = []
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, name="regard", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system, or an interpreter that is shutting down, allows no more
+                break
+            self._threads.append(thread)
+
+    def submit(self, function: Callable[..., Found], *given: Any) -> Future[Found]:
+        """Have a worker call the function; the future holds its result or error."""
+        from concurrent.futures import Future  # 5 ms that `import regard` need not cost
+
+        future: Future[Found] = Future()
+
+        def task() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(*given))
+                except BaseException as error:
+                    future.set_exception(error)
+                    if not self._threads:
+                        raise
+
+        if not self._threads:
+            task()
+            return future
+        self._tasks.put(task)
+        return future
+
+    def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
+        """Yield the results in the order of the items."""
+        if not self._threads:
+            yield from map(function, items)
+            return
+        for future in [self.submit(function, item) for item in items]:
+            yield future.result()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        """Wait for the threads to end. After an error, drop what has not begun and ask what has to give up."""
+        if kind is not None:
+            _stopping.update(thread.ident for thread in self._threads)
+            with suppress(Empty):
+                while True:
+                    self._tasks.get_nowait()
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        if self._begin:
+            self._begin()
+        try:
+            while task := self._tasks.get():
+                task()
+                del task  # and what it holds
+        finally:
+            _stopping.discard(threading.get_ident())
+
+
+_stopping: set[int | None] = set()  # worker threads that are asked to give up
+
+
+def give_up_if_asked() -> None:
+    """Raise `GivenUp` in a worker thread whose result nobody waits for any more; to be called in long loops."""
+    if _stopping and threading.get_ident() in _stopping:
+        raise GivenUp
+
+
+def interruptible(call: Callable[[int], Found]) -> Found:
+    """Run a long call of the library so that a signal handler which raises, as that of Ctrl-C does, ends it.
+
+    Python runs signal handlers in the main thread only, and not before a call of C code has returned. So another thread
+    makes the call while the main one waits; ``call(address)`` gets the address of a 32-bit number that the library
+    polls, and which is not 0 once the call is to return early. In any other thread there is nothing to wait for.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call(0)
+    stop, done = ctypes.c_int32(0), _thread.allocate_lock()
+    found: list[Found] = []
+
+    def work() -> None:
+        try:
+            found.append(call(ctypes.addressof(stop)))
+        finally:
+            done.release()
+
+    done.acquire()
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:  # no thread can be started
+        return call(0)
+    try:
+        while not done.acquire(timeout=0.1):  # Windows runs handlers only between waits
+            pass
+    except BaseException:
+        stop.value = 1
+        done.acquire()  # once this returns, nothing writes to the arrays any more
+        raise
+    return found[0]
+
+
 @contextmanager
-def two_threads() -> Iterator[tuple[Executor, Executor]]:
+def two_threads() -> Iterator[tuple[Workers, Workers]]:
     """Give two threads for as long as a ``with`` block lasts, each with one half of the processors to itself.
 
     Left alone, Linux starts a thread on the processor of whoever gave it work, and where anything else runs beside it
@@ -70,8 +200,7 @@ def two_threads() -> Iterator[tuple[Executor, Executor]]:
     _keep_memory()
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     first, second = (
-        ThreadPoolExecutor(1, "regard", _keep_to, (mine[half::2] if len(mine) > 1 else [],))
-        for half in range(2)
+        Workers(1, partial(_keep_to, mine[half::2] if len(mine) > 1 else [])) for half in range(2)
     )
     with first, second:
         yield first, second
@@ -91,7 +220,7 @@ def _keep_memory() -> None:
 class Each:
     """A `map` for two items: with two threads, each has one; without, one comes after the other."""
 
-    def __init__(self, threads: tuple[Executor, Executor] | None = None) -> None:
+    def __init__(self, threads: tuple[Workers, Workers] | None = None) -> None:
         self.threads = threads
 
     def __call__(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import Layout
 from regard._problem import Problem, prepare
 from regard.context import recording, remember
 from regard.kernels import choose, native
@@ -21,7 +22,7 @@ from regard.kernels.pairs import sum_to
 from regard.mask import MaskLike, window
 from regard.position import BiasLike, bind_bias
 from regard.scores import Differentiable, ScoreLike, is_builtin
-from regard.weights import NormalizeLike, local_p
+from regard.weights import Joined, NormalizeLike, Sink, local_p
 
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
 
@@ -43,6 +44,7 @@ def attention(
     scale: float | None = None,
     softcap: float | None = None,
     normalize: NormalizeLike = "softmax",
+    sink: ArrayLike | None = None,
     kernel: str = "auto",
     threads: int | None = None,
     out: Array | None = None,
@@ -57,7 +59,7 @@ def attention(
         What the queries are compared with.
     values : array (..., m, e)
         What is summed up.
-    score, mask, bias, scale, softcap, normalize
+    score, mask, bias, scale, softcap, normalize, sink
         As for `attend`. Score functions of the user's are called on blocks (items, n', d), (items, m', d').
     kernel : {"auto", "native", "blocked"}
         "native" is the compiled kernel, "blocked" the NumPy kernel, which does everything; "auto" takes the fastest
@@ -89,16 +91,21 @@ def attention(
     array([[12.5]])
     """
     band = mask if isinstance(mask, window) else None
-    if mask is band and out is None and _is_usual(score, bias, scale, softcap, normalize, kernel, threads):
+    if (
+        sink is None
+        and mask is band
+        and out is None
+        and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
+    ):
         context: Array | None = native.dense(queries, keys, values, band, scale, threads)
         if context is not None:
             return context
-    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
     chosen = _chosen(kernel, threads, problem)
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
-    found, _ = chosen.forward(problem, threads)
+    found, *_ = _forward(chosen, problem, threads)
     result = _check.rounded(found.reshape(_context_shape(problem)), problem.result)
     if out is None:
         return result
@@ -136,6 +143,28 @@ def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
     return chosen
 
 
+class Forward(NamedTuple):
+    """What a kernel computed: context (items, n, e), statistic (items, 2, n), and what a sink makes of it."""
+
+    context: Array
+    statistic: Array
+    joined: Joined | None = None
+
+
+def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
+    """Run a kernel, which knows no sinks: a sink scales the context of a row, and joins its statistic.
+
+    The backward pass reads context and statistic alone, so it needs no more for the gradients of all others.
+    """
+    context, statistic = chosen.forward(p, threads)
+    if p.sink is None:
+        return Forward(context, statistic)
+    joined = p.sink.join(statistic, chosen.UNIT)
+    with np.errstate(all="ignore"):
+        share = joined.keys.astype(p.compute)[..., None]
+        return Forward(_weighed(share, context), joined.statistic, joined)
+
+
 def _context_shape(p: Problem) -> tuple[int, ...]:
     return (*p.layout.lead, p.layout.n, p.values.shape[-1])
 
@@ -157,6 +186,8 @@ class Gradients(NamedTuple):
         Gradients of the score's learned arrays, by their argument names.
     normalize : dict of str to array
         ``positions`` for `local_p`.
+    sink : array or None
+        Gradient of the sink.
 
     Examples
     --------
@@ -173,6 +204,7 @@ class Gradients(NamedTuple):
     bias: Array | None
     score: dict[str, Array]
     normalize: dict[str, Array]
+    sink: Array | None
 
 
 @_check.hinted
@@ -188,6 +220,7 @@ def attention_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     normalize: NormalizeLike = "softmax",
+    sink: ArrayLike | None = None,
     kernel: str = "auto",
     threads: int | None = None,
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
@@ -201,7 +234,7 @@ def attention_vjp(
         What the queries are compared with.
     values : array (..., m, e)
         What is summed up.
-    score, mask, bias, scale, softcap, normalize, kernel, threads
+    score, mask, bias, scale, softcap, normalize, sink, kernel, threads
         As for `attention`. A score function of the user's needs a method ``vjp`` (`regard.scores.Differentiable`).
 
     Returns
@@ -233,11 +266,13 @@ def attention_vjp(
     """
 
     def long_way(remembered: bool) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
-        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+        problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
         return _differentiated(problem, bias, kernel, threads, remembered)
 
     band = mask if isinstance(mask, window) else None
-    usual = mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
+    usual = (
+        sink is None and mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
+    )
     short = native.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
     if short is None:
         return long_way(remembered=False)
@@ -245,7 +280,9 @@ def attention_vjp(
 
     def pullback(dcontext: ArrayLike) -> Gradients:
         found = gradients(dcontext)
-        return long_way(remembered=True)[1](dcontext) if found is None else Gradients(*found, None, {}, {})
+        return (
+            long_way(remembered=True)[1](dcontext) if found is None else Gradients(*found, None, {}, {}, None)
+        )
 
     return context, pullback
 
@@ -263,20 +300,21 @@ def _differentiated(
         )
     if not remembered:
         remember(problem)
-    context, statistic = chosen.forward(problem, threads)
+    forward = _forward(chosen, problem, threads)
 
     def pullback(dcontext: ArrayLike) -> Gradients:
-        return _gradients(chosen, problem, bias, context, statistic, dcontext, threads)
+        return _gradients(chosen, problem, bias, forward, dcontext, threads)
 
-    return _check.rounded(context.reshape(_context_shape(problem)), problem.result, copy=True), pullback
+    return _check.rounded(
+        forward.context.reshape(_context_shape(problem)), problem.result, copy=True
+    ), pullback
 
 
 def _gradients(
     kernel: ModuleType,
     p: Problem,
     bias: BiasLike | None,
-    context: Array,
-    statistic: Array,
+    forward: Forward,
     dcontext: ArrayLike,
     threads: int | None,
 ) -> Gradients:
@@ -289,8 +327,9 @@ def _gradients(
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = replace(p, bias=fresh)
     with np.errstate(all="ignore"):  # as forward: what is no number is in the result
-        flat = np.ascontiguousarray(given, p.compute).reshape(context.shape)
-        dqueries, dkeys, dvalues, named, dpositions = kernel.backward(p, context, statistic, flat, threads)
+        flat = np.ascontiguousarray(given, p.compute).reshape(forward.context.shape)
+        found = kernel.backward(p, forward.context, forward.statistic, flat, threads)
+        dqueries, dkeys, dvalues, named, dpositions = found
         return Gradients(
             _as(dqueries.reshape(p.queries.shape), p.queries, p),
             _as(dkeys.reshape(p.keys.shape), p.keys, p),
@@ -298,7 +337,19 @@ def _gradients(
             None if fresh is None else fresh.gradient(),
             {name: np.asarray(gradient) for name, gradient in named.items()},
             _position_gradient(p, dpositions),
+            _sink_gradient(p, forward, flat),
         )
+
+
+def _sink_gradient(p: Problem, forward: Forward, dcontext: Array) -> Array | None:
+    """Return the gradient in the shape of the sink, whose value is 0: minus its weight times dcontext . context."""
+    if p.sink is None or forward.joined is None:
+        return None
+    along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
+    # A row that sees no key gives nothing, whatever its dcontext is.
+    down = np.where(forward.joined.keys == 0, 0, -forward.joined.sink * along).sum(-1)
+    total = sum_to(down.reshape(p.layout.lead), p.sink.given.shape)
+    return _check.rounded(total, p.sink.given.dtype.newbyteorder("="))
 
 
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
@@ -350,6 +401,7 @@ def partial(
     bias: BiasLike | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    sink: ArrayLike | None = None,
     kernel: str = "auto",
     threads: int | None = None,
 ) -> Partial:
@@ -363,8 +415,12 @@ def partial(
         Some of the keys; none of them (m = 0) is a part too.
     values : array (..., m, e)
         Their values.
-    score, mask, bias, scale, softcap, kernel, threads
+    score, mask, bias, scale, softcap
         As for `attention`; mask and bias are those of this part.
+    sink : float or array broadcasting to (...), optional
+        As for `attend`. Of all parts of one attention only one may have it, or `merge`.
+    kernel, threads
+        As for `attention`.
 
     Returns
     -------
@@ -388,15 +444,15 @@ def partial(
     >>> np.allclose(regard.merge(*parts).context, regard.attention(q, k, v))
     True
     """
-    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax")
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", sink)
     chosen = _chosen(kernel, threads, problem)
     remember(problem)
-    context, statistic = chosen.forward(problem, threads)
+    context, statistic, _ = _forward(chosen, problem, threads)
     lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
 
 
-def merge(*parts: Partial) -> Partial:
+def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:
     """Merge the attention over disjoint parts of the keys into the attention over all of them.
 
     ``lse = log sum_p exp(lse_p)``, ``context = sum_p exp(lse_p - lse) context_p``: a commutative monoid whose neutral
@@ -406,6 +462,8 @@ def merge(*parts: Partial) -> Partial:
     ----------
     parts : Partial
         One or more parts of the same shape, in any order.
+    sink : float or array broadcasting to (...), optional
+        As for `attend`, where no part has it yet: a sink is a part of context 0 and lse `sink`.
 
     Returns
     -------
@@ -415,7 +473,7 @@ def merge(*parts: Partial) -> Partial:
     Raises
     ------
     ValueError
-        If there is no part or the shapes differ.
+        If there is no part, the shapes differ or the sink does not fit.
 
     References
     ----------
@@ -429,26 +487,9 @@ def merge(*parts: Partial) -> Partial:
     >>> regard.merge(one, two).context
     array([[3.]])
     """
-    if not parts:
-        _check.fail("merge needs at least one part: 0", hint="a part without keys is the neutral element")
-    for part in parts:
-        if not isinstance(part, Partial):
-            _check.fail(
-                f"merge takes Partial objects. Got {type(part).__name__} instead.",
-                hint="merge(*parts)",
-                kind=TypeError,
-            )
-    parts = tuple(
-        Partial(_check.numeric("context", part.context), _check.numeric("lse", part.lse)) for part in parts
-    )
-    for part in parts:
-        if part.lse.shape != part.context.shape[:-1] or part.context.ndim < 1:
-            shapes = f"{part.context.shape} and {part.lse.shape}"
-            _check.fail(f"context and lse of a part must be (..., n, e) and (..., n): {shapes}")
-        if part.context.shape != parts[0].context.shape:
-            _check.fail(
-                f"parts must have one shape of context: {parts[0].context.shape} and {part.context.shape}"
-            )
+    parts = _checked(parts)
+    if sink is not None:
+        parts = (*parts, _of_sink(sink, parts[0]))
     with np.errstate(all="ignore"):
         lse = np.stack([part.lse for part in parts])
         top = lse.max(0)
@@ -462,7 +503,44 @@ def merge(*parts: Partial) -> Partial:
         )
 
 
+def _checked(parts: tuple[Partial, ...]) -> tuple[Partial, ...]:
+    """Return parts of arrays, if they fit each other."""
+    if not parts:
+        _check.fail("merge needs at least one part: 0", hint="a part without keys is the neutral element")
+    for part in parts:
+        if not isinstance(part, Partial):
+            _check.fail(
+                f"merge takes Partial objects. Got {type(part).__name__} instead.",
+                hint="merge(*parts)",
+                kind=TypeError,
+            )
+    checked = tuple(
+        Partial(_check.numeric("context", part.context), _check.numeric("lse", part.lse)) for part in parts
+    )
+    for part in checked:
+        if part.lse.shape != part.context.shape[:-1] or part.context.ndim < 1:
+            shapes = f"{part.context.shape} and {part.lse.shape}"
+            _check.fail(f"context and lse of a part must be (..., n, e) and (..., n): {shapes}")
+        if part.context.shape != checked[0].context.shape:
+            _check.fail(
+                f"parts must have one shape of context: {checked[0].context.shape} and {part.context.shape}"
+            )
+    return checked
+
+
+def _of_sink(sink: ArrayLike, part: Partial) -> Partial:
+    """Return a sink as one more part beside this one."""
+    compute, _ = _check.dtypes(part.lse)
+    logits = Sink(sink, Layout(part.lse.shape[:-1], None, 1, 0), compute).logits
+    lse = np.broadcast_to(logits[..., None], part.lse.shape or (1,)).reshape(part.lse.shape)
+    return Partial(np.zeros_like(part.context), lse)
+
+
 def _share(share: Array, part: Partial) -> Array:
-    """Return share * context; a share that underflows to 0 still is one, and only what sees nothing is left out."""
-    weighed = np.where((share == 0) & np.isinf(part.context), part.context, share * part.context)
-    return np.where(np.isneginf(part.lse)[..., None], 0, weighed)
+    """Return share * context, of which only what sees nothing is left out."""
+    return np.where(np.isneginf(part.lse)[..., None], 0, _weighed(share, part.context))
+
+
+def _weighed(share: Array, context: Array) -> Array:
+    """Return share * context, where an infinite context stays so though the share underflows to 0."""
+    return np.where((share == 0) & np.isinf(context), context, share * context)

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from regard import _check
-from regard._layout import Layout
-from regard.mask import Ask, Mask, Step, window
+from regard._layout import Layout, slices
+from regard.mask import Ask, Mask, Step, lengths, window
 
 __all__ = ["KVCache"]
 
 Array = NDArray[Any]
+AT_ONCE = 256  # positions that are copied together
 
 
 class KVCache:
@@ -52,11 +53,13 @@ class KVCache:
     values : array (..., m, e)
         Their values.
     mask : Mask
-        Who may see whom, where the last of n queries stands at the last key; for this state of the cache. Where entries
-        of a batch are padded at the front, ``cache.mask & ~regard.mask.lengths(hidden)`` with m keys held and
-        ``hidden = np.clip(padding - (cache.length - m), 0, m)``: lengths count from the oldest key that is held.
+        Who may see whom, where the last of n queries stands at the last key; for this state of the cache. Padding is
+        hidden.
     length : int
-        Positions so far, forgotten ones too: the position of the next one.
+        Positions so far, forgotten ones and padding too.
+    lengths : int array (B,)
+        Positions so far of each sequence, without padding: the position of its next one. B is the first leading
+        dimension; without leading dimensions it is a single number.
 
     Raises
     ------
@@ -105,6 +108,7 @@ class KVCache:
             )
         self._keys = np.empty((*self._lead, places, self._d), self._dtype)
         self._values = np.empty((*self._lead, places, self._e), self._dtype)
+        self._padding = np.zeros(self._lead[:1], np.int64)  # in front of each sequence
         self._length = 0
         self._newest = 0  # of these positions every key that their queries may see is held
         self._oldest = 0  # the first position that has not been overwritten
@@ -129,8 +133,13 @@ class KVCache:
 
     @property
     def length(self) -> int:
-        """Positions so far, forgotten ones too."""
+        """Positions so far, forgotten ones and padding too."""
         return self._length
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Positions so far of each sequence (B,), without padding."""
+        return np.asarray(self._length - self._padding)
 
     @property
     def keys(self) -> Array:
@@ -146,9 +155,13 @@ class KVCache:
     def mask(self) -> Mask:
         """Who may see whom, where the last of n queries stands at the last key."""
         held = self._held()
-        return _Newest(self._window, held, held if held == self._length else self._newest)
+        newest = _Newest(self._window, held, held if held == self._length else self._newest)
+        hidden = np.clip(self._padding - (self._length - held), 0, held)
+        if not hidden.any():
+            return newest
+        return newest & ~lengths(hidden.reshape(-1, *(1 for _ in self._lead[1:])))
 
-    def append(self, keys: ArrayLike, values: ArrayLike, /) -> None:
+    def append(self, keys: ArrayLike, values: ArrayLike, /, *, lengths: ArrayLike | None = None) -> None:
         """Write the keys and values of new positions behind those that are held.
 
         Parameters
@@ -157,6 +170,10 @@ class KVCache:
             Keys of any number of positions; none changes nothing.
         values : array (..., m, e)
             Their values.
+        lengths : int array (B,), optional
+            New positions of each sequence, 0 to m, where the first leading dimension counts B sequences; by default all
+            have m. A sequence that has fewer is padded at the front of these m columns (as its queries are), so that
+            all sequences end together. No real position sees padding; its own contexts are of no use.
 
         Raises
         ------
@@ -172,21 +189,29 @@ class KVCache:
         >>> cache.keys, cache.length
         (array([[2.],
                [3.]], dtype=float32), 4)
+        >>> prompts = regard.KVCache(lead=2, d=1, capacity=10)
+        >>> prompts.append(np.ones((2, 3, 1)), np.ones((2, 3, 1)), lengths=[3, 1])
+        >>> prompts.lengths, prompts.mask.dense(1, 3).astype(int)[:, 0]
+        (array([3, 1]), array([[1, 1, 1],
+               [0, 0, 1]]))
         """
         k, v = self._fitting("keys", keys, self._d), self._fitting("values", values, self._e)
         if k.shape[-2] != v.shape[-2]:
             rule = f"keys and values must share their length m: {k.shape[-2]} and {v.shape[-2]}"
             _check.fail(rule, {"keys": k, "values": v}, "every key has one value")
+        gaps = None if lengths is None else k.shape[-2] - self._counts(lengths, k.shape[-2])
         if not k.shape[-2]:
             return
         self._check_room(k.shape[-2])
         # Rounded first, so that an error on the way leaves the cache as it was.
         k, v = k.astype(self._dtype, copy=False), v.astype(self._dtype, copy=False)
-        self._write(self._keys, k)
-        self._write(self._values, v)
+        self._write(self._keys, self._length, k)
+        self._write(self._values, self._length, v)
         self._newest = k.shape[-2]
         self._length += self._newest
         self._oldest = max(self._oldest, self._length - self._capacity)
+        if gaps is not None:
+            self._close(gaps, self._length - self._newest)
 
     def truncate(self, length: int) -> None:
         """Take the newest positions back until `length` are left; what follows overwrites them.
@@ -222,7 +247,97 @@ class KVCache:
             )
         self._newest = max(0, self._newest - (self._length - length))
         self._length = length
+        self._padding = np.minimum(self._padding, length)
         self._oldest = self._oldest if length else 0
+
+    def reorder(self, indices: ArrayLike) -> None:
+        """Let sequence i go on from what sequence ``indices[i]`` holds, as the hypotheses of a beam search do.
+
+        Parameters
+        ----------
+        indices : int array (B',)
+            Numbers of sequences, 0 to B - 1, where the first leading dimension counts B sequences; any number may occur
+            any number of times. Where B' is not B, the cache has B' sequences from now on, in new memory.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before anything is written: if a number is that of no sequence, or there are no leading dimensions.
+
+        Examples
+        --------
+        >>> import numpy as np, regard
+        >>> cache = regard.KVCache(lead=3, d=1, capacity=10)
+        >>> cache.append([[[1]], [[2]], [[3]]], [[[1]], [[2]], [[3]]])
+        >>> cache.reorder([2, 2, 0])
+        >>> cache.keys.ravel()
+        array([3., 3., 1.], dtype=float32)
+        """
+        chosen = self._sequences(indices)
+        if len(chosen) == self._lead[0]:
+            moved = np.flatnonzero(chosen != np.arange(len(chosen)))
+            self._gather(self._keys, self._keys, moved, chosen[moved])
+            self._gather(self._values, self._values, moved, chosen[moved])
+        else:
+            for name in ("_keys", "_values"):
+                stored = getattr(self, name)
+                room = np.empty((len(chosen), *stored.shape[1:]), self._dtype)
+                self._gather(room, stored, np.arange(len(chosen)), chosen)
+                setattr(self, name, room)
+            self._lead = (len(chosen), *self._lead[1:])
+        self._padding = self._padding[chosen]
+
+    def _sequences(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Return the argument of `reorder`, checked."""
+        self._check_sequences("reorder")
+        chosen = _check.whole_array("indices", indices, least=0)
+        if chosen.ndim != 1:
+            _check.fail(f"indices must have shape (B',). Got shape {chosen.shape} instead.")
+        if chosen.size and chosen.max() >= self._lead[0]:
+            _check.fail(
+                f"indices must be less than the {self._lead[0]} sequences. Got {chosen.max()} instead."
+            )
+        return chosen
+
+    def _counts(self, lengths: ArrayLike, most: int) -> NDArray[np.int64]:
+        """Return the argument `lengths` of `append`, checked."""
+        self._check_sequences("lengths")
+        return _check.lengths(lengths, self._lead[0], most)
+
+    def _check_sequences(self, name: str) -> None:
+        if not self._lead:
+            hint = "KVCache((batch, heads), ...); KVCache(1, ...) for one sequence"
+            _check.fail(f"{name} needs a first leading dimension, that of the sequences: lead ()", hint=hint)
+
+    def _gather(self, into: Array, stored: Array, rows: NDArray[np.intp], sources: NDArray[np.int64]) -> None:
+        """Copy what these sequences hold into rows, some positions at a time."""
+        for start, stop in self._written():
+            for part in slices(stop - start, AT_ONCE):
+                at = slice(start + part.start, start + part.stop)
+                into[rows, ..., at, :] = stored[sources, ..., at, :]
+
+    def _written(self) -> list[tuple[int, int]]:
+        """Return where in memory the positions lie that have not been overwritten; in a ring, both times."""
+        size, first = self._capacity, max(self._oldest, self._length - self._capacity)
+        start = first % size
+        stop = start + self._length - first
+        if self._window is None:
+            return [(start, stop)]
+        middle = min(stop, size)
+        return [(start, stop), (start + size, middle + size), (0, stop - middle)]
+
+    def _close(self, gaps: NDArray[np.int64], end: int) -> None:
+        """Move what padded sequences held, up to the position `end`, over their padding to what follows it."""
+        moved = np.flatnonzero((gaps > 0) & (self._padding < end))
+        for b in moved:
+            first = min(max(int(self._padding[b]), self._oldest), end)
+            start = first % self._capacity
+            for stored in (self._keys[b], self._values[b]):
+                held = stored[..., start : start + end - first, :].copy()
+                self._write(stored, first + int(gaps[b]), held)
+        self._padding = self._padding + gaps
+        if self._oldest:  # of a sequence that moved, what is older now stands further right
+            self._oldest += int(gaps[moved].max(initial=0))
 
     def _held(self) -> int:
         return self._length if self._window is None else min(self._length, self._window + self._newest)
@@ -259,9 +374,9 @@ class KVCache:
                 hint="make it with a larger capacity=; what is not written costs no memory. Or with window=",
             )
 
-    def _write(self, stored: Array, new: Array) -> None:
+    def _write(self, stored: Array, position: int, new: Array) -> None:
         size = self._capacity
-        start = self._length % size
+        start = position % size
         stop = start + new.shape[-2]
         stored[..., start:stop, :] = new
         if self._window is not None:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from regard.position import BiasLike
 from regard.scores import ScoreLike, is_builtin
 from regard.weights import NormalizeLike, local_p
 
-__all__ = ["Attention", "attend", "record"]
+__all__ = ["Attention", "attend", "named_scope", "record"]
 
 Array = NDArray[Any]
+PARTS = ("scores", "logits", "weights", "context", "lse")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +38,13 @@ class Attention:
     logits : array (..., n, m)
         What step two saw: ``softcap(scores * scale) + bias``, and -inf where the mask forbids.
     weights : array (..., n, m)
-        Rows sum to 1 (less with `regard.weights.local_p`), or to 0 where nothing is seen.
+        Rows sum to 1 (less with `regard.weights.local_p` or a sink), or to 0 where nothing is seen.
     context : array (..., n, e)
         The weighted sums of the values, in the dtype of the inputs.
     lse : array (..., n)
-        Log-sum-exp of the logits; -inf where nothing is seen.
+        Log-sum-exp of the logits and the sink, if there is one; -inf where nothing is seen.
+    name : str
+        Of the `named_scope` where `record` kept it; empty elsewhere.
 
     Examples
     --------
@@ -56,47 +59,144 @@ class Attention:
     weights: Array
     context: Array
     lse: Array
+    name: str = ""
 
     def __repr__(self) -> str:
-        return f"Attention(weights {self.weights.shape}, context {self.context.shape}, {self.context.dtype})"
+        name = f"{self.name!r}, " if self.name else ""
+        parts = [
+            f"{part} {getattr(self, part).shape}" for part in ("weights", "context") if part in vars(self)
+        ]
+        held = parts or [part for part in PARTS if part in vars(self)]
+        dtype = [str(self.context.dtype)] if "context" in vars(self) else []
+        return f"Attention({name}{', '.join([*held, *dtype])})"
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why a part is missing; called only where it is."""
+        if name in PARTS:
+            kept = ", ".join(part for part in PARTS if part in vars(self))
+            raise AttributeError(f"{name} was not kept: record(keep=...) kept {kept or 'nothing'}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _only(self, keep: tuple[str, ...]) -> Attention:
+        """Return an attention that holds these parts, and its name."""
+        found: Attention = object.__new__(Attention)
+        vars(found).update({part: getattr(self, part) for part in keep}, name=self.name)
+        return found
 
 
-_recording: ContextVar[tuple[list[Attention], ...]] = ContextVar("regard_recording", default=())
+@dataclass(frozen=True, eq=False)
+class _Recorder:
+    """An open `record` block: what it keeps of each attention, and the list that it gave."""
+
+    keep: tuple[str, ...]
+    seen: list[Attention]
+
+    def add(self, attention: Attention) -> None:
+        whole = set(self.keep) == set(PARTS)
+        self.seen.append(attention if whole else attention._only(self.keep))
+
+
+_recording: ContextVar[tuple[_Recorder, ...]] = ContextVar("regard_recording", default=())
+_of_all_threads: list[_Recorder] = []  # a list takes and gives single items whole, whichever thread asks
+_scope: ContextVar[tuple[str, ...]] = ContextVar("regard_scope", default=())
 
 
 @contextmanager
-def record() -> Iterator[list[Attention]]:
+def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Iterator[list[Attention]]:
     """Keep every attention that is computed inside the block, by whichever door: so any model can be looked into.
 
     Doors are `attend`, `attention`, `attention_vjp` and `partial`. `regard.nn.attended_gru` and `conditional_gru`, who
     look at every step inside one call, return their weights instead.
 
+    Parameters
+    ----------
+    keep : str or several of them
+        Parts of each `Attention` to keep: "scores", "logits", "weights", "context" and "lse", by default all. Scores,
+        logits and weights are n x m numbers for each head, so ``keep="weights"`` needs a third of the memory.
+    threads : bool
+        Whether to keep what all threads of the process compute while the block is open, in the order in which they
+        finish. By default it is what the block's own thread computes (and what runs in a copy of its context,
+        ``contextvars.copy_context().run``, as asyncio's tasks and ``asyncio.to_thread`` do).
+
     Returns
     -------
     context manager giving a list of Attention
-        It grows as attentions are computed; each holds its n x m arrays, computed by the definition. Blocks may be
-        nested; a thread started inside one records only what is given to it with ``contextvars.copy_context().run``.
+        It grows as attentions are computed; each holds its n x m arrays, computed by the definition, and the name of
+        the `named_scope` that it was computed in. Blocks may be nested.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `keep` names no part.
 
     Examples
     --------
     >>> import numpy as np, regard
-    >>> with regard.record() as seen:
+    >>> with regard.record(keep="weights") as seen:
     ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
     >>> seen[0].weights.round(2)
     array([[0.67, 0.33],
            [0.33, 0.67]])
     """
-    seen: list[Attention] = []
-    token = _recording.set((*_recording.get(), seen))
+    kept = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in kept:
+        _check.choice("keep", name, PARTS)
+    recorder = _Recorder(kept, [])
+    if _check.flag("threads", threads):
+        _of_all_threads.append(recorder)
+        try:
+            yield recorder.seen
+        finally:
+            _of_all_threads.remove(recorder)
+        return
+    token = _recording.set((*_recording.get(), recorder))
     try:
-        yield seen
+        yield recorder.seen
     finally:
         _recording.reset(token)
 
 
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Name the attentions that are computed inside the block, for `record`; names of nested blocks are joined by "/".
+
+    Parameters
+    ----------
+    name : str
+        Such as "encoder" or "layer 3".
+
+    Returns
+    -------
+    context manager
+        Of this thread. Without a `record` block it changes nothing.
+
+    Raises
+    ------
+    TypeError
+        If the name is no string.
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> with regard.record() as seen, regard.named_scope("decoder"):
+    ...     for layer in range(2):
+    ...         with regard.named_scope(f"layer {layer}"):
+    ...             _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
+    >>> [attention.name for attention in seen]
+    ['decoder/layer 0', 'decoder/layer 1']
+    """
+    if not isinstance(name, str):
+        _check.fail(f"name must be a string. Got {type(name).__name__} instead.", kind=TypeError)
+    token = _scope.set((*_scope.get(), name))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
 def recording() -> bool:
-    """Whether a `record` block is open."""
-    return bool(_recording.get())
+    """Whether a `record` block is open that this thread belongs to."""
+    return bool(_recording.get() or _of_all_threads)
 
 
 def remember(problem: Problem) -> None:
@@ -107,8 +207,12 @@ def remember(problem: Problem) -> None:
 
 def keep(attention: Attention) -> None:
     """Give an attention to all `record` blocks that are open."""
-    for seen in _recording.get():
-        seen.append(attention)
+    if not recording():
+        return
+    if scope := _scope.get():
+        attention = replace(attention, name="/".join(scope))
+    for recorder in (*_recording.get(), *_of_all_threads):
+        recorder.add(attention)
 
 
 @_check.hinted
@@ -124,6 +228,7 @@ def attend(
     scale: float | None = None,
     softcap: float | None = None,
     normalize: NormalizeLike = "softmax",
+    sink: ArrayLike | None = None,
 ) -> Attention:
     """Attend, and keep every step: scores, logits, weights, context. ::
 
@@ -156,6 +261,9 @@ def attend(
         Bound on the size of the scaled scores, ``softcap * tanh(x / softcap)``.
     normalize : str, ``weights.local_m`` or ``weights.local_p``
         "softmax", "sparsemax", "entmax15" or "hard".
+    sink : float or array broadcasting to (...), optional
+        A learned logit for each head: ``exp(sink)`` joins the denominator of the softmax, so that a row may put some of
+        its weight nowhere. -inf is no sink. It is not a column of `logits` and `weights`, but `lse` counts it.
 
     Returns
     -------
@@ -170,7 +278,9 @@ def attend(
 
     References
     ----------
-    Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015; Vaswani et al. 2017, eq. 1.
+    Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015; Vaswani et al. 2017, eq. 1; Xiao et al. 2023,
+    "Efficient Streaming Language Models with Attention Sinks", section 3.3 (sink); Miller 2023, "Attention Is Off By
+    One" (sink 0).
 
     Examples
     --------
@@ -182,7 +292,7 @@ def attend(
     >>> attention.weights.sum(axis=-1)
     array([1., 1., 1., 1.])
     """
-    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
     attention = define(problem)
     keep(attention)
     return attention
@@ -194,9 +304,10 @@ def define(p: Problem) -> Attention:
     with np.errstate(all="ignore"):  # a NaN or inf in the input is in the output: that is the message
         scores = _scores(p)
         logits = _logits(p, scores)
-        weight = _weights(p, logits)
+        joined = _with_sink(p, logits)
+        weight = np.ascontiguousarray(_weights(p, joined)[..., : p.layout.m])
         context = _context(weight, values, ~np.isneginf(logits))
-        lse = weights.log_sum_exp(logits)
+        lse = weights.log_sum_exp(joined)
     lead, n, m = p.layout.lead, p.layout.n, p.layout.m
     return Attention(
         scores.reshape(*lead, n, m),
@@ -256,6 +367,14 @@ def _logits(p: Problem, scores: Array) -> Array:
     if isinstance(p.normalize, local_p):  # its window is a mask
         logits = np.where(np.abs(_distance(p, p.normalize)) <= p.normalize.width, logits, -np.inf)
     return np.asarray(logits).astype(p.compute, copy=False)
+
+
+def _with_sink(p: Problem, logits: Array) -> Array:
+    """Add the sink as one more logit to every row: (..., n, m + 1)."""
+    if p.sink is None:
+        return logits
+    sink = p.sink.logits.reshape(*p.layout.inner, 1, 1)
+    return np.concatenate([logits, np.broadcast_to(sink, (*logits.shape[:-1], 1))], axis=-1)
 
 
 def _weights(p: Problem, logits: Array) -> Array:

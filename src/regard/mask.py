@@ -454,7 +454,7 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
     if counts.size and int(counts.max()) > most:
         _check.fail(f"{name} must be at most {most}. Got {int(counts.max())} instead.")
     full = np.broadcast_to(layout.per_query_head(counts, 0), layout.inner)
-    return np.ascontiguousarray(full).reshape(-1)
+    return np.require(full, requirements=["C", "A"]).reshape(-1)
 
 
 def _below(counts: NDArray[np.int64], places: slice) -> Bools:
@@ -532,7 +532,7 @@ class documents(Mask):
 
 def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters: str) -> Items:
     layout.check(name, ids, (length,), letters)
-    ids = np.ascontiguousarray(np.broadcast_to(ids, (*ids.shape[:-1], length)))
+    ids = np.require(np.broadcast_to(ids, (*ids.shape[:-1], length)), requirements=["C", "A"])
     return Items(layout.per_query_head(ids, 1)[..., None], layout.inner)
 
 

@@ -6,9 +6,10 @@ n x m array is built for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,7 @@ from regard import _check
 from regard._layout import Items, Layout
 from regard.mask import Align, _check_align, _offset
 
-__all__ = ["alibi", "rotary", "sinusoidal", "t5_buckets"]
+__all__ = ["alibi", "linear", "llama3", "rotary", "rotary_vjp", "sinusoidal", "t5_buckets", "yarn"]
 
 Array = NDArray[Any]
 
@@ -363,6 +364,204 @@ def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> Bo
     return ArrayBias(_check.numeric("bias", array), layout, dtype)
 
 
+def _frequencies(dims: int, base: float) -> Array:
+    """Return ``base^(-2 p / dims)`` for every pair p."""
+    return np.asarray(base ** (-np.arange(0, dims, 2) / max(dims, 1)))
+
+
+def _check_scaling(scaling: Any) -> None:
+    """Check the numbers that several scalings have."""
+    object.__setattr__(scaling, "factor", _check.number("factor", scaling.factor, positive=True))
+    if hasattr(scaling, "original_max_position_embeddings"):
+        name = "original_max_position_embeddings"
+        object.__setattr__(scaling, name, _check.whole(name, getattr(scaling, name), least=1))
+
+
+@dataclass(frozen=True)
+class linear:
+    """Divide all rotary frequencies by a factor, so that longer texts have the angles of shorter ones.
+
+    Parameters
+    ----------
+    factor : float
+        How many times as long; greater than 0.
+
+    Returns
+    -------
+    linear
+        For ``scaling=`` of `rotary`.
+
+    References
+    ----------
+    Chen et al. 2023, "Extending Context Window of Large Language Models via Position Interpolation", eq. 4.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> position.linear(4.0).frequencies(dims=4, base=100.0)
+    array([0.25 , 0.025])
+    """
+
+    factor: float
+    magnitude: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_scaling(self)
+
+    def frequencies(self, dims: int, base: float) -> Array:
+        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        return _frequencies(dims, base) / self.factor
+
+
+@dataclass(frozen=True)
+class llama3:
+    """Divide the rotary frequencies of slow pairs by a factor, as Llama 3.1 does; fast ones stay.
+
+    A pair that turns ``t = original_max_position_embeddings * frequency / (2 pi)`` times within the original length is
+    slow up to `low_freq_factor` turns and fast from `high_freq_factor` turns. Between them the result is a weighted
+    mean, whose weight of the old frequency grows linearly with t.
+
+    Parameters
+    ----------
+    factor : float
+        How many times as long; greater than 0.
+    low_freq_factor, high_freq_factor : float
+        Turns up to which a pair is slow and from which it is fast; the second is greater.
+    original_max_position_embeddings : int
+        Length that was trained before.
+
+    Returns
+    -------
+    llama3
+        For ``scaling=`` of `rotary`.
+
+    References
+    ----------
+    Grattafiori et al. 2024, "The Llama 3 Herd of Models", section 3.4.2; the formula is that of the models' code.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> scaling = position.llama3(8.0, original_max_position_embeddings=1000)
+    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns stay 159, 0.159 become an eighth of it
+    array([1.00e+00, 1.25e-04])
+    """
+
+    factor: float
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    original_max_position_embeddings: int = 8192
+    magnitude: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_scaling(self)
+        low, high = (
+            _check.number(name, getattr(self, name), positive=True)
+            for name in ("low_freq_factor", "high_freq_factor")
+        )
+        if low >= high:
+            _check.fail(f"high_freq_factor must be greater than low_freq_factor: {high:g} and {low:g}")
+
+    def frequencies(self, dims: int, base: float) -> Array:
+        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        old = _frequencies(dims, base)
+        turns = self.original_max_position_embeddings * old / (2 * np.pi)
+        fast = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
+        return np.asarray((1 - fast) * old / self.factor + fast * old)
+
+
+@dataclass(frozen=True)
+class yarn:
+    """Divide the rotary frequencies of slow pairs by a factor, with a ramp to fast ones, and scale what is rotated.
+
+    A pair is fast if it turns at least `beta_fast` times within the original length, and slow if it turns at most
+    `beta_slow` times. Between them the weight of the old frequency falls linearly with the number of the pair.
+
+    Parameters
+    ----------
+    factor : float
+        How many times as long; greater than 0.
+    original_max_position_embeddings : int
+        Length that was trained before.
+    beta_fast, beta_slow : float
+        Turns from which a pair is fast, and up to which it is slow; the first is greater.
+    attention_factor : float, optional
+        Factor on queries and keys, so that scores have its square; ``0.1 * log(factor) + 1`` by default, and 1 for
+        factors up to 1.
+    truncate : bool
+        Whether the ramp begins and ends at whole pairs. It does in most models; in gpt-oss it does not.
+
+    Returns
+    -------
+    yarn
+        For ``scaling=`` of `rotary`.
+
+    References
+    ----------
+    Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large Language Models", sections 3.2 and 3.4; the
+    ramp is that of the authors' code.
+
+    Examples
+    --------
+    >>> from regard import position
+    >>> scaling = position.yarn(4.0, 1000)
+    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns stay 159, 0.159 become a quarter of it
+    array([1.0e+00, 2.5e-04])
+    >>> round(scaling.magnitude, 4)                         # 0.1 * log(4) + 1
+    1.1386
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+    truncate: bool = True
+
+    def __post_init__(self) -> None:
+        _check_scaling(self)
+        _check.flag("truncate", self.truncate)
+        fast, slow = (
+            _check.number(name, getattr(self, name), positive=True) for name in ("beta_fast", "beta_slow")
+        )
+        if slow >= fast:
+            _check.fail(f"beta_fast must be greater than beta_slow: {fast:g} and {slow:g}")
+        if self.attention_factor is not None:
+            _check.number("attention_factor", self.attention_factor, positive=True)
+
+    @property
+    def magnitude(self) -> float:
+        """Factor on what is rotated."""
+        if self.attention_factor is not None:
+            return float(self.attention_factor)
+        return 0.1 * math.log(self.factor) + 1 if self.factor > 1 else 1.0
+
+    def frequencies(self, dims: int, base: float) -> Array:
+        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        old = _frequencies(dims, base)
+        first, last = self._ramp(dims, base)
+        slow = np.clip((np.arange(len(old)) - first) / (last - first), 0, 1)
+        return np.asarray(slow * old / self.factor + (1 - slow) * old)
+
+    def _ramp(self, dims: int, base: float) -> tuple[float, float]:
+        """Return the pairs between which frequencies change: those of `beta_fast` and of `beta_slow` turns."""
+        if base <= 1:
+            _check.fail(f"base must be greater than 1 for yarn. Got {base:g} instead.")
+        first, last = (
+            dims
+            * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi))
+            / (2 * math.log(base))
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, dims - 1)
+        return first, max(last, first + 0.001)
+
+
+RotaryScaling: TypeAlias = linear | llama3 | yarn
+
+
 def rotary(
     x: ArrayLike,
     positions: ArrayLike | None = None,
@@ -370,6 +569,7 @@ def rotary(
     base: float = 10000.0,
     interleaved: bool = False,
     dims: int | None = None,
+    scaling: RotaryScaling | None = None,
 ) -> Array:
     """Rotate pairs of coordinates by angles that grow with the position, so that ``q . k`` depends on the distance.
 
@@ -387,6 +587,8 @@ def rotary(
         Pair coordinates (0, 1), (2, 3), ... as in the paper, or (0, dims/2), (1, dims/2 + 1), ... as most models do.
     dims : int, optional
         Rotate the first so many coordinates only, an even number; all d by default.
+    scaling : `linear`, `llama3` or `yarn`, optional
+        Other frequencies, for texts that are longer than those that were trained with.
 
     Returns
     -------
@@ -395,8 +597,8 @@ def rotary(
 
     Raises
     ------
-    ValueError
-        If dims is odd or larger than d, or positions do not fit.
+    ValueError, TypeError
+        If dims is odd or larger than d, or positions or scaling do not fit.
 
     References
     ----------
@@ -409,6 +611,51 @@ def rotary(
     >>> position.rotary([[1.0, 0.0], [1.0, 0.0]], positions=[0, np.pi / 2]).round(12)
     array([[1., 0.],
            [0., 1.]])
+    """
+    return rotary_vjp(x, positions, base=base, interleaved=interleaved, dims=dims, scaling=scaling)[0]
+
+
+def rotary_vjp(
+    x: ArrayLike,
+    positions: ArrayLike | None = None,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    dims: int | None = None,
+    scaling: RotaryScaling | None = None,
+) -> tuple[Array, Callable[[ArrayLike], tuple[Array]]]:
+    """Rotate as `rotary` does, and return the pullback, too: the rotation by the negative angles.
+
+    Parameters
+    ----------
+    x : array (..., n, d)
+        Queries or keys.
+    positions, base, interleaved, dims, scaling
+        As for `rotary`.
+
+    Returns
+    -------
+    y : array (..., n, d)
+        As from `rotary`.
+    pullback : function
+        ``pullback(dy (..., n, d)) -> (dx (..., n, d),)``, in the dtype of x (integers give float64).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If dims is odd or larger than d, or positions, scaling or dy do not fit.
+
+    References
+    ----------
+    Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regard import position
+    >>> y, pullback = position.rotary_vjp([[1.0, 2.0]], positions=[np.pi / 2])
+    >>> y.round(12), pullback(y)[0].round(12)
+    (array([[-2.,  1.]]), array([[1., 2.]]))
     """
     array = _check.numeric("x", x)
     if array.ndim < 2:
@@ -424,17 +671,39 @@ def rotary(
     _check.flag("interleaved", interleaved)
     places = np.arange(n) if positions is None else _check.numeric("positions", positions)
     _check.broadcast("positions", places.shape, array.shape[:-1], "(..., n)")
-    angle = places[..., None].astype(float) * _check.number("base", base, positive=True) ** (
-        -np.arange(0, dims, 2) / max(dims, 1)
-    )
-    with np.errstate(all="ignore"):  # half precision is rounded as elsewhere, to infinity too
-        return _rotate(
-            array.astype(compute),
-            np.cos(angle).astype(compute),
-            np.sin(angle).astype(compute),
-            interleaved,
-            dims,
-        ).astype(result)
+    cos, sin = _turns(places, dims, _check.number("base", base, positive=True), scaling)
+
+    def turned(rows: Array, sin: Array) -> Array:
+        with np.errstate(all="ignore"):  # half precision is rounded as elsewhere, to infinity too
+            rows = rows.astype(compute)
+            return _rotate(rows, cos.astype(compute), sin.astype(compute), interleaved, dims).astype(result)
+
+    def pullback(dy: ArrayLike) -> tuple[Array]:
+        given = _check.numeric("dy", dy)
+        if given.shape != array.shape:
+            _check.fail(
+                f"dy must have the shape of x (..., n, d) = {array.shape}. Got {given.shape} instead."
+            )
+        return (turned(given, -sin),)
+
+    return turned(array, sin), pullback
+
+
+def _turns(positions: Array, dims: int, base: float, scaling: RotaryScaling | None) -> tuple[Array, Array]:
+    """Return cosines and sines (..., n, dims / 2) of the angles at positions, times what scales them."""
+    if scaling is None:
+        angle = positions[..., None].astype(float) * _frequencies(dims, base)
+        return np.cos(angle), np.sin(angle)
+    if not isinstance(scaling, (linear, llama3, yarn)):
+        made = f"position.{scaling.__name__}" if isinstance(scaling, type) else type(scaling).__name__
+        hint = "position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)"
+        _check.fail(
+            f"scaling must be made by position.linear, llama3 or yarn. Got {made} instead.",
+            hint=hint,
+            kind=TypeError,
+        )
+    angle = positions[..., None].astype(float) * scaling.frequencies(dims, base)
+    return scaling.magnitude * np.cos(angle), scaling.magnitude * np.sin(angle)
 
 
 def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool, dims: int) -> Array:

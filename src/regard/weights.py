@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
+from regard._layout import Layout
 
 __all__ = ["entmax15", "hard", "local_m", "local_p", "predict_positions", "softmax", "sparsemax"]
 
@@ -385,3 +386,42 @@ def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
         hint = "or regard.weights.local_m(width), regard.weights.local_p(positions, width)"
         _check.one_of("normalize", normalize, NAMED, hint)
     return normalize
+
+
+class Sink:
+    """A learned logit for each head that every query of the head sees, and whose value is 0."""
+
+    def __init__(self, given: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
+        self.given = _check.floating("sink", given)
+        hint = "one for each head of (batch, heads, n, d) has shape (heads,)"
+        _check.broadcast("sink", self.given.shape, layout.lead, "(...)", hint)
+        logits = self.given.astype(np.float64)
+        if wrong := logits[~(logits < np.inf)].tolist():
+            _check.fail(f"sink must be finite, or -inf for no sink. Got {wrong[0]} instead.")
+        largest = np.abs(logits[np.isfinite(logits)]).max(initial=0.0)
+        _check.representable("sink", float(largest), dtype)
+        self.logits = np.broadcast_to(_check.rounded(self.given, dtype), layout.lead)
+
+    def join(self, statistic: Array, unit: float) -> Joined:
+        """Add the sink to the sums of all rows.
+
+        statistic (items, 2, n): the logit that the logits of each row are counted from, and the logarithm of their
+        sum. Both are multiples of `unit`.
+        """
+        base, logsum = statistic[:, 0], statistic[:, 1].astype(np.float64) * unit
+        base = np.where(np.isneginf(base), 0, base)
+        with _quiet():
+            above = self.logits.reshape(-1, 1).astype(np.float64) - base.astype(np.float64) * unit
+            total = np.logaddexp(logsum, above)
+            safe = np.where(np.isneginf(total), 0, total)
+            joined = np.stack([base, (total / unit).astype(statistic.dtype)], axis=1)
+            return Joined(np.exp(logsum - safe), np.exp(above - safe), joined)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """What a sink makes of rows: the shares of keys and sink (items, n), and the statistic with it (items, 2, n)."""
+
+    keys: Array
+    sink: Array
+    statistic: Array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import subprocess
@@ -623,3 +624,230 @@ def test_what_no_memory_is_made_of(options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         KVCache((2,), 4, **({"capacity": 3} | options))
     assert str(caught.value).startswith(said)
+
+
+# ------------------------------------------------------------------------------ prompts of different lengths, beams
+
+
+def padded(sequences: list[Array], t: int) -> Array:
+    """Rows (B, heads, t, d) that end together; NaN in front of those that are shorter."""
+    whole = np.full((len(sequences), *sequences[0].shape[:-2], t, sequences[0].shape[-1]), np.nan)
+    for row, sequence in zip(whole, sequences, strict=True):
+        row[..., t - sequence.shape[-2] :, :] = sequence
+    return whole
+
+
+class Alone:
+    """Sequences decoded each for itself, by the causal attention over all that it has: what a batch must equal."""
+
+    def __init__(self, count: int, window: int | None, seed: int) -> None:
+        self.rng, self.window = np.random.default_rng(seed), window
+        self.past = [(np.zeros((2, 0, D)), np.zeros((2, 0, E))) for _ in range(count)]
+
+    def more(self, counts: list[int]) -> tuple[list[Array], ...]:
+        """Random queries of four heads, keys and values of two, so many for each sequence; keys are remembered."""
+        q, k, v = (
+            [self.rng.standard_normal((heads, count, size)) for count in counts]
+            for heads, size in ((4, D), (2, D), (2, E))
+        )
+        self.past = [
+            (np.concatenate([old_k, new_k], -2), np.concatenate([old_v, new_v], -2))
+            for (old_k, old_v), new_k, new_v in zip(self.past, k, v, strict=True)
+        ]
+        return q, k, v
+
+    def back(self, count: int) -> None:
+        """Forget the newest positions."""
+        self.past = [
+            (k[:, : max(0, k.shape[1] - count)], v[:, : max(0, v.shape[1] - count)]) for k, v in self.past
+        ]
+
+    def contexts(self, queries: list[Array]) -> list[Array]:
+        """What the newest queries of each sequence must see."""
+        seen = mask.window(self.window, 0, align="end")
+        bias = position.alibi(4, align="end")
+        return [
+            regard.attend(q, k, v, mask=seen, bias=bias).context
+            for q, (k, v) in zip(queries, self.past, strict=True)
+        ]
+
+
+STEPS = st.lists(
+    st.tuples(st.just("append"), st.lists(st.integers(0, 4), min_size=3, max_size=3))
+    | st.tuples(st.just("reorder"), st.lists(st.integers(0, 2), min_size=3, max_size=3))
+    | st.tuples(st.just("truncate"), st.integers(1, 3)),
+    max_size=12,
+)
+
+
+@given(st.none() | st.integers(0, 5), st.integers(4, 8), STEPS, st.sampled_from(KERNELS))
+def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
+    window: int | None, spare: int, steps: list[tuple[str, Any]], kernel: str
+) -> None:
+    """Whatever is appended to which, taken back and reordered: distances, windows and what is hidden are right."""
+    cache = KVCache(
+        (3, 2), D, E, capacity=60 if window is None else window + spare, window=window, dtype=float
+    )
+    alone = Alone(3, window, seed=len(steps))
+    options: dict[str, Any] = {"bias": position.alibi(4, align="end"), "kernel": kernel}
+    for step, given_numbers in steps:
+        if step == "append":
+            q, k, v = alone.more(given_numbers)
+            t = max(given_numbers)
+            cache.append(padded(k, t), padded(v, t), lengths=given_numbers)
+            if t:
+                found = regard.attention(padded(q, t), cache.keys, cache.values, mask=cache.mask, **options)
+                for context, wanted in zip(found, alone.contexts(q), strict=True):
+                    np.testing.assert_allclose(context[:, t - wanted.shape[-2] :], wanted, rtol=0, atol=1e-12)
+        elif step == "reorder":
+            cache.reorder(given_numbers)
+            alone.past = [alone.past[i] for i in given_numbers]
+        else:
+            left = max(0, cache.length - given_numbers)
+            with contextlib.suppress(ValueError):  # its window has been overwritten
+                cache.truncate(left)
+            if cache.length == left:
+                alone.back(given_numbers)
+        assert cache.lengths.tolist() == [k.shape[-2] for k, _ in alone.past]
+
+
+def test_padding_has_no_influence_and_its_queries_see_nothing() -> None:
+    """Law 2 for a first batch of prompts: NaN in front of the shorter one."""
+    cache = KVCache((2, 1), 1, capacity=4)
+    x = np.array([[[[1], [2], [3]]], [[[np.nan], [np.nan], [3]]]], np.float32)
+    cache.append(x, x, lengths=[3, 1])
+    context = regard.attention(np.zeros((2, 1, 3, 1), np.float32), cache.keys, cache.values, mask=cache.mask)
+    assert context[..., 0].tolist() == [[[1.0, 1.5, 2.0]], [[0.0, 0.0, 3.0]]]
+    assert (cache.length, cache.lengths.tolist()) == (3, [3, 1])
+
+
+def test_without_padding_the_mask_is_a_band_as_before() -> None:
+    """So that it goes the short way."""
+    cache = KVCache((2, 1), 1, window=2, capacity=8)
+    x = np.ones((2, 1, 3, 1))
+    cache.append(x, x, lengths=[3, 2])
+    assert not isinstance(cache.mask, mask.window)
+    for _ in range(3):
+        cache.append(x[:, :, :1], x[:, :, :1])
+    assert isinstance(cache.mask, mask.window)  # the padding is no longer held
+    cache.append(x, x, lengths=(3, 3))
+    assert isinstance(cache.mask, mask.window)
+    assert cache.lengths.tolist() == [9, 8]
+
+
+def test_lengths_without_leading_dimensions_is_one_number() -> None:
+    cache = KVCache((), 1, capacity=4)
+    cache.append(column(1, 2), column(1, 2))
+    assert cache.lengths.shape == ()
+    assert cache.lengths == 2
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_beams_may_become_more_or_fewer(window: int | None) -> None:
+    cache = KVCache((1, 1), 1, capacity=6, window=window)
+    x = np.array([[[[1], [2], [3]]]], np.float32)
+    cache.append(x, x)
+    cache.reorder([0, 0, 0, 0])
+    assert cache.keys.tolist() == x.tolist() * 4
+    cache.append(np.arange(4.0).reshape(4, 1, 1, 1), np.arange(4.0).reshape(4, 1, 1, 1))
+    cache.reorder(np.array([3, 1]))
+    tail = [2, 3] if window else [1, 2, 3]
+    assert cache.keys[:, 0, :, 0].tolist() == cache.values[:, 0, :, 0].tolist() == [[*tail, 3], [*tail, 1]]
+    assert repr(cache).startswith("KVCache((2, 1), d=1, e=1, capacity=6")
+    cache.reorder([])
+    assert cache.keys.shape == (0, 1, len(tail) + 1, 1)
+    again = pickle.loads(pickle.dumps(cache))
+    assert (again.length, again.lengths.shape) == (4, (0,))
+
+
+def test_reordering_moves_nothing_and_copies_only_what_changes() -> None:
+    """Arrays stay where they are, and extra memory is that of a few positions."""
+    cache = KVCache((3, 4), 64, capacity=3000)
+    new = np.random.default_rng(0).standard_normal((3, 4, 3000, 64)).astype(np.float32)
+    cache.append(new, new)
+    place, before = address(cache.keys), cache.keys.copy()
+    tracemalloc.start()
+    try:
+        cache.reorder([1, 1, 0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert address(cache.keys) == place
+    assert np.array_equal(cache.keys, before[[1, 1, 0]])
+    assert np.array_equal(cache.values, before[[1, 1, 0]])
+    assert peak < before.nbytes / 8
+
+
+def test_a_copy_has_lengths_of_its_own() -> None:
+    cache = KVCache((2, 1), 1, capacity=9)
+    x = np.ones((2, 1, 3, 1), np.float32)
+    cache.append(x, x, lengths=[3, 1])
+    for other in (copy.copy(cache), copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
+        other.reorder([1, 0])
+        other.append(x, x, lengths=[0, 2])
+        assert (other.lengths.tolist(), cache.lengths.tolist()) == ([1, 5], [3, 1])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (
+            lambda c, x: c.append(x, x, lengths=[1]),
+            ValueError,
+            "lengths must have shape (B,) = (2,). Got (1,) instead.",
+        ),
+        (
+            lambda c, x: c.append(x, x, lengths=[1, 4]),
+            ValueError,
+            "lengths must be at most 3. Got 4 instead.",
+        ),
+        (
+            lambda c, x: c.append(x, x, lengths=[-1, 3]),
+            ValueError,
+            "lengths must be at least 0. Got -1 instead.",
+        ),
+        (
+            lambda c, x: c.append(x, x, lengths=[1.0, 3.0]),
+            TypeError,
+            "lengths must hold whole numbers. Got dtype float64 instead.",
+        ),
+        (
+            lambda c, x: c.reorder([0, 2]),
+            ValueError,
+            "indices must be less than the 2 sequences. Got 2 instead.",
+        ),
+        (lambda c, x: c.reorder([0, -1]), ValueError, "indices must be at least 0. Got -1 instead."),
+        (
+            lambda c, x: c.reorder([[0, 1]]),
+            ValueError,
+            "indices must have shape (B',). Got shape (1, 2) instead.",
+        ),
+        (
+            lambda c, x: c.reorder([0.0, 1.0]),
+            TypeError,
+            "indices must hold whole numbers. Got dtype float64 instead.",
+        ),
+        (
+            lambda c, x: KVCache((), 1, capacity=2).reorder([0]),
+            ValueError,
+            "reorder needs a first leading dimension, that of the sequences: lead ()\n"
+            "  hint: KVCache((batch, heads), ...); KVCache(1, ...) for one sequence",
+        ),
+        (
+            lambda c, x: KVCache((), 1, capacity=9).append(x[0, 0], x[0, 0], lengths=[2]),
+            ValueError,
+            "lengths needs a first leading dimension, that of the sequences: lead ()\n"
+            "  hint: KVCache((batch, heads), ...); KVCache(1, ...) for one sequence",
+        ),
+    ],
+)
+def test_law_10_wrong_lengths_and_indices_change_nothing(
+    call: Callable[[KVCache, Array], None], kind: type[Exception], said: str
+) -> None:
+    cache = KVCache((2, 1), 1, capacity=9)
+    x = np.ones((2, 1, 3, 1), np.float32)
+    cache.append(x, x, lengths=[2, 3])
+    with pytest.raises(kind) as error:
+        call(cache, x)
+    assert str(error.value) == said
+    assert (cache.length, cache.lengths.tolist(), cache.keys.shape) == (3, [2, 3], (2, 1, 3, 1))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import position
+from regard.nn import check_gradients
 
 Array = NDArray[np.float64]
 
@@ -267,3 +268,185 @@ def test_distances_beyond_all_numbers_are_refused() -> None:
     assert (
         narrow.bucket([-300, 300]) == position.t5_buckets(table, max_distance=100).bucket([-300, 300])
     ).all()
+
+
+# ---- the way back of rotary, and other frequencies ------------------------------------------------------------
+
+# What transformers 5.24 gives for this kind, in float32: d, base, our scaling, the factor on queries and keys, and
+# every so many frequencies.
+OTHERS: list[tuple[int, float, Any, float, list[float]]] = [
+    (
+        *(64, 1e4, position.linear(4.0), 1.0),
+        [0.25, 0.079056941, 0.025, 0.0079056947, 0.0024999999, 0.00079056947, 0.00025000001, 7.9056947e-05],
+    ),
+    (
+        *(128, 5e5, position.llama3(8.0), 1.0),
+        [
+            1.0,
+            0.1939227581,
+            0.03760603,
+            0.007292665,
+            0.000524846,
+            3.4281024e-05,
+            6.6478697e-06,
+            1.2891732e-06,
+        ],
+    ),
+    (
+        *(64, 5e5, position.llama3(32.0), 1.0),
+        [
+            1.0,
+            0.1939227581,
+            0.03760603,
+            0.007292665,
+            0.0004295567,
+            8.5702559e-06,
+            1.6619675e-06,
+            3.2229329e-07,
+        ],
+    ),
+    (
+        *(128, 1e4, position.yarn(4.0, 4096), 1.138629436),
+        [1.0, 0.316227764, 0.1, 0.027973996, 0.0065384619, 0.0013378868, 0.00025000001, 7.9056947e-05],
+    ),
+    (
+        *(64, 1.5e5, position.yarn(32.0, 4096, truncate=False), 1.34657359),
+        [
+            1.0,
+            0.225418,
+            0.050813273,
+            0.0067949593,
+            0.00045648392,
+            1.8188337e-05,
+            4.0999785e-06,
+            9.2420895e-07,
+        ],
+    ),
+    (
+        *(16, 100.0, position.yarn(10.0, 64), 1.230258509),
+        [1.0, 0.46111989, 0.20238577, 0.081800848, 0.028000001, 0.0056234132, 0.003162278, 0.0017782794],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("d", "base", "scaling", "magnitude", "some"), OTHERS, ids=lambda x: type(x).__name__
+)
+def test_frequencies_are_those_of_another_implementation(
+    d: int, base: float, scaling: Any, magnitude: float, some: list[float]
+) -> None:
+    found = scaling.frequencies(d, base)
+    assert found.shape == (d // 2,)
+    np.testing.assert_allclose(found[:: max(1, d // 16)], some, rtol=2e-6)
+    assert math.isclose(scaling.magnitude, magnitude, rel_tol=1e-8)
+
+
+@pytest.mark.parametrize("scaling", [None, *(other[2] for other in OTHERS)], ids=str)
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_scaled_rotary_is_complex_numbers_turned(scaling: Any, interleaved: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 10))
+    places = np.array([0.0, 1, 7, 100, 5000])
+    plain = 100.0 ** (-np.arange(0, 8, 2) / 8)
+    frequencies = plain if scaling is None else scaling.frequencies(8, 100.0)
+    turn = np.exp(1j * places[:, None] * frequencies) * (1.0 if scaling is None else scaling.magnitude)
+    first, second = (x[..., 0:8:2], x[..., 1:8:2]) if interleaved else (x[..., :4], x[..., 4:8])
+    turned = (first + 1j * second) * turn
+    found = position.rotary(x, places, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
+    np.testing.assert_array_equal(found[..., 8:], x[..., 8:])
+    found_pairs = (found[..., 0:8:2], found[..., 1:8:2]) if interleaved else (found[..., :4], found[..., 4:8])
+    np.testing.assert_allclose(found_pairs[0], turned.real, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found_pairs[1], turned.imag, rtol=0, atol=1e-12)
+
+    def function(y: Array) -> Any:
+        return position.rotary_vjp(y, places, base=100.0, dims=8, interleaved=interleaved, scaling=scaling)
+
+    assert check_gradients(function, [x]) < 1e-6
+
+
+def test_the_way_back_of_rotary_is_the_rotation_by_negative_angles() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    y, pullback = position.rotary_vjp(x, [3, 4, 5])
+    assert y.tobytes() == position.rotary(x, [3, 4, 5]).tobytes()
+    (dx,) = pullback(y)
+    np.testing.assert_allclose(dx, x, atol=1e-6)
+    assert dx.tobytes() == position.rotary(y, [-3, -4, -5]).tobytes()
+    assert (dx.dtype, pullback(y.tolist())[0].dtype) == (np.float32, np.float32)
+    half, back = position.rotary_vjp(x.astype(np.float16))
+    assert half.dtype == back(half)[0].dtype == np.float16
+
+
+def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> None:
+    """By the definitions of the papers, in turns within the original length, without the code of anybody."""
+    plain = 5e5 ** (-np.arange(0, 128, 2) / 128)
+    turns = 8192 * plain / (2 * np.pi)
+    llama = position.llama3(8.0).frequencies(128, 5e5) / plain
+    np.testing.assert_allclose(llama[turns >= 4], 1, rtol=1e-14)
+    np.testing.assert_allclose(llama[turns <= 1], 1 / 8, rtol=1e-14)
+    between = (turns > 1) & (turns < 4)
+    share = (turns[between] - 1) / 3
+    np.testing.assert_allclose(llama[between], share + (1 - share) / 8, rtol=1e-13)
+    yarn = position.yarn(8.0, 8192).frequencies(128, 5e5) / plain
+    step = plain[0] / plain[1]  # the ramp begins and ends at whole pairs, outwards
+    np.testing.assert_allclose(yarn[turns >= 32 * step], 1, rtol=1e-14)
+    np.testing.assert_allclose(yarn[turns <= 1 / step], 1 / 8, rtol=1e-14)
+    assert (np.diff(yarn) <= 1e-15).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda: position.linear(0.0), ValueError, "factor must be greater than 0. Got 0.0 instead."),
+        (lambda: position.yarn("4", 10), TypeError, "factor must be a number. Got '4' instead."),  # type: ignore[arg-type]
+        (
+            lambda: position.llama3(8.0, 4.0, 4.0),
+            ValueError,
+            "high_freq_factor must be greater than low_freq_factor: 4 and 4",
+        ),
+        (
+            lambda: position.llama3(8.0, original_max_position_embeddings=0),
+            ValueError,
+            "original_max_position_embeddings must be at least 1. Got 0 instead.",
+        ),
+        (
+            lambda: position.yarn(8.0, 10, beta_fast=1.0),
+            ValueError,
+            "beta_fast must be greater than beta_slow: 1 and 1",
+        ),
+        (
+            lambda: position.yarn(8.0, 10, truncate=1),  # type: ignore[arg-type]
+            TypeError,
+            "truncate must be True or False. Got 1 instead.",
+        ),
+        (
+            lambda: position.yarn(8.0, 10, attention_factor=0.0),
+            ValueError,
+            "attention_factor must be greater than 0. Got 0.0 instead.",
+        ),
+        (
+            lambda: position.rotary(np.eye(2), base=1.0, scaling=position.yarn(8.0, 10)),
+            ValueError,
+            "base must be greater than 1 for yarn. Got 1 instead.",
+        ),
+        (
+            lambda: position.rotary(np.eye(2), scaling=4.0),  # type: ignore[arg-type]
+            TypeError,
+            "scaling must be made by position.linear, llama3 or yarn. Got float instead.\n"
+            "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
+        ),
+        (
+            lambda: position.rotary(np.eye(2), scaling=position.linear),  # type: ignore[arg-type]
+            TypeError,
+            "scaling must be made by position.linear, llama3 or yarn. Got position.linear instead.\n"
+            "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
+        ),
+        (
+            lambda: position.rotary_vjp(np.eye(2))[1](np.ones((3, 2))),
+            ValueError,
+            "dy must have the shape of x (..., n, d) = (2, 2). Got (3, 2) instead.",
+        ),
+    ],
+)
+def test_wrong_scalings_are_told(call: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value) == said

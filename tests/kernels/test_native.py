@@ -5,6 +5,7 @@ What it does to memory and threads is in test_native_safety.py.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import itertools
 import os
@@ -14,6 +15,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import budget
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
+from regard import nn
 from regard.kernels import native
 
 Array = NDArray[Any]
@@ -794,7 +797,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     short[...] = 7  # is the caller's
     for found, wanted in zip(pullback(dcontext)[:3], pullback_of_long(dcontext)[:3], strict=True):
         assert same(found, wanted)
-    assert pullback(dcontext)[3:] == (None, {}, {})
+    assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
 @pytest.mark.parametrize("band", [*BANDS, None])
@@ -1074,6 +1077,97 @@ def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
             assert same(found, wanted)
 
 
+@pytest.fixture
+def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
+    """Collect the arrays whose addresses the library gets."""
+    given: list[Array] = []
+    address, addresses = native.address, native.addresses
+
+    def of_array(x: Array, ours: bool = True) -> int:
+        given.append(x)
+        return address(x, ours)
+
+    def of_items(x: Any) -> Any:
+        given.append(x.array)
+        return addresses(x)
+
+    monkeypatch.setattr(native, "address", of_array)
+    monkeypatch.setattr(native, "addresses", of_items)
+    return given
+
+
+def off(x: Any) -> Array:
+    """The same numbers, contiguous and one byte off."""
+    moved = strategies.unaligned(np.array(x))
+    assert moved.flags.c_contiguous
+    assert not moved.flags.aligned
+    return moved
+
+
+UNALIGNED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "nothing": lambda _: {},
+    "window": lambda _: {"mask": regard.mask.window(3, 2)},
+    "lengths": lambda change: {"mask": regard.mask.lengths(change([[3], [5]]))},
+    "documents": lambda change: {
+        "mask": regard.mask.documents(change(np.arange(6) // 2), change(np.arange(6) // 3))
+    },
+    "prefix": lambda change: {"mask": regard.mask.prefix(change([[2], [4]]))},
+    "bias": lambda change: {"bias": change(np.linspace(-1, 1, 36, dtype=np.float32).reshape(6, 6))},
+    "distances": lambda change: {"bias": regard.position.alibi(4, align="start")},
+    "additive": lambda change: {"score": regard.scores.additive(None, None, change(np.ones(8, np.float32)))},
+    "general": lambda change: {"score": regard.scores.general(change(np.eye(8, dtype=np.float32)))},
+}
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", UNALIGNED)
+def test_law_8_the_library_gets_aligned_arrays_only(name: str, dtype: Any, pointers: list[Array]) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((2, 4, 6, 8)).astype(dtype) for _ in range(4)]
+
+    def run(change: Any) -> list[Array]:
+        *three, g = map(change, arrays)
+        options = UNALIGNED[name](change) | {"kernel": "native"}
+        context, pullback = regard.attention_vjp(*three, **options)
+        found = pullback(g)
+        return [regard.attention(*three, **options), context, found.queries, found.keys, found.values]
+
+    for found, wanted in zip(run(off), run(np.array), strict=True):
+        assert same(found, wanted)
+    assert len(pointers) > 4
+    assert all(x.flags.aligned for x in pointers)
+
+
+@needs_library
+def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]) -> None:
+    rng = np.random.default_rng(0)
+    x, weight, cotangent = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((64, 16), (16, 48), (64, 48))
+    )
+    bias, targets = np.linspace(-1, 1, 48, dtype=np.float32), np.arange(64) % 48
+
+    def run(change: Any) -> list[Any]:
+        given, w, b, g, ids = map(change, (x, weight, bias, cotangent, targets))
+        y, back = nn.linear(given, w, b)
+        loss, of_loss = nn.cross_entropy(change(y), ids)
+        fused, of_fused = nn.linear_cross_entropy(given, change(weight.T), ids, b)
+        normal, of_normal = nn.layer_norm(given, change(x[0]), change(x[1]))
+        rows, of_rows = nn.embed(given, ids)
+        of_gru = x.reshape(4, 16, 16), weight[:, None], bias[None], weight[None]
+        states, of_states = nn.gru(*map(change, of_gru))
+        return [y, back(g), loss, of_loss(1.0), fused, of_fused(1.0), normal, of_normal(given), rows,
+                of_rows(given), states, of_states(change(states))]  # fmt: skip
+
+    def flat(found: Any) -> Iterator[Any]:
+        for one in found if isinstance(found, tuple | list) else [found]:
+            yield from flat(one) if isinstance(one, tuple | list) else [one]
+
+    for found, wanted in zip(flat(run(off)), flat(run(np.array)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert all(x.flags.aligned for x in pointers)
+
+
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter."""
     return subprocess.run(
@@ -1114,6 +1208,50 @@ def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
     assert message == f"{MISSING}; the NumPy kernel does its work, slower"
     assert hint == '  hint: kernel="auto" takes the NumPy kernel then'
     assert error == f'kernel="native" can\'t do this: {MISSING}.'
+
+
+UNUSABLE = """
+    import sys, warnings
+    import numpy as np, regard
+    from regard.kernels import native
+    x = np.eye(3)
+    wanted = regard.attention(x, x, x, kernel="blocked")
+    for native.LIBRARY in sys.stdin.read().split():
+        native.library.cache_clear(), native.warn_once.cache_clear(), native._failure.clear()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
+        [warning] = [str(one.message) for one in seen if one.category is RuntimeWarning]
+        start, end = "regard's native kernel can't be used (", "); the NumPy kernel does its work, slower"
+        assert warning.startswith(start) and warning.endswith(end), warning
+        print(warning[len(start) : -len(end)], all((y == wanted).all() for y in found))
+    """
+
+
+@needs_library
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
+def test_a_library_that_cannot_be_used_is_warned_of_once(tmp_path: Path) -> None:
+    """Cut short, made for another processor, no library at all, without rights, or of another version."""
+    whole = Path(native.__file__).with_name(native.LIBRARY).read_bytes()
+    machine = 18  # where ELF has the processor's number
+    contents = {
+        **{f"cut{size}": whole[:size] for size in (0, 10, 63, 64, 5000, len(whole) // 2, len(whole) - 1)},
+        "elsewhere": whole[:machine] + b"\xf3\x00" + whole[machine + 2 :],
+        "text": b"no library\n" * 20,
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    another = getattr(_ctypes, "__file__", "")  # a library without the functions
+    given = [*(str(tmp_path / name) for name in (*contents, "folder")), *([another] if another else [])]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(UNUSABLE)],
+        input="\n".join(given), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["True"] * len(given)
 
 
 @needs_library

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+import regard
 from regard import nn
 
 
@@ -60,3 +63,202 @@ def test_the_dtype_stays() -> None:
 def test_dropout_of_an_extreme_rate_stays_finite(rate: float) -> None:
     y, _ = nn.dropout(np.ones(1001, np.float32), rate, np.random.default_rng(0))
     assert np.isfinite(y).all()
+
+
+# ---- activations, the root mean square ------------------------------------------------------------------------
+
+
+def normal_below(x: float) -> float:
+    """The probability that a normal number is smaller."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+ACTIVATIONS: dict[str, tuple[Any, Any]] = {
+    "gelu": (nn.gelu, lambda x: x * normal_below(x)),
+    "gelu tanh": (
+        partial(nn.gelu, approximate="tanh"),
+        lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ),
+    "silu": (nn.silu, lambda x: x / (1 + math.exp(-x))),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_the_formulas(name: str) -> None:
+    function, formula = ACTIVATIONS[name]
+    x = np.linspace(-6, 6, 25).reshape(5, 5)
+    np.testing.assert_allclose(function(x)[0], np.vectorize(formula)(x), rtol=1e-12, atol=1e-15)
+    single, _ = function(x.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, np.vectorize(formula)(x), rtol=2e-4, atol=2e-7)
+    assert nn.check_gradients(function, [draw(3, 4) * 2]) < 1e-6
+    assert nn.check_gradients(function, [draw(0, 4)]) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_of_numbers_far_away_reach_their_limits(name: str, dtype: Any) -> None:
+    """Without a warning: 0 below, x above, and slopes of 0 and 1."""
+    most = np.finfo(dtype).max
+    x = np.array([-np.inf, -most, -1e5, -900, 900, 1e5, most, np.inf, np.nan], dtype)
+    y, pullback = ACTIVATIONS[name][0](x)
+    np.testing.assert_array_equal(y, [0, 0, 0, 0, dtype(900), dtype(1e5), most, np.inf, np.nan])
+    (dx,) = pullback(np.ones(9, dtype))
+    assert dx.dtype == y.dtype == dtype
+    np.testing.assert_array_equal(dx, [0, 0, 0, 0, 1, 1, 1, 1, np.nan])
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (4,), (0, 3), (3, 0)])
+def test_rms_norm(shape: tuple[int, ...]) -> None:
+    x, gain = draw(*shape), draw(shape[-1])
+    assert nn.check_gradients(nn.rms_norm, [x, gain]) < 1e-6
+    y, _ = nn.rms_norm(x, gain, epsilon=0.25)
+    for at in np.ndindex(shape[:-1]):
+        length = math.sqrt(math.fsum(x[at] ** 2) / max(shape[-1], 1) + 0.25)
+        np.testing.assert_allclose(
+            y[at], [n / length * g for n, g in zip(x[at], gain, strict=True)], rtol=1e-12
+        )
+    single, pullback = nn.rms_norm(x.astype(np.float32), gain.astype(np.float32))
+    assert {single.dtype, *(g.dtype for g in pullback(single))} == {np.dtype(np.float32)}
+
+
+def test_rms_norm_is_a_layer_norm_of_vectors_whose_mean_is_0() -> None:
+    x, gain = draw(7, 6), draw(6)
+    x -= x.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(nn.rms_norm(x, gain)[0], nn.layer_norm(x, gain, np.zeros(6))[0], rtol=1e-12)
+
+
+# ---- heads ----------------------------------------------------------------------------------------------------
+
+
+def test_heads_are_split_and_merged() -> None:
+    x = draw(2, 3, 8)
+    y, pullback = nn.split_heads(x, 4)
+    assert y.shape == (2, 4, 3, 2)
+    for head in range(4):
+        np.testing.assert_array_equal(y[:, head], x[..., 2 * head : 2 * head + 2])
+    merged, back = nn.merge_heads(y)
+    np.testing.assert_array_equal(merged, x)
+    np.testing.assert_array_equal(pullback(y)[0], x)  # each is the other's way back
+    np.testing.assert_array_equal(back(x)[0], y)
+    assert not np.shares_memory(y, x)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0), (3, 4)])
+def test_heads_of_any_size(shape: tuple[int, ...]) -> None:
+    y, _ = nn.split_heads(np.ones(shape), 2)
+    assert y.shape == (*shape[:-2], 2, shape[-2], shape[-1] // 2)
+    assert nn.merge_heads(y)[0].shape == shape
+
+
+WEIGHTS = [(6, 8), (6, 4), (6, 4), (8, 5)]  # four heads of size 2, two key heads
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("biases", [False, True])
+def test_multi_head_attention_has_right_gradients(memory: bool, biases: bool) -> None:
+    added = [draw(size) for size in (8, 4, 4, 5)] if biases else [None] * 4
+    given = [draw(2, 5, 6), draw(2, 7, 6) if memory else None, *(draw(*shape) for shape in WEIGHTS), *added]
+    bias, sink = draw(4, 1, 7 if memory else 5), draw(4, 1)[:, 0]
+    places = [i for i, x in enumerate(given) if x is not None]
+
+    def function(*arrays: Any) -> Any:
+        *changed, bias, sink = arrays
+        whole = list(given)
+        for i, x in zip(places, changed, strict=True):
+            whole[i] = x
+        y, pullback = nn.multi_head_attention(
+            *whole, heads=4, key_heads=2, rotate=regard.position.rotary_vjp, bias=bias, sink=sink, softcap=5.0,
+            mask=regard.mask.causal(align="end"),
+        )  # fmt: skip
+
+        def back(dy: Any) -> list[Any]:
+            found = pullback(dy)
+            assert [x is None for x in found[:10]] == [x is None for x in given]
+            return [*(found[i] for i in places), found.bias, found.sink]
+
+        return y, back
+
+    arrays = [*(given[i] for i in places), bias, sink]
+    assert nn.check_gradients(function, arrays) < 1e-6
+
+
+def test_multi_head_attention_is_one_attention_for_each_head() -> None:
+    x, memory = draw(2, 5, 6), draw(2, 7, 6)
+    weights = [draw(*shape) for shape in WEIGHTS]
+    y, _ = nn.multi_head_attention(x, memory, *weights, heads=4, key_heads=2)
+    wanted = np.zeros((2, 5, 5))
+    for head in range(4):
+        own, key = slice(2 * head, 2 * head + 2), slice(head // 2 * 2, head // 2 * 2 + 2)
+        q, k, v = x @ weights[0][:, own], memory @ weights[1][:, key], memory @ weights[2][:, key]
+        wanted += regard.attend(q, k, v).context @ weights[3][own]
+    np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (
+            lambda: nn.split_heads(draw(2, 3, 5), 2),
+            ValueError,
+            "x must have shape (..., n, heads * d) with heads = 2. Got (2, 3, 5) instead.",
+        ),
+        (
+            lambda: nn.split_heads(draw(4), 2),
+            ValueError,
+            "x must have shape (..., n, heads * d) with heads = 2. Got (4,) instead.",
+        ),
+        (lambda: nn.split_heads(draw(3, 4), 0), ValueError, "heads must be at least 1. Got 0 instead."),
+        (
+            lambda: nn.split_heads(draw(3, 4), 2)[1](draw(3, 4)),
+            ValueError,
+            "dy must have shape (2, 3, 2). Got (3, 4) instead.",
+        ),
+        (
+            lambda: nn.merge_heads(draw(3, 4)),
+            ValueError,
+            "x must have shape (..., heads, n, d). Got (3, 4) instead.",
+        ),
+        (
+            lambda: nn.merge_heads(draw(2, 3, 4))[1](draw(2, 3, 4)),
+            ValueError,
+            "dy must have shape (3, 8). Got (2, 3, 4) instead.",
+        ),
+        (
+            lambda: nn.rms_norm(np.array(1.0), np.ones(1)),
+            ValueError,
+            "x must be (..., d). Got a single number instead.",
+        ),
+        (
+            lambda: nn.rms_norm(draw(2, 3), draw(2)),
+            ValueError,
+            "gain must have shape (3,). Got (2,) instead.",
+        ),
+        (
+            lambda: nn.gelu(draw(3), approximate="erf"),
+            ValueError,
+            "approximate must be one of 'none', 'tanh'. Got 'erf' instead.",
+        ),
+        (lambda: nn.silu(draw(3))[1](draw(2)), ValueError, "dy must have shape (3,). Got (2,) instead."),
+        (
+            lambda: nn.silu(np.arange(3)),
+            TypeError,
+            "x must be an array of float32 or float64. Got dtype int64 instead.",
+        ),
+        (
+            lambda: nn.merge_heads([[[1.0]]]),  # type: ignore[arg-type]
+            TypeError,
+            "x must be an array of float32 or float64. Got list instead.",
+        ),
+        (
+            lambda: nn.multi_head_attention(draw(5, 6), None, *(draw(*s) for s in WEIGHTS), heads=4),
+            ValueError,
+            "query_weight (w, heads * d) and key_weight (v, key_heads * d) must share d: 8 / 4 and 4 / 4\n"
+            "  hint: key_heads= is the number of heads of keys and values",
+        ),
+    ],
+)
+def test_wrong_heads_and_shapes_are_told(call: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value).startswith(said)

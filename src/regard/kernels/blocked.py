@@ -45,6 +45,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TILE = 1 << 17  # numbers in the block that a thread works on
+UNIT = 1.0  # of the logarithms in a statistic
 WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
 
 
@@ -107,16 +108,17 @@ def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
         with np.errstate(all="ignore"):  # NumPy keeps this per thread
             return work(task)
 
-    if min(threads, len(tasks)) <= 1:
-        yield from map(quiet, tasks)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # 5 ms that `import regard` need not cost
+    count = min(threads, len(tasks))
+    from regard._threads import Workers  # `import regard` need not load what threads take
 
-    pool = ThreadPoolExecutor(min(threads, len(tasks)), "regard")
-    try:
-        yield from pool.map(quiet, tasks)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with Workers(count if count > 1 else 0) as workers:
+        yield from workers.map(quiet, tasks)
+
+
+def _give_up_if_asked() -> None:
+    from regard._threads import give_up_if_asked
+
+    give_up_if_asked()
 
 
 class Kernel:
@@ -170,6 +172,7 @@ class Kernel:
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
     ) -> Array | None:
         """Return the logits of a block (items, keys, lanes), -inf where not seen; None where nobody sees."""
+        _give_up_if_asked()
         p = self.p
         seen = self.seen(items, rows, columns)
         if seen is False:
@@ -347,6 +350,7 @@ def _threshold(strip: Array, power: int) -> Array:
     z = strip / power - np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
     for _ in range(60):
+        _give_up_if_asked()
         above = np.maximum(z - t, 0)
         slope = (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
         excess = (above**power).sum(1, keepdims=True, dtype=np.float64) - 1

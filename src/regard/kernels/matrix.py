@@ -30,6 +30,7 @@ class CProduct(ctypes.Structure):
         *((name, native.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
         *((name, native.Pointer) for name in ("a", "b", "bias", "out", "sums")),
         *((name, native.Int) for name in ("onto", "squash")),
+        ("stop", native.Pointer),
     ]
 
 
@@ -132,5 +133,11 @@ def _run(
     assert loaded is not None
     at = (None if x is None else native.address(x) for x in (a, b, *rest))
     c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
-    if loaded.regard_multiply(ctypes.byref(c)):
+
+    def call(stop: int) -> int:
+        c.stop = stop
+        failed: int = loaded.regard_multiply(ctypes.byref(c))
+        return failed
+
+    if native.interruptible(call, a.size * b.shape[1]):
         raise MemoryError

@@ -34,7 +34,11 @@ Array = NDArray[Any]
 Addresses = NDArray[np.int64]
 
 LIBRARY = {"win32": "regard.dll", "darwin": "libregard.dylib"}.get(sys.platform, "libregard.so")
+UNIT = math.log(2)  # of the logarithms in a statistic
 WORTH = 1 << 23  # multiplications from which a second thread pays
+LONG = 1 << 31  # multiplications from which a call may take a tenth of a second
+SMALL = 1 << 24  # numbers of queries times numbers of values up to which no call is long
+SLOW = 16  # multiplications that a number of a pair takes as long as where scores are no products
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
 _OTHER = "the library belongs to another version"
 LINE = 64  # bytes; where the rooms that it works in begin
@@ -47,8 +51,8 @@ FILLED = 16  # rows of gradients are filled up to a multiple of this many number
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 MANY = 128  # queries
 
-DENSE = struct.Struct("=21q40xd")  # `struct Dense`, and with what gradients need or are
-DENSE_BACK = struct.Struct("=26qd")
+DENSE = struct.Struct("=21q40xdq")  # `struct Dense`, and with what gradients need or are
+DENSE_BACK = struct.Struct("=26qdq")
 Int, Pointer, Double = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
 
 
@@ -100,42 +104,22 @@ class CProblem(ctypes.Structure):
         ("dbias_column", Int),
         ("dlearned", Pointer),
         ("threads", Int),
+        ("stop", Pointer),
     ]
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Load the library and choose the instruction set; None where there is no library."""
+    """Load the library and choose the instruction set; None where there is none that can be used."""
     # Importing pathlib would take longer than loading.
     path = os.path.join(os.path.dirname(__file__), LIBRARY)
     if not os.path.exists(path):
         return None
-    loaded = ctypes.CDLL(path)
-    if not hasattr(loaded, "regard_dense_size"):  # left by an older version
+    try:
+        loaded = _load(path)
+    except (OSError, AttributeError) as error:  # AttributeError: a function is missing
+        _failure.append(str(error) if isinstance(error, OSError) else _OTHER)
         return None
-    loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
-    loaded.regard_choose.argtypes = [ctypes.c_char_p]
-    loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32]
-    loaded.regard_dense.argtypes = [ctypes.c_char_p]
-    loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
-    loaded.regard_problem_size.restype = loaded.regard_recurrence_size.restype = Int
-    loaded.regard_dense_size.restype = Int
-    loaded.regard_training_size.restype = loaded.regard_recurrence_room.restype = Int
-    loaded.regard_product_size.restype = loaded.regard_rows_size.restype = Int
-    loaded.regard_narrow.restype = loaded.regard_words.restype = Int
-    loaded.regard_drop.argtypes = loaded.regard_unrectify.argtypes = [Pointer]
-    loaded.regard_norm.argtypes = [Pointer, ctypes.c_int32]
-    loaded.regard_cross_entropy.argtypes = loaded.regard_adam.argtypes = [Pointer]
-    loaded.regard_add_rows.argtypes = loaded.regard_tops.argtypes = loaded.regard_recurrence_room.argtypes = [
-        Pointer
-    ]
-    loaded.regard_split_room.argtypes, loaded.regard_split_room.restype = [Int, Int], Int
-    loaded.regard_split.argtypes = [Pointer, Int, Int, Pointer]
-    loaded.regard_search.argtypes = loaded.regard_search_room.argtypes = [Pointer]
-    loaded.regard_search_size.restype = loaded.regard_search_room.restype = Int
-    loaded.regard_predict.argtypes = loaded.regard_recur.argtypes = [Pointer, ctypes.c_int32]
-    sizes = loaded.regard_problem_size(), loaded.regard_dense_size()
-    assert sizes == (ctypes.sizeof(CProblem), DENSE.size), _OTHER
     known = _names(loaded)
     asked = os.environ.get("REGARD_INSTRUCTION_SET") or known[0]
     if not loaded.regard_choose(asked.encode()):
@@ -143,18 +127,67 @@ def library() -> ctypes.CDLL | None:
     return loaded
 
 
+_failure: list[str] = []  # why the library that is there can't be used
+
+
+def _load(path: str) -> ctypes.CDLL:
+    """Load a library of this version, and declare its functions."""
+    if _is_cut_short(path):
+        raise OSError(f"{path}: file too short")
+    loaded = ctypes.CDLL(path)
+    number, place = [Pointer, ctypes.c_int32], [Pointer]
+    loaded.regard_instruction_sets.argtypes = [ctypes.c_char_p, Int]
+    loaded.regard_choose.argtypes = [ctypes.c_char_p]
+    loaded.regard_run.argtypes = [ctypes.POINTER(CProblem), ctypes.c_int32]
+    loaded.regard_dense.argtypes = [ctypes.c_char_p]
+    loaded.regard_exp2.argtypes = [Pointer, Pointer, Int, ctypes.c_int32]
+    for name in ("norm", "predict", "recur"):
+        getattr(loaded, f"regard_{name}").argtypes = number
+    for name in _OF_ONE_PLACE:
+        getattr(loaded, f"regard_{name}").argtypes = place
+    for name in _NUMBERS:
+        getattr(loaded, f"regard_{name}").restype = Int
+    loaded.regard_split_room.argtypes = [Int, Int]
+    loaded.regard_split.argtypes = [Pointer, Int, Int, Pointer]
+    if (loaded.regard_problem_size(), loaded.regard_dense_size()) != (ctypes.sizeof(CProblem), DENSE.size):
+        raise OSError(_OTHER)
+    return loaded
+
+
+# Functions that take the address of one structure, and those that return 64 bits.
+_OF_ONE_PLACE = (
+    *("drop", "unrectify", "cross_entropy", "adam", "add_rows", "tops", "multiply", "search"),
+    *("recurrence_room", "search_room"),
+)
+_NUMBERS = (
+    *("problem_size", "dense_size", "recurrence_size", "training_size", "product_size", "rows_size"),
+    *("search_size", "recurrence_room", "search_room", "split_room", "narrow", "words"),
+)
+
+
+def _is_cut_short(path: str) -> bool:
+    """Whether an ELF file ends before its last table: using what is missing would end the process."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":  # only 64-bit, little-endian files are checked
+            return False
+        (start,), (size, count) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<HH", head, 58)
+        length = file.seek(0, os.SEEK_END)
+    return length < int(start) + int(size) * int(count)
+
+
 def checked(
     size: str, *structures: type[ctypes.Structure], **numbers: int
 ) -> Callable[[], ctypes.CDLL | None]:
-    """Return what gives the library, whose functions must say what structures take together, and these numbers."""
+    """Return what gives the library if its functions say what structures take together, and these numbers."""
 
     @cache
     def give() -> ctypes.CDLL | None:
         loaded = library()
-        if loaded is not None:
-            wanted = {size: sum(map(ctypes.sizeof, structures)), **numbers}
-            assert all(getattr(loaded, name)() == number for name, number in wanted.items()), _OTHER
-        return loaded
+        if loaded is None:
+            return None
+        wanted = {size: sum(map(ctypes.sizeof, structures)), **numbers}
+        return loaded if all(getattr(loaded, name)() == number for name, number in wanted.items()) else None
 
     return give
 
@@ -183,6 +216,14 @@ def address(x: Array, ours: bool = True) -> int:
     return found
 
 
+def aligned(x: Array) -> Array:
+    """Return an array that lies as the library reads it: in C order, every number at a multiple of its size.
+
+    `np.ascontiguousarray` returns an unaligned array as it is.
+    """
+    return np.require(x, requirements=["C", "A"])
+
+
 def plain(x: Array | None) -> bool:
     """Whether an array is float32 and lies as the library reads it; no array is fine."""
     return x is None or bool(x.dtype == np.float32 and x.flags.c_contiguous and x.flags.aligned)
@@ -209,6 +250,8 @@ def missing() -> str:
     """Return why there is no native kernel, or nothing."""
     if library() is not None:
         return ""
+    if _failure:
+        return f"regard's native kernel can't be used ({_failure[0]})"
     return (
         "regard was installed without its native kernel (no C++ compiler was found, or it was switched off)"
     )
@@ -263,6 +306,11 @@ def thread_count(p: Problem, threads: int | None) -> int:
     return 1 if work < WORTH else _processors()
 
 
+def _work(items: int, n: int, m: int, size: int, backward: bool) -> int:
+    """Return about how many multiplications a call takes as long as; few queries wait for memory instead."""
+    return items * max(n, 4) * m * (size + 32) * (4 if backward else 1)
+
+
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -272,7 +320,7 @@ def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
     x = x.astype(dtype, copy=False)
     fits = x.flags.aligned and (x.shape[-1] < 2 or x.strides[-1] == x.itemsize)
     whole = x.shape[-2] < 2 or x.strides[-2] % 4 == 0  # pairs of half precision are read as one
-    return x if fits and whole and x.strides[-2] % x.itemsize == 0 else np.ascontiguousarray(x)
+    return x if fits and whole and x.strides[-2] % x.itemsize == 0 else aligned(x)
 
 
 def addresses(x: Items) -> Addresses:
@@ -284,11 +332,17 @@ def addresses(x: Items) -> Addresses:
     return np.ascontiguousarray(places.reshape(-1)[x.source])
 
 
-def _run(c: CProblem, backward: bool) -> bool:
-    loaded = library()
-    assert loaded is not None
-    failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
-    return not failed
+def interruptible(call: Callable[[int], int], work: float) -> int:
+    """Call the library: ``call(stop)`` is given the address of what asks it to return early, or 0.
+
+    `work` are multiplications. A call that may take a tenth of a second ends on Ctrl-C; a shorter one is not worth
+    another thread.
+    """
+    if work < LONG:
+        return call(0)
+    from regard import _threads  # `import regard` need not load what threads take
+
+    return _threads.interruptible(call)
 
 
 @dataclass
@@ -317,8 +371,19 @@ class Call:
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
-        self.c.threads = thread_count(self.p, threads)
-        if not _run(self.c, backward):
+        c, loaded = self.c, library()
+        assert loaded is not None
+        c.threads = thread_count(self.p, threads)
+
+        def call(stop: int) -> int:
+            c.stop = stop
+            failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
+            return failed
+
+        each = (
+            SLOW if c.score != KINDS["products"] else 1
+        )  # each number of a pair goes through tanh or a square
+        if interruptible(call, _work(c.items, c.n, c.m, each * (c.d + c.e), backward)):
             raise MemoryError
 
 
@@ -363,7 +428,7 @@ def _groups(keys: Items, values: Items) -> Addresses:
 def _score(made: Call) -> None:
     pairs, c = made.pairs, made.c
     if isinstance(pairs, Perceptron):
-        c.score, c.vector = KINDS["perceptron"], made.pointer(np.ascontiguousarray(pairs.learned["vector"]))
+        c.score, c.vector = KINDS["perceptron"], made.pointer(aligned(pairs.learned["vector"]))
     elif isinstance(pairs, Distances):
         c.score, c.width = KINDS["distances"], float(pairs.learned["width"])
     else:
@@ -470,7 +535,17 @@ def dense(
     inputs, options, scale, lead = found
     half, loaded = queries.itemsize == 2, library()
     context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
-    if loaded is None or loaded.regard_dense(DENSE.pack(*inputs, address(context), *options, scale)):
+    given = *inputs, address(context), *options, scale
+    if loaded is None:
+        return None
+    if queries.size * values.size < SMALL:  # never long: spare it the rest
+        failed: int = loaded.regard_dense(DENSE.pack(*given, 0))
+    else:
+        items, n, m, d, e = inputs[9:14]
+        failed = interruptible(
+            lambda stop: int(loaded.regard_dense(DENSE.pack(*given, stop))), _work(items, n, m, d + e, False)
+        )
+    if failed:
         return None
     return _check.rounded(context, queries.dtype) if half else context
 
@@ -484,7 +559,7 @@ def dense_vjp(
     found = _dense(queries, keys, values, band, scale, threads)
     if found is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
         return None
-    (n, d), e, dtype = queries.shape[-2:], values.shape[-1], queries.dtype
+    (n, d), (m, e), dtype = queries.shape[-2:], values.shape[-2:], queries.dtype
     inputs, options, scale, lead = found
     context = np.empty((*lead, n, e), dtype)
     statistic = np.empty((queries.size // (n * d), 2, n), dtype)
@@ -492,9 +567,11 @@ def dense_vjp(
     def run(*gradients: int) -> int:
         loaded = library()
         assert loaded is not None
-        places = *inputs, address(context), *options, address(statistic), *gradients
-        failed: int = loaded.regard_dense(DENSE_BACK.pack(*places, scale))
-        return failed
+        places = *inputs, address(context), *options, address(statistic), *gradients, scale
+        return interruptible(
+            lambda stop: int(loaded.regard_dense(DENSE_BACK.pack(*places, stop))),
+            _work(queries.size // (n * d), n, m, d + e, gradients[0] != 0),
+        )
 
     if run(0, 0, 0, 0):
         return None
@@ -505,7 +582,7 @@ def dense_vjp(
     def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
         if not (alive and _simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
             return None
-        dcontext = np.ascontiguousarray(dcontext)
+        dcontext = aligned(dcontext)
         dqueries, dkeys, dvalues = (np.zeros(shape, dtype) for shape in shapes)
         if run(address(dcontext, False), address(dqueries), address(dkeys), address(dvalues)):
             return None
@@ -575,7 +652,7 @@ def _type(dtype: np.dtype[Any]) -> int:
 
 def lse(statistic: Array) -> Array:
     """Return the log-sum-exp of each row (items, n)."""
-    summed: Array = statistic.sum(1, dtype=np.float64) * np.log(2)
+    summed: Array = statistic.sum(1, dtype=np.float64) * UNIT
     return summed.astype(statistic.dtype)
 
 
@@ -602,7 +679,7 @@ def _run_backward(
 ) -> tuple[Array, Array, Array, Named]:
     p, c, pairs = made.p, made.c, made.pairs
     c.context, c.statistic = made.pointer(context), made.pointer(statistic)
-    c.dcontext = made.matrices(Items(np.ascontiguousarray(dcontext), (p.layout.items,)))
+    c.dcontext = made.matrices(Items(aligned(dcontext), (p.layout.items,)))
     c.parts = PARTS if p.layout.n >= MANY else 1  # of n alone: the sums' order must not depend on the batch
     collect_bias = _bias_gradient(made)
     c.together = int(not c.serial and c.groups >= PARTS)

@@ -332,7 +332,7 @@ class CRecurrence(ctypes.Structure):
         ("warm", native.Int),
         *((name, native.Pointer) for name in ("dstates", "dcontexts", "dweights")),
         *((name, native.Pointer) for name in ("dinputs", "dhidden", "dstart", "dafter", "dafter_hidden")),
-        *((name, native.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector")),
+        *((name, native.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
     ]
 
 
@@ -357,10 +357,17 @@ class _Call:
         return _Call(CRecurrence.from_buffer_copy(self.c), [self.alive])
 
     def run(self, backward: bool) -> None:
-        """Run the kernel in this thread."""
-        loaded = _library()
+        """Run the kernel, in one thread."""
+        c, loaded = self.c, _library()
         assert loaded is not None
-        if loaded.regard_recur(ctypes.byref(self.c), int(backward)):
+
+        def call(stop: int) -> int:
+            c.stop = stop
+            failed: int = loaded.regard_recur(ctypes.byref(c), int(backward))
+            return failed
+
+        each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + native.SLOW * c.positions)
+        if native.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
             raise MemoryError
 
 

@@ -81,7 +81,11 @@ def norm_back(
 def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
     """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
     loaded = native.trains(_library(), x)
-    if loaded is None or not chances.flags.c_contiguous or chances.shape != x.shape:
+    if (
+        loaded is None
+        or not (chances.flags.c_contiguous and chances.flags.aligned)
+        or chances.shape != x.shape
+    ):
         return None
     y = np.empty_like(x)
     loaded.regard_drop(ctypes.byref(CDrop(x.size, *map(_at, (chances, x, y)), bar, scale)))

@@ -53,6 +53,7 @@ class CPrediction(ctypes.Structure):
         *((name, native.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
         *((name, native.Pointer) for name in ("dreadout", "dweight", "dbias", "kept")),
         *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
+        ("stop", native.Pointer),
     ]
 
 
@@ -173,7 +174,7 @@ def _split(columns: Array) -> Array | None:
     """Return columns (V, E) of a right side in parts; None where no unit multiplies them."""
     loaded = _library()
     assert loaded is not None
-    columns = np.ascontiguousarray(columns)
+    columns = native.aligned(columns)
     if not (size := loaded.regard_split_room(*columns.shape)):
         return None
     room = native.room(size)
@@ -201,7 +202,13 @@ def predict(
         arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)), logits)
         at = (None if x is None else native.address(x) for x in arrays)
         c = CPrediction(len(readout), *weight.shape, *at, *numbers)
-        if loaded.regard_predict(ctypes.byref(c), int(bool(made))):
+
+        def call(stop: int) -> int:
+            c.stop = stop
+            failed: int = loaded.regard_predict(ctypes.byref(c), int(bool(made)))
+            return failed
+
+        if native.interruptible(call, readout.size * len(weight) * (3 if made else 1)):
             raise MemoryError
 
     def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:

@@ -3,18 +3,21 @@
 A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
 """
 
+from regard.nn.activation import gelu, silu
 from regard.nn.adam import Adam
 from regard.nn.attended import attended_gru, conditional_gru
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
+from regard.nn.heads import MultiHeadGradients, merge_heads, multi_head_attention, split_heads
 from regard.nn.layers import dropout, embed, linear, tanh
 from regard.nn.loss import cross_entropy, divergence, linear_cross_entropy
 from regard.nn.lstm import lstm, lstm_step
-from regard.nn.normal import layer_norm
+from regard.nn.normal import layer_norm, rms_norm
 from regard.nn.perceptron import perceptron
 
 __all__ = [
     "Adam",
+    "MultiHeadGradients",
     "attended_gru",
     "check_gradients",
     "conditional_gru",
@@ -22,6 +25,7 @@ __all__ = [
     "divergence",
     "dropout",
     "embed",
+    "gelu",
     "gru",
     "gru_sequence",
     "gru_step",
@@ -30,6 +34,11 @@ __all__ = [
     "linear_cross_entropy",
     "lstm",
     "lstm_step",
+    "merge_heads",
+    "multi_head_attention",
     "perceptron",
+    "rms_norm",
+    "silu",
+    "split_heads",
     "tanh",
 ]

@@ -1,4 +1,4 @@
-"""Layer normalisation."""
+"""Layer normalisation, and that by the root mean square."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard import _check
 from regard._layout import as_rows
 from regard.kernels import rows as library
 
-__all__ = ["layer_norm"]
+__all__ = ["layer_norm", "rms_norm"]
 
 Array = NDArray[Any]
 Back = Callable[..., tuple[Array, Array, Array]]
@@ -133,3 +133,63 @@ def _destandardize(dy: Array, normal: Array, inverse: Array, gain: Array, dx: Ar
     dx -= along
     dx *= inverse
     return dgain
+
+
+def rms_norm(
+    x: Array, gain: Array, *, epsilon: float = 1e-5
+) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
+    """Divide every vector by its root mean square, and multiply it by a learned gain. ::
+
+        y = x / sqrt(mean(x^2) + epsilon) * gain
+
+    Parameters
+    ----------
+    x : array (..., d)
+        Any number of vectors.
+    gain : array (d,)
+        For each coordinate.
+    epsilon : float
+        Keeps the quotient finite.
+
+    Returns
+    -------
+    y : array (..., d)
+        The vectors, brought to one length.
+    pullback : function
+        ``pullback(dy (..., d)) -> (dx (..., d), dgain (d,))``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the shapes don't fit each other.
+
+    References
+    ----------
+    Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", eq. 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rms_norm(np.array([3.0, 4.0, 0.0, 0.0]), np.ones(4), epsilon=0.0)[0]
+    array([1.2, 1.6, 0. , 0. ])
+    """
+    _check.floats(x=x)
+    if not x.ndim:
+        _check.fail("x must be (..., d). Got a single number instead.")
+    _check.same_shape("gain", gain, x.shape[-1:])
+    epsilon = _check.number("epsilon", epsilon, least=0)
+    rows = as_rows(x)
+    part = x.dtype.type(1 / max(rows.shape[1], 1))
+    square = np.einsum("ij,ij->i", rows, rows)[:, None] * part
+    inverse = 1 / np.sqrt(square + x.dtype.type(epsilon))
+    normal = rows * inverse
+
+    def pullback(dy: Array) -> tuple[Array, Array]:
+        _check.same_shape("dy", dy, x.shape)
+        drows = dy.reshape(rows.shape)
+        dnormal = drows * gain
+        along = np.einsum("ij,ij->i", dnormal, normal)[:, None] * part
+        dx = (dnormal - normal * along) * inverse
+        return dx.reshape(x.shape), np.einsum("ij,ij->j", drows, normal)
+
+    return (normal * gain).reshape(x.shape), pullback

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,11 +15,14 @@ from regard import _check
 from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
+from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
 from regard.seq2seq.data.splits import keep_aside
 from regard.seq2seq.data.subwords import METHODS, Method
 from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
+from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras.graphones.model import LONGEST, Joint
 from regard.seq2seq.extras.translation_memory import Memory, with_memory
 from regard.seq2seq.networks.base import Network
@@ -36,6 +39,7 @@ from regard.seq2seq.translator import Translation, Translator
 __all__ = ["Seq2Seq"]
 
 CHECKPOINT_EVERY = 60.0  # seconds
+_FITTED = 1000  # validation sources, at most, that the weight of joint sequences is fitted to
 
 
 class Seq2Seq(Translator):
@@ -159,6 +163,7 @@ class Seq2Seq(Translator):
         self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model[Network] | None = None
+        self._judged: list[tuple[Row, Row]] = []  # what the weight of joint sequences is fitted to
 
     @property
     def model(self) -> files.Model[Network]:
@@ -316,6 +321,7 @@ class Seq2Seq(Translator):
             raise
         finally:
             training.rest()
+        self._fit_joint()
         if place is not None and keep:
             write_checkpoint(place, training.state())
         elif place is not None:
@@ -372,7 +378,7 @@ class Seq2Seq(Translator):
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
         joint = memory = None
         if self.joint:
-            joint = Joint.learn(self.joint, list(map(own_tokens, learned)), (len(texts[0]), len(texts[1])))
+            joint = self._learn_joint(learned, judged, (len(texts[0]), len(texts[1])))
         if self.memory:
             memory = Memory.learn(self.memory, map(own_tokens, learned))
             learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
@@ -384,6 +390,23 @@ class Seq2Seq(Translator):
         network.draw(np.random.default_rng(self.seed), counts)
         besides = ("source", "target", "memory", "joint")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
+
+    def _learn_joint(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> Joint:
+        """Count joint sequences, and keep what their weight will be fitted to."""
+        pairs = list(map(own_tokens, learned))
+        self._judged = _others(map(own_tokens, judged), pairs)
+        return Joint.learn(self.joint, pairs, sizes)
+
+    def _fit_joint(self) -> None:
+        """Fit the weight of joint sequences to validation pairs, if there are any that were not learned from."""
+        joint, right = self.model.joint, dict[Row, list[Row]]()
+        for source, target in self._judged:
+            right.setdefault(source, []).append(target)
+        sources = list(right)[:: -(-len(right) // _FITTED) or 1]
+        if joint is not None and sources:
+            scoring = Scoring()
+            found = self._find(sources, BEAM, scoring)
+            joint.fit_weight(sources, found, [right[source] for source in sources], scoring)
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
@@ -568,6 +591,12 @@ def _looked_up(
             looking_up(more, total)
 
     return (with_memory(corpus, memory, known, told) for corpus in corpora)
+
+
+def _others(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
+    """Return the pairs that are not among the known ones."""
+    seen = {(tuple(source), tuple(target)) for source, target in known}
+    return [pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in seen]
 
 
 def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:

@@ -7,7 +7,7 @@ A translator knows the texts of its two sides and something that predicts the ne
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
+from regard.seq2seq.alignment.links import copies
 from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
@@ -62,7 +63,7 @@ class Translation:
     text : str
         The translation.
     tokens : tuple of str
-        Its n tokens; an unknown word is the source word that was looked at most.
+        Its n tokens; an unknown one is a copy of a source token, as `regard.seq2seq.align.copies` chooses it.
     source : tuple of str
         The source's m - 1 tokens and the end's sign.
     score : float
@@ -211,13 +212,20 @@ class Translator(ABC):
         joint = self.model.joint if width > 1 else None
         kept = width if wanted > 1 or joint is not None else 1  # what is said twice makes room for others
 
-        def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
-            return beam_search(self.model.network, source, lengths, width=width, n_best=kept, scoring=ranked)
+        search = self._beam(width, kept, ranked)
 
         def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             return found if joint is None else joint.ranked(rows, found, ranked, kept)
 
         return [_different(several)[:wanted] for several in self._each(sources, search, rank)]
+
+    def _beam(self, width: int, kept: int, scoring: Scoring) -> _Search:
+        """Return a search by beam."""
+
+        def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
+            return beam_search(self.model.network, source, lengths, width=width, n_best=kept, scoring=scoring)
+
+        return search
 
     def sample(
         self,
@@ -284,7 +292,7 @@ class Translator(ABC):
         posterior : bool
             Whether the alignment says where each word was taken from, now that it is known, and not where the model
             looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
-            predictions as there are words in the source. See `regard.seq2seq.alignment.posterior`.
+            predictions as there are words in the source. See `regard.seq2seq.networks.recurrent.posterior`.
 
         Returns
         -------
@@ -338,19 +346,20 @@ class Translator(ABC):
             check_length(len(words), f"sentence {number}: ")
         read = self._read(tokens)
         some = [i for i, words in enumerate(tokens) if words]
-        groups = [[some[i] for i in group] for group in _alike([read[i].row for i in some])]
         found = [[] if words else [self._nothing()] for words in tokens]
-
-        def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
-            # A thread begins without the caller's settings; and the library's own steps don't warn either.
-            with np.errstate(all="ignore"):
-                return search(*source_batch([read[i].row for i in group]), group)
-
-        for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
-            own = [read[i].row[: len(read[i].own)] for i in group]
-            for i, hypotheses in zip(group, rank(own, of_group) if rank else of_group, strict=True):
-                found[i] = [self._spell(read[i], hypothesis) for hypothesis in hypotheses]
+        hypotheses = _searched({i: read[i].row for i in some}, search)
+        if rank and some:
+            hypotheses = rank([read[i].row[: len(read[i].own)] for i in some], hypotheses)
+        for i, several in zip(some, hypotheses, strict=True):
+            found[i] = [self._spell(read[i], hypothesis) for hypothesis in several]
         return found
+
+    def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
+        """Return what a beam finds for sources that are given by the numbers of their own tokens."""
+        memory = self.model.memory
+        rows = [[*source, END] for source in sources]
+        rows = rows if memory is None else memory.extended(sources, len(self.model.source))
+        return _searched(dict(enumerate(rows)), self._beam(width, width, scoring))
 
     def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
         """Number sources, and look up what is read beside them."""
@@ -365,16 +374,10 @@ class Translator(ABC):
         ]
 
     def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
-        """Turn numbers into words; what the model can't name is copied from where it looked."""
+        """Turn numbers into words; without tokens, unknown words are copied from the source."""
         target, own = self.model.target, source.own
         aligned, count = best.alignment.shape[-1] > 0, len(source.own) + 1
-        if tokens is None:
-            said = [target.tokens[word] for word in best.words]
-            for i, word in enumerate(best.words):
-                if word == UNKNOWN and aligned:
-                    place = int(np.argmax(best.alignment[i, : len(own)]))
-                    said[i] = target.borrow(own[place], self.model.source)
-            tokens = tuple(said)
+        tokens = tuple(self._said(source, best)) if tokens is None else tokens
         return Translation(
             target.glue(tokens),
             tokens,
@@ -387,11 +390,38 @@ class Translator(ABC):
             best.words,
         )
 
+    def _said(self, source: _Read, best: Hypothesis) -> list[str]:
+        """Return the tokens of a hypothesis; an unknown one is a copy of a source token."""
+        target, own = self.model.target, source.own
+        said = [target.tokens[word] for word in best.words]
+        unknown = [i for i, word in enumerate(best.words) if word == UNKNOWN]
+        if unknown and own and best.alignment.shape[-1]:
+            weights = best.alignment[unknown, : len(own)]
+            chosen = copies(weights, np.array(source.row[: len(own)]) == UNKNOWN)
+            for i, position in zip(unknown, chosen, strict=True):
+                said[i] = target.borrow(own[position], self.model.source)
+        return said
+
     def _nothing(self) -> Translation:
         """Return the translation of no words: none, which looked nowhere."""
         looked = np.zeros((0, 1), np.float32) if self.attention else None
         beside = np.zeros((0, 0), np.float32) if self.model.memory else None
         return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
+
+
+def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]]:
+    """Search for rows by their positions, those of like lengths together, on two threads if there are."""
+    positions, found = list(rows), dict[int, list[Hypothesis]]()
+    groups = [[positions[i] for i in group] for group in _alike(list(rows.values()))]
+
+    def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
+        # A thread begins without the caller's settings; and the library's own steps don't warn either.
+        with np.errstate(all="ignore"):
+            return search(*source_batch([rows[i] for i in group]), group)
+
+    for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
+        found.update(zip(group, of_group, strict=True))
+    return [found[i] for i in positions]
 
 
 def _different(translations: Sequence[Translation]) -> list[Translation]:
@@ -407,12 +437,9 @@ def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> l
     if len(parts) < 2 or recording():
         return [work(part) for part in parts]
     with one_blas_thread() as alone, two_threads() as threads:
-        try:
-            waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)] if alone else []
-        except RuntimeError:  # Python is about to end, and starts no more threads
-            waiting = []
-        if not waiting:
+        if not alone:
             return [work(part) for part in parts]
+        waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
         try:
             return [done.result() for done in waiting]
         finally:  # after an error or an interrupt, nothing new is begun

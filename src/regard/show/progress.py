@@ -143,4 +143,7 @@ def _bar(total: int, name: str, stream: TextIO, done: int) -> Any:
     except ImportError:
         return None
     form = "{desc} {percentage:3.0f} % |{bar}| {n_fmt}/{total_fmt}, {remaining} left{postfix}"
-    return tqdm(total=total, initial=done, desc=name, file=stream, dynamic_ncols=True, bar_format=form)
+    own = type("Bar", (tqdm,), {"monitor_interval": 0})  # no thread beside it, which may not be startable
+    return own(
+        total=total, initial=done, desc=name, file=stream, dynamic_ncols=True, bar_format=form, miniters=1
+    )

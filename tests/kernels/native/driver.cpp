@@ -5,6 +5,7 @@
 
 #include "problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -73,10 +74,10 @@ struct Source {
         return x;
     }
     float* floats(int64_t count) { return reinterpret_cast<float*>(numbers(FLOAT32, count, true)); }
-    // `count` numbers of a type.
+    // `count` numbers of a type, at any multiple of 4 bytes, or of their size: no vector of them need be aligned.
     char* numbers(int32_t type, int64_t count, bool clean) {
-        const int64_t size = type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2;
-        char* start = take<char>(count * size);
+        const int64_t size = type == FLOAT64 ? 8 : type == FLOAT32 ? 4 : 2, off = whole(0, 3) * std::max<int64_t>(size, 4);
+        char* start = take<char>(count * size + off) + off;
         for (int64_t i = 0; i < count; i++) {
             double x = !clean && chance(0.001) ? (chance(0.5) ? NAN : INFINITY) : normal();
             float single = float(x);

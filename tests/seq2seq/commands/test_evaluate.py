@@ -39,9 +39,9 @@ class Parrot:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
             source=SimpleNamespace(
-                kind="words", glue=glue, cut=str.split, encode=lambda tokens: [4] * len(tokens), plain=str
+                kind="words", glue=glue, cut=self.cut, encode=lambda tokens: [4] * len(tokens), plain=str
             ),
-            target=SimpleNamespace(kind="words", glue=glue, cut=str.split, normalization="NFC"),
+            target=SimpleNamespace(kind="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
 
     @classmethod
@@ -88,6 +88,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]
     captured = capsys.readouterr()
     assert "\r" not in captured.out + captured.err
     return captured.out, captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line of an error, after which nothing has been printed."""
+    assert cli.main(["evaluate", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.splitlines()[-1].removeprefix("regard evaluate: error: ")
 
 
 def rows(out: str, start: str) -> dict[str, list[str]]:
@@ -324,6 +332,126 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("parrots")
+def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    # "ab cde" and "ab fgh" are three tokens each; straight ahead each looks at its own.
+    write("model", *SAYS)
+    write("test", "ab cde\tab fgh")
+    write("gold", "0-0 2-2 1?1")
+    out, _ = told(capsys, "model", "test", "--gold", "gold", "--by", "tokens")
+    assert rows(out, "AER %")["model"][-3:] == ["0.0", "100.0", "100.0"]
+    write("gold", "3-2")
+    assert refused(capsys, "model", "test", "--gold", "gold", "--by", "tokens") == (
+        "gold, line 1: a link must be between tokens of the pair, which has 3 and 3. Got 3-2 instead; if the first "
+        "token has the number 1, give --gold-from 1"
+    )
+
+
+NOTE = "no link has the number 0; if the first word has the number 1, give"
+
+
+def test_files_of_links_are_compared_without_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    write("gold", "0-0 1?1", "", "0-1 2-0")
+    write("mine", "0-0 1-1", "0-0", "2-0")  # 4 links, 2 of them sure and 3 possible; 3 are sure in all
+    write("worse", "", "", "")
+    out, err = told(capsys, "--links", "mine", "worse", "--gold", "gold", "--json", "numbers.json")
+    assert (out.partition("\n")[0], err) == ("3 pairs of gold", "")
+    assert [line.split() for line in out.splitlines()[2:]] == [
+        ["links", "AER", "%", "precision", "%", "recall", "%"],
+        ["mine", "4", f"{100 * (1 - 5 / 7):.1f}", "75.0", "66.7"],
+        ["worse", "0", "100.0", "100.0", "0.0"],
+    ]
+    written = json.loads(Path("numbers.json").read_text())
+    assert [one["name"] for one in written["files"]] == ["mine", "worse"]
+    assert written["files"][0]["links"]["error_rate"] == pytest.approx(1 - 5 / 7)
+    assert "A" in told(capsys, "--links", "mine", "--gold", "gold", "--names", "A")[0]
+
+
+def test_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> None:
+    write("gold", "0-0 1?1", "0-1 2-0"), write("gold-1", "1-1 2?2", "1-2 3-1")
+    write("mine", "0-0 1-1", "2-0"), write("mine-1", "1-1 2-2", "3-1")
+    right, err = told(capsys, "--links", "mine", "--gold", "gold", "--names", "x")
+    assert err == ""
+    for options in (
+        ["--links", "mine-1", "--links-from", "1", "--gold", "gold"],
+        ["--links", "mine", "--gold", "gold-1", "--gold-from", "1"],
+        ["--links", "mine-1", "--links-from", "1", "--gold", "gold-1", "--gold-from", "1"],
+    ):
+        out, err = told(capsys, *options, "--names", "x")
+        assert (out.replace("gold-1", "gold"), err) == (right, "")
+    # A warning where no link has the number 0; none where somebody has chosen.
+    _, err = told(capsys, "--links", "mine-1", "--gold", "gold-1")
+    assert err == f"gold-1: {NOTE} --gold-from 1\nmine-1: {NOTE} --links-from 1\n"
+    assert (
+        told(capsys, "--links", "mine-1", "--links-from", "0", "--gold", "gold", "--gold-from", "0")[1] == ""
+    )
+    write("nothing", "", "")
+    assert told(capsys, "--links", "nothing", "--gold", "gold")[1] == ""
+
+
+@pytest.mark.usefixtures("parrots")
+def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> None:
+    write("model", *SAYS)
+    write("test", "a b\ta b", "a b c\ta b c")
+    write("gold", "1-1", "1-1 2-2")
+    assert f"gold: {NOTE} --gold-from 1\n" in told(capsys, "model", "test", "--gold", "gold")[1]
+    assert NOTE not in told(capsys, "model", "test", "--gold", "gold", "--gold-from", "1")[1]
+    assert NOTE not in told(capsys, "model", "test", "--gold", "gold", "--gold-from", "0")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--links", "gold"], "--links needs --gold: links that people have drawn"),
+        (["--links", "short", "--gold", "gold"], "short must have 2 lines, like gold. It has 1."),
+        (["--links", "gold", "--gold", "empty"], "empty has no links: there is nothing to compare with"),
+        (
+            ["--links", "gold", "--links-from", "1", "--gold", "gold"],
+            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0",
+        ),
+        (
+            ["--links", "gold", "--gold", "gold", "--gold-from", "1"],
+            "gold, line 1: a link must count words from 1 on. Got one with 0 instead; --gold-from 0 counts from 0",
+        ),
+        (
+            ["--links", "text", "--gold", "gold"],
+            "text, line 1: a link must be like 0-0 or 0?0. Got 'a' instead.",
+        ),
+        (["--links", "gold", "gold", "--gold", "gold"], "the files of --links must be different files"),
+        (["--links", "-", "--gold", "-"], "only one file can be standard input"),
+        (
+            ["--links", "gold", "--gold", "gold", "--json", "gold"],
+            "gold would be written over: give --json a file of its own",
+        ),
+        (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
+        (
+            ["--links", "gold", "--gold", "gold", "--names", "a", "b"],
+            "--names must be as many as what is measured: 1. Got 2 instead.",
+        ),
+        *(
+            (
+                [*given, "--links", "gold", "--gold", "gold"],
+                f"--links measures files of links: {name} goes with models or translations",
+            )
+            for given, name in (
+                (["m"], "MODEL"),
+                (["--beam", "3"], "--beam"),
+                (["--posterior"], "--posterior"),
+                (["--by", "words"], "--by"),
+                (["--hypotheses", "text"], "--hypotheses"),
+            )
+        ),
+        (["m", "text", "--links-from", "1"], "--links-from needs --links"),
+        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what is counted there"),
+    ],
+)
+def test_what_is_wrong_with_links_is_said_in_one_line(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("gold", "0-0", "1-1"), write("short", "0-0"), write("empty", "", ""), write("text", "a", "b")
+    assert refused(capsys, *arguments) == error
+
+
+@pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -373,7 +501,8 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
         (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
         (
             ["model", "test", "--gold", "far"],
-            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead.",
+            "far, line 2: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; if the "
+            "first word has the number 1, give --gold-from 1",
         ),
         (
             ["model", "test", "--gold", "far", "--gold-from", "1"],

@@ -701,11 +701,43 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         r".*/links, line \d+: a link must be between words of the pair, which has 2 and 2\. Got 2-1 instead\.",
         said,
     )
+    said = refused(["train", *files, "--links-from", "1", "--out", str(tmp_path / "n")], capsys)
+    assert said == "--links-from needs --links"
     said = refused(["train", *files, "--links-by", "words", "--out", str(tmp_path / "n")], capsys)
     assert said == "--links-by needs --links"
     for without in (["--no-attention"], ["--network", "score=none"]):
         said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
         assert said == "--links needs attention: it is what learns them"
+
+
+def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs").write_text("w1 w2\tv1 v2\nw2 w1\tv2 v1\nw1\tv1\n" * 10)
+    models = []
+    for name, links, options in (
+        ("zero", "0-0 1-1\n0-0 1-1\n0-0\n", []),
+        ("one", "1-1 2-2\n1-1 2-2\n1-1\n", ["--links-from", "1"]),
+        ("also", "1-1 2-2\n1-1 2-2\n1-1\n", ["--gold-from", "1"]),
+    ):
+        (tmp_path / "links").write_text(links * 10)
+        out = tmp_path / name
+        told = ["train", str(tmp_path / "pairs"), "--links", str(tmp_path / "links"), *options]
+        assert main([*told, "--epochs", "2", "--out", str(out)]) == 0
+        assert "no link has the number 0" not in capsys.readouterr().err
+        models.append(Seq2Seq.load(out).model.network.parameters.flat)
+    assert (models[0] == models[1]).all()
+    assert (models[0] == models[2]).all()
+    said = refused([*told[:-2], "--out", str(tmp_path / "n")], capsys)
+    assert re.fullmatch(
+        r".*/links, line \d+: a link .* instead; if the first word .* give --links-from 1", said
+    )
+    (tmp_path / "links").write_text("1-1\n1-1\n\n" * 10)
+    assert main([*told[:-2], "--epochs", "1", "--out", str(tmp_path / "o")]) == 0
+    assert "/links: no link has the number 0; if the first word" in capsys.readouterr().err
+    (tmp_path / "links").write_text("1-1\n1-1\n0-0\n" * 10)
+    said = refused([*told, "--out", str(tmp_path / "n")], capsys)
+    assert said.endswith(
+        "/links, line 3: a link must count words from 1 on. Got one with 0 instead; --links-from 0 counts from 0"
+    )
 
 
 @pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])

@@ -193,6 +193,8 @@ def test_columns(model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: 
         (): "A B.\n\nC\n",
         ("--scores",): "-0.2500\tA B.\n-0.2500\t\n-0.2500\tC\n",
         ("--alignment", "pharaoh"): "A B.\t0-0 1-1\n\t\nC\t0-0\n",
+        ("--alignment", "pharaoh", "--by", "words"): "A B.\t0-0 1-1\n\t\nC\t0-0\n",
+        ("--alignment", "pharaoh", "--by", "tokens"): "A B.\t0-0 1-1 2-2\n\t\nC\t0-0\n",
         ("--n-best", "2"): (
             "1\t-0.2500\tA B.\n1\t-0.5000\tA B. 2\n2\t-0.2500\t\n2\t-0.5000\t 2\n3\t-0.2500\tC\n3\t-0.5000\tC 2\n"
         ),
@@ -286,6 +288,8 @@ def test_a_tab_in_a_text_is_no_column(
             "argument --top-p: must be a number greater than 0 and at most 1. Got '1.1' instead.",
         ),
         (["--temperature=1"], "--temperature needs --sample"),
+        (["--by=tokens"], "--by needs --alignment pharaoh: it is about links"),
+        (["--by=words", "--alignment=text"], "--by needs --alignment pharaoh: it is about links"),
         (["--top-k=1"], "--top-k needs --sample"),
         (["--seed=1"], "--seed needs --sample"),
         (["--sample=1", "--beam=3"], "--beam and --sample exclude each other: give one"),

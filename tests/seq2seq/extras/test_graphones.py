@@ -19,11 +19,12 @@ from regard.seq2seq.data.packing import packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
+from regard.seq2seq.evaluation.metrics import edit_distance
 from regard.seq2seq.extras.graphones import em_aligner as spelling_module
 from regard.seq2seq.extras.graphones import model as module
 from regard.seq2seq.extras.graphones.em_aligner import MOST, Spelling, follows
 from regard.seq2seq.extras.graphones.kneser_ney import Runs
-from regard.seq2seq.extras.graphones.model import LONGEST, WEIGHT, Joint
+from regard.seq2seq.extras.graphones.model import LONGEST, WEIGHT, WEIGHTS, Joint
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.safetensors import opened
 
@@ -327,6 +328,102 @@ def test_ranked_by_both() -> None:
     assert len(joint.ranked([(5, 5)], [found], scoring, 1)[0]) == 1
 
 
+def test_a_weight_of_0_is_the_network_alone() -> None:
+    joint, scoring = Joint.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
+    # The mean of the second is better, its sum is not: with weight 0 what was found stays as it was ranked.
+    found = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
+    joint.weight = 0.0
+    assert joint.ranked([(5, 5)], [found], scoring, 2) == [found]
+    assert joint.ranked([(5, 5)], [found], scoring, 1) == [found[:1]]
+
+
+class Counted(Joint):
+    """Joint sequences that find targets as likely as they are told."""
+
+    def __init__(self, logs: dict[tuple[int, ...], float]) -> None:
+        super().__init__(1, Spelling(np.ones((1, 1)), np.ones((1, MOST + 1))), [], [])
+        self.logs = logs
+
+    def log_probabilities(self, pairs: Any) -> Any:
+        return np.array([self.logs[tuple(target)] for _, target in pairs])
+
+
+GOOD_ONE, BAD_ONE = (6, 7), (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("network", "counts", "weight"),
+    [
+        ((-1.0, -2.0), (-9.0, -8.0), WEIGHT),  # right with up to 0.9: the usual one
+        ((-1.0, -1.25), (-9.0, -8.0), 0.2),  # right as long as 0.25 is more than the weight
+        ((-1.0, -0.75), (-8.0, -9.0), WEIGHT),  # right from 0.3 on
+        ((-3.0, -1.9), (-8.0, -9.0), 1.2),  # from 1.2 on: 1.1 is a tie, and the network's first stays first
+        ((-1.0, -1.01), (-9.0, -8.0), 0.0),  # counts are wrong, and the network is hardly sure
+        ((-9.0, -1.0), (-8.0, -9.0), WEIGHT),  # never right
+    ],
+)
+def test_the_weight_is_that_of_the_fewest_edits(
+    network: tuple[float, float], counts: tuple[float, float], weight: float
+) -> None:
+    scoring = Scoring(length_penalty=0)
+    logs = dict(zip((GOOD_ONE, BAD_ONE), counts, strict=True))
+    found = [hypothesis(w, [x], scoring) for w, x in zip((GOOD_ONE, BAD_ONE), network, strict=True)]
+    found.sort(key=lambda one: -one.score)
+    joint = Counted(logs)
+    joint.fit_weight([(5, 5)], [found], [[(6, 6), GOOD_ONE]], scoring)
+    assert joint.weight == weight
+
+
+def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
+    rng, scoring = np.random.default_rng(3), Scoring(length_penalty=0)
+    targets = [tuple(rng.integers(4, 8, 3).tolist()) for _ in range(9)]
+    joint = Counted({target: float(rng.normal()) for target in targets})
+    several = [[targets[i] for i in rng.choice(9, 3, replace=False)] for _ in range(40)]
+    found = [
+        sorted((hypothesis(t, [rng.normal()], scoring) for t in each), key=lambda one: -one.score)
+        for each in several
+    ]
+    right = [[targets[rng.integers(9)]] for _ in several]
+    sources = [(5, 5)] * 40
+
+    def edits(weight: float) -> int:
+        joint.weight = weight
+        best = (each[0].words for each in joint.ranked(sources, found, scoring, 1))
+        return sum(edit_distance(words, target) for words, (target,) in zip(best, right, strict=True))
+
+    joint.fit_weight(sources, found, right, scoring)
+    fitted = joint.weight
+    assert edits(fitted) == min(map(edits, WEIGHTS))
+
+
+def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp_path: Path) -> None:
+    sources, targets = list(KNOWN), list(KNOWN.values())
+    options: dict[str, Any] = {"source": "characters", "target": "tokens", "epochs": 3, "joint": 3}
+    assert fitted_to(options, (sources, targets)) == WEIGHT  # counts know these by heart
+    # What is right now is what the network finds without the counts.
+    model = Seq2Seq(**options).fit(sources, targets, valid=(["wal", "tal"], ["W AO K", "T"]))
+    joint = model.model.joint
+    assert joint is not None
+    joint.weight = 0.0
+    alone = [one.text for one in model.translate(["walt", "xal"])]
+    joint.weight = 2.0
+    both = [one.text for one in model.translate(["walt", "xal"])]
+    assert alone != both
+    valid = ["walt", "xal"], alone
+    assert fitted_to(options, valid) < 2
+    model.save(tmp_path / "m")
+    kept = Seq2Seq.load(tmp_path / "m").model.joint
+    assert kept is not None
+    assert kept.weight == 2
+
+
+def fitted_to(options: dict[str, Any], valid: tuple[list[str], list[str]]) -> float:
+    """The weight after training with these validation pairs."""
+    joint = Seq2Seq(**options).fit(list(KNOWN), list(KNOWN.values()), valid=valid).model.joint
+    assert joint is not None
+    return joint.weight
+
+
 @pytest.mark.parametrize("order", [1, LONGEST])
 def test_restored(order: int) -> None:
     joint = Joint.learn(order, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), ())], SIZES)
@@ -334,6 +431,8 @@ def test_restored(order: int) -> None:
     asked = [((5, 6, 5), (6, 7, 7)), ((6,), (7,)), ((4,), (4,))]
     assert again.log_probabilities(asked).tolist() == joint.log_probabilities(asked).tolist()
     assert (again.order, list(again.units), list(again.rows)) == (order, list(joint.units), list(joint.rows))
+    assert Joint.restore({"order": order}, joint.data(SIZES), SIZES).weight == WEIGHT  # an older file
+    assert Joint.restore({"order": order, "weight": 0}, joint.data(SIZES), SIZES).weight == 0
 
 
 GOOD = Joint.learn(2, [((5, 6), (6, 7))], SIZES)
@@ -346,6 +445,11 @@ GOOD = Joint.learn(2, [((5, 6), (6, 7))], SIZES)
         ({"order": 13}, {}, "order must be"),
         ({"order": True}, {}, "order must be"),
         ({"order": 2, "more": 1}, {}, "order must be"),
+        ({"weight": 1.0}, {}, "order must be"),
+        *(
+            ({"order": 2, "weight": weight}, {}, "weight must be a number from 0 to 2")
+            for weight in (-0.1, 2.1, math.nan, True, "1", None)
+        ),
         ({"order": 2}, {"more": b""}, "units, rows, tokens and counts"),
         ({"order": 2}, {"tokens": b"\0"}, "tokens must be 7 x 8 numbers of 4 bytes"),
         ({"order": 2}, {"tokens": bytes(4 * 56)}, "tokens must be above 0"),
@@ -427,7 +531,10 @@ def test_greedy_is_the_network_alone(speaker: Seq2Seq) -> None:
 def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
     speaker.save(tmp_path / "model")
     with opened(tmp_path / "model", "model file") as file:
-        assert (file.metadata["version"], json.loads(file.metadata["joint"])) == ("1", {"order": 4})
+        assert (file.metadata["version"], json.loads(file.metadata["joint"])) == (
+            "1",
+            {"order": 4, "weight": WEIGHT},
+        )
     loaded = Seq2Seq.load(tmp_path / "model")
     assert loaded.joint == 4
     asked = ["walks", "chalked"]

@@ -12,10 +12,14 @@ from regard import nn, scores
 from regard.context import attend, record
 from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
+from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import build, describe, read_config
-from regard.seq2seq.networks.output_layer import alignment_loss, prediction_loss, sampled_vocabulary
+from regard.seq2seq.networks.output_layer import (
+    alignment_loss,
+    prediction_loss,
+    sampled_vocabulary,
+)
 from regard.seq2seq.networks.parameters import Parameters
-from regard.seq2seq.networks.recurrent import posterior
 from regard.seq2seq.networks.recurrent.config import SCORES, RecurrentConfig
 from regard.seq2seq.networks.recurrent.decoder import decode
 from regard.seq2seq.networks.recurrent.encoder import encode
@@ -388,8 +392,26 @@ def test_posterior_takes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     stepper = network.stepper(batch.source, batch.lengths)
     stepper(batch.target[:1].T)
     together = stepper.posterior(batch.target[1:2].T)
-    monkeypatch.setattr(posterior, "_NEAR", 25)
+    monkeypatch.setattr(ranking, "_ROWS", 25)
     np.testing.assert_allclose(stepper.posterior(batch.target[1:2].T), together, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "words"), [(0, 9), (1, 1), (7, 9), (40, 3000)])
+def test_sums_over_the_vocabulary(
+    rows: int, words: int, dtype: type[np.floating[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    readout, embedding, bias = (
+        rng.normal(size=size).astype(dtype) for size in ((rows, 5), (words, 5), words)
+    )
+    wanted = np.log(np.exp(readout.astype(float) @ embedding.T.astype(float) + bias).sum(axis=1))
+    output = ranking.OutputLayer({"target_embedding": embedding, "output_bias": bias})
+    for most in (1 << 20, 3 * words):  # all rows together, and three at a time
+        monkeypatch.setattr(ranking, "_ROWS", most)
+        found = output.log_sums(readout)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12)
 
 
 def test_the_steps_of_the_library_are_those_of_numpy() -> None:

@@ -209,6 +209,7 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
             const int64_t last = std::min(j + NEAR, p.m);
             const bool finite = finite_as_stored<T>(p, item, j, last);
             for (int64_t t = start; t < stop; t++) {
+                if (stopped(p.stop)) return;
                 const int64_t i = t * width, rows = std::min(width, p.n - i);
                 const bool wide = rows > L<T>;
                 Desk<T> desk(p, item, wide ? width : L<T>, room, i, i + rows);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +24,7 @@
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #endif
 #endif
@@ -219,6 +221,22 @@ class Processors {
     }
     static int here() { return sched_getcpu(); }
     static int this_thread() { return int(syscall(SYS_gettid)); }
+    // Nanoseconds for which a thread has run.
+    static int64_t time_of(int thread) {
+        constexpr int OF_A_THREAD = 6;  // how Linux makes a clock of a thread's number
+        timespec t;
+        if (clock_gettime(clockid_t(~unsigned(thread) << 3 | OF_A_THREAD), &t)) return 0;
+        return int64_t(t.tv_sec) * 1000000000 + t.tv_nsec;
+    }
+    // Let a thread run on this processor, now.
+    static void fetch(int thread) {
+        const int to = here();
+        cpu_set_t there;
+        CPU_ZERO(&there);
+        if (to < 0 || to >= CPU_SETSIZE) return;
+        CPU_SET(to, &there);
+        if (!sched_setaffinity(thread, sizeof there, &there)) keep(thread, -1);
+    }
 };
 #else
 struct Processors {
@@ -226,6 +244,8 @@ struct Processors {
     static void keep(int, int) {}
     static int here() { return -1; }
     static int this_thread() { return 0; }
+    static int64_t time_of(int) { return 0; }
+    static void fetch(int) {}
 };
 #endif
 
@@ -248,7 +268,7 @@ struct Job {
             starved = true;
             return;
         }
-        for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+        for (int64_t task; !stopped(problem->stop) && (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
             kernel->run(*problem, backward, phase, task, shared, scratch.at);
     }
 };
@@ -260,23 +280,52 @@ class Pool {
     std::condition_variable wake, done;
     Job* job = nullptr;
     int64_t wanted = 0, busy = 0, started = 0;
-    std::vector<int> numbers;  // of the threads, for the system
-    int off = -1;              // the processor that they are kept off
+    struct Member {
+        int number;         // of a thread, for the system
+        bool busy;
+        int64_t ran;        // its time, when it was looked at last
+    };
+    std::vector<Member> members;
+    int off = -1;           // the processor that they are kept off
 
     void loop() {
         Processors::keep(0, -1);
         std::unique_lock<std::mutex> lock(mutex);
-        numbers.push_back(Processors::this_thread()), off = -1;
+        const size_t me = members.size();
+        members.push_back({Processors::this_thread(), false, 0}), off = -1;
         for (;;) {
             wake.wait(lock, [&] { return wanted > 0; });
-            wanted--, busy++;
+            wanted--, busy++, members[me].busy = true;
             Job* mine = job;
             lock.unlock();
             mine->processors->take();
             mine->work();
             lock.lock();
+            members[me].busy = false;
             if (--busy == 0 && wanted == 0) done.notify_all();
         }
+    }
+
+    // Wait for those who still work. One whose processor another process has taken would keep everybody waiting until it
+    // gets it back, some milliseconds, while the one that the waiting thread leaves is free: it continues there.
+    void wait(std::unique_lock<std::mutex>& lock) {
+        static constexpr int64_t PAUSE = 100000;  // nanoseconds, which most tasks end within
+        const auto all_done = [&] { return busy == 0; };
+#if defined(__linux__)
+        // By the system's clock: waiting by the steady one needs a newer C library.
+        const auto later = [] { return std::chrono::system_clock::now() + std::chrono::nanoseconds(PAUSE); };
+        for (bool first = true; !done.wait_until(lock, later(), all_done); first = false)
+            for (Member& x : members) {
+                if (!x.busy) continue;
+                const int64_t before = x.ran;
+                x.ran = Processors::time_of(x.number);
+                if (first || x.ran - before > PAUSE / 4) continue;
+                Processors::fetch(x.number), off = -1;
+                break;
+            }
+#else
+        done.wait(lock, all_done);
+#endif
     }
 
    public:
@@ -295,8 +344,8 @@ class Pool {
                     break;  // fewer threads: the same result
                 }
             }
-            if (const int here = Processors::here(); here != off && numbers.size() <= FEW_THREADS)
-                for (int thread : numbers) Processors::keep(thread, off = here);
+            if (const int here = Processors::here(); here != off && members.size() <= FEW_THREADS)
+                for (const Member& x : members) Processors::keep(x.number, off = here);
             job = &given;
             wanted = helpers < started ? helpers : started;
         }
@@ -304,7 +353,7 @@ class Pool {
         given.work();
         std::unique_lock<std::mutex> lock(mutex);
         wanted = 0;  // who has not woken up need not
-        done.wait(lock, [&] { return busy == 0; });
+        wait(lock);
         job = nullptr;
     }
 };
@@ -321,7 +370,7 @@ static bool phase(Job& job, int64_t threads) {
     std::unique_lock<std::mutex> alone(mine->one_call, std::defer_lock);
     if (helpers > 0 && alone.try_lock()) mine->run(job, helpers);
     else job.work();
-    return !job.starved || job.next >= job.tasks;
+    return !job.starved || job.next >= job.tasks || stopped(job.problem->stop);
 }
 
 }  // namespace regard
@@ -383,6 +432,7 @@ struct Dense {
     int64_t dcontext;                   // backward; queries are one part then
     void *dqueries, *dkeys, *dvalues;   // backward; null: forward
     double scale;
+    const int32_t* stop;                // as in Problem
 };
 
 // Whether all numbers of so many matrices are finite.
@@ -424,7 +474,7 @@ EXPORT int32_t regard_dense(const Dense* x) {
         }
         p.group = firsts, p.keys.starts = keys, p.values.starts = values;
     }
-    p.statistic = x->statistic;
+    p.statistic = x->statistic, p.stop = x->stop;
     if (!x->dqueries) return regard_run(&p, 0);
     const bool can = x->type == FLOAT64
                          ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)

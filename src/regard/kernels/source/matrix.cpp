@@ -70,7 +70,7 @@ class Multiply {
             last = std::min(first + many, p.columns);
             for (start = 0; start < p.depth; start = end) {
                 end = std::min(start + deep, p.depth);
-                for (int64_t r = 0; r < p.rows; r += rows_of_block) block(r, std::min(rows_of_block, p.rows - r));
+                for (int64_t r = 0; r < p.rows && !stopped(p.stop); r += rows_of_block) block(r, std::min(rows_of_block, p.rows - r));
             }
         }
     }

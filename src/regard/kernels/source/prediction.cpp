@@ -66,7 +66,7 @@ class Predict {
 
     void run(bool backward) {
         for (row = 0; row < p.rows; row += ROWS_AT_ONCE)
-            for (first = 0; first < p.words; first += WORDS) {
+            for (first = 0; first < p.words && !stopped(p.stop); first += WORDS) {
                 rows = std::min<int64_t>(ROWS_AT_ONCE, p.rows - row), words = std::min<int64_t>(WORDS, p.words - first);
                 block = kept ? kept + row * up_to(WORDS, p.words) + rows * first : room;
                 if (!(backward && kept)) logits();

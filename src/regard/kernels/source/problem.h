@@ -28,6 +28,9 @@ struct Node {
     int64_t row, column;     // DENSE: bytes from query to query and from key to key
 };
 
+// Whether another thread has asked a call to return early: what it writes need not be right then.
+static inline bool stopped(const int32_t* stop) { return stop && __atomic_load_n(stop, __ATOMIC_RELAXED); }
+
 struct Problem {
     int64_t items, n, m, d, e;
     int64_t groups;        // runs of items that read the same keys and values
@@ -55,6 +58,7 @@ struct Problem {
     int64_t dbias_row, dbias_column;
     void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
     int64_t threads;        // that share the work
+    const int32_t* stop;    // not 0 once the call is to return early; or null
 
     int64_t first(int64_t g) const { return group ? group[g] : g; }
 };
@@ -88,6 +92,7 @@ struct Recurrence {
     float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
     float *dafter, *dafter_hidden;                               // (n, B, 3H): of the step after, the same two
     float *dqueries, *dkeys, *dvalues, *dvector;                 // dkeys and dvalues are added to
+    const int32_t* stop = nullptr;                               // as in Problem
 };
 
 // Bytes to work in: for a product by a matrix unit, for any product, for a prediction.
@@ -102,6 +107,7 @@ struct Product {
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
     float *out, *sums;          // (rows, columns); (columns,) the sums of b's columns, or null
     int64_t onto, squash;       // whether the product is added to what is there; which of these follows, or 0
+    const int32_t* stop = nullptr;  // as in Problem
 };
 
 // A softmax compared with the words that came (nn/loss.py says how); kernels/training.py has the same structures.
@@ -123,6 +129,7 @@ struct Prediction {
     float *dreadout, *dweight, *dbias;       // backward: written; dbias (V,) is added to
     float* kept;  // (N, V filled up to blocks of WORDS): logits for the way back, which writes over them; null: made again
     float share, spread, taken;              // as above
+    const int32_t* stop = nullptr;           // as in Problem
 };
 constexpr int64_t NARROW = 48;   // columns of a matrix whose rows are so near to each other that nobody packs them
 constexpr int64_t WORDS = 192;   // that are predicted at a time

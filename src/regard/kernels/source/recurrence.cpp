@@ -297,7 +297,7 @@ class Recur {
         const float* state_weight = pack(p.state_weight, h, 3 * h, room, p.warm);
         if (attends(p)) return unroll(state_weight);
         float* hidden = room.take<float>(p.batch * sums_row());
-        for (int64_t i = 0; i < p.steps; i++) {
+        for (int64_t i = 0; i < p.steps && !stopped(p.stop); i++) {
             const int64_t t = step(i);
             take_step(before(i), state_weight, p.state_bias, inputs(t), states(t), p.state_row, gates(i), hidden, t);
         }
@@ -309,7 +309,7 @@ class Recur {
         memset(dstate, 0, p.batch * width * sizeof(float));
         if (attends(p)) roll_up(to_state, dstate);
         else
-            for (int64_t i = p.steps - 1; i >= 0; i--) {
+            for (int64_t i = p.steps - 1; i >= 0 && !stopped(p.stop); i--) {
                 back_step(before(i), gates(i), dstates(step(i)), dinputs(step(i)), dhidden(step(i)), dstate, step(i));
                 multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, WHAT_IS_THERE, dstate);
             }
@@ -341,7 +341,7 @@ class Recur {
         Look look(p, room);  // what is kept lies first, at places that don't depend on the number of rows
         float *hidden = room.take<float>(p.batch * sums_row()), *given = room.take<float>(p.batch * sums_row()),
               *queries = room.take<float>(p.batch * width_of<float>(p.hidden));
-        for (int64_t t = 0; t < p.steps; t++) {
+        for (int64_t t = 0; t < p.steps && !stopped(p.stop); t++) {
             const Rows past = before(t);
             if (after_weight)
                 take_step(past, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
@@ -375,7 +375,7 @@ class Recur {
                     *to_between = p.after_weight ? pack_turned(p.after_weight, 3 * h, h, room) : nullptr;
         float* dcontext = room.take<float>(p.batch * width_of<float>(p.context));
         Look look(p, room);
-        for (int64_t t = p.steps - 1; t >= 0; t--) {
+        for (int64_t t = p.steps - 1; t >= 0 && !stopped(p.stop); t--) {
             const WrittenRows last = to_between ? dafter(t) : dinputs(t);
             float* last_hidden = to_between ? dafter_hidden(t) : dhidden(t);
             if (to_between) back_step(between(t), after_gates(t), dstates(t), last, last_hidden, dstate, t);

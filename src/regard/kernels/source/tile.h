@@ -251,6 +251,7 @@ ONCE void walk(const Problem& p, Desk<T>& desk, Tile<T, NV>* first, Tile<T, NV>*
         const int64_t last = std::min(j + CHUNK, keys);
         each([&](auto& x) { x.begin_chunk(j, last); });
         for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
+            if (stopped(p.stop)) return;
             if (ASKS) desk.look_ahead(b, b + KEYS_AT_ONCE >= keys);
             each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
         }

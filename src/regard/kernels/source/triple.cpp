@@ -266,7 +266,7 @@ class MultiplyTriples {
             for (k = 0; k < p.depth; k += depth) {
                 depth = std::min(each, p.depth - k);
                 come_near();
-                for (from = 0; from < p.rows; from = to) {
+                for (from = 0; from < p.rows && !stopped(p.stop); from = to) {
                     to = std::min(from + MANY, p.rows);
                     pass_by();
                     meet_apart();

@@ -22,6 +22,7 @@ __all__ = [
     "METHODS",
     "Gold",
     "agree",
+    "copies",
     "joint",
     "links",
     "merge",
@@ -41,6 +42,7 @@ Links = frozenset[Link]
 AGREEMENT = 0.15  # above which two directions agree, where nobody says otherwise
 METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
+_LEAST_WEIGHT = 1e-30  # a weight of 0 can be assigned, too, if nothing better is left
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
 _WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
 # (target, source): beside and above, then the diagonals.
@@ -102,6 +104,60 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     return frozenset((int(looked[j]), j) for j in np.flatnonzero(counts).tolist())
 
 
+def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
+    """Choose the source word that each unknown target word copies, by attention weight.
+
+    An unknown target word most likely stands for an unknown source word. These are copied first, each of them once;
+    then the other source words, each of them once. The likeliest assignment is taken: that of the largest product of
+    weights. To a network all unknown words are the same, so its weights may hardly tell one from another. Therefore
+    two neighbouring unknown words change their order only where the product is more than e times as large. If there
+    are more target words than source words, the rest copy where their weight is largest.
+
+    Parameters
+    ----------
+    weights : array (n, m)
+        Attention weights of n unknown target words over m source words, without the end of the sentence.
+    unknown : bool array (m,)
+        Which source words are not in the vocabulary.
+
+    Returns
+    -------
+    list of int
+        The source position for each of the n target words.
+
+    Examples
+    --------
+    >>> weights = np.array([[0.1, 0.1, 0.3, 0.5], [0.1, 0.3, 0.1, 0.5]])
+    >>> copies(weights, np.array([False, True, True, False]))  # and not the last word twice
+    [2, 1]
+    >>> copies(np.array([[0.1, 0.2, 0.7], [0.2, 0.2, 0.6]]), np.array([True, True, False]))
+    [0, 1]
+    """
+    chosen = np.full(len(weights), -1)
+    for sources in (np.flatnonzero(unknown), np.flatnonzero(~unknown)):
+        targets = np.flatnonzero(chosen < 0)
+        rows, columns = _assignment(weights[np.ix_(targets, sources)], ordered=bool(unknown[sources].any()))
+        chosen[targets[rows]] = sources[columns]
+    left = chosen < 0
+    chosen[left] = weights[left].argmax(axis=1)
+    return [int(source) for source in chosen]
+
+
+def _assignment(weights: Array, *, ordered: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pair rows with columns, each at most once, so that the product of the weights is largest."""
+    if min(weights.shape) < 2:  # no choice of one depends on another's
+        best = np.array([weights.argmax()] if weights.size else [], np.int64)
+        return np.divmod(best, max(weights.shape[1], 1))
+    from scipy.optimize import linear_sum_assignment
+
+    logs = np.log(np.maximum(weights, _LEAST_WEIGHT, dtype=np.float64))
+    if ordered:
+        middles = [(np.arange(count) + 0.5) / count for count in logs.shape]
+        logs -= 0.5 * min(logs.shape) * np.abs(np.subtract.outer(*middles))
+    rows, columns = linear_sum_assignment(logs, maximize=True)
+    return rows, columns
+
+
 def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:
     """Return for each token the number of the word it is a part of, where blanks part words; -1 for what says nothing.
 
@@ -124,6 +180,8 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     >>> word_numbers(["un", "be", " ", "a"], "".join)
     [0, 0, -1, 1]
     """
+    if _WORD.findall(glue(tokens)) == list(tokens):  # each is a word, as so often
+        return list(range(len(tokens)))
     numbers: list[int] = []
     before: list[str] = []
     for i in range(1, len(tokens) + 1):
@@ -224,11 +282,14 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
     columns = [*source, *range(max(source, default=-1) + 1, max(source, default=-1) + 1 + weights.shape[1])]
     columns = columns[: weights.shape[1]]
     sums = np.zeros((weights.shape[0], max(columns, default=-1) + 1), weights.dtype)
-    for i, word in enumerate(columns):
-        if word >= 0:
-            sums[:, word] += weights[:, i]
-    rows = [[j for j, own in enumerate(target) if own == word] for word in range(max(target, default=-1) + 1)]
-    return np.array([sums[row].mean(axis=0) for row in rows]).reshape(len(rows), sums.shape[1])
+    kept = np.array(columns, np.int64)
+    np.add.at(sums.T, kept[kept >= 0], weights.T[kept >= 0])
+    rows = np.array(target, np.int64)
+    counts = np.bincount(rows[rows >= 0]).astype(weights.dtype)
+    means: Array = np.zeros((len(counts), sums.shape[1]), weights.dtype)
+    np.add.at(means, rows[rows >= 0], sums[rows >= 0])
+    means /= counts[:, None]
+    return means
 
 
 def agree(forward: Array, backward: Array, *, threshold: float = AGREEMENT) -> Links:

@@ -19,7 +19,7 @@ from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
     check_pictures,
-    links_of_words,
+    found_links,
     load_all,
     numbers_of_words,
 )
@@ -265,7 +265,7 @@ class _Aligner:
         self.threshold = usual if args.threshold is None else args.threshold
         self.read = self.done = 0  # lines
         self.unseen = Unseen()
-        self.by_tokens, self.scores, self.posterior = args.by == "tokens", args.scores, args.posterior
+        self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
 
     def check(self, pair: Pair) -> Pair:
         """Return a pair that is not too long for the models."""
@@ -295,7 +295,7 @@ class _Aligner:
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
-        if self.by_tokens and len(both) > 1 and sides[0] != sides[1][::-1]:
+        if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
             raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
         if self.method == "agreement":
             return agree(*map(self._weights, self.models, both), threshold=self.threshold)
@@ -310,11 +310,9 @@ class _Aligner:
     def _weights(self, model: Translator, translation: Translation) -> Array:
         """Return where a model looked, its sentence's end last."""
         assert translation.alignment is not None  # as was checked of the model
-        if self.by_tokens:
+        if self.by == "tokens":
             return translation.alignment
         return merge(translation.alignment, *numbers_of_words(model, translation))
 
     def _own(self, model: Translator, translation: Translation) -> Links:
-        if self.by_tokens and translation.alignment is not None:
-            return links(translation.alignment, threshold=self.threshold)
-        return links_of_words(model, translation, self.threshold)
+        return found_links(model, translation, self.by, self.threshold)

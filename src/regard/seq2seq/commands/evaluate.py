@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from regard import _files
 from regard._check import replaceable
-from regard.seq2seq.alignment.links import Gold, read_gold, word_numbers
+from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.commands.link_files import Line, check_range
-from regard.seq2seq.commands.loading import Unseen, add_ensemble, links_of_words, load_all
+from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, read_counted, warn_of_one
+from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
 from regard.seq2seq.data.normalization import Normalization, tidy
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Text
@@ -53,6 +54,7 @@ examples:
   regard evaluate one test.tsv --ensemble two --ensemble three --compare one
   regard evaluate model words.tsv --alternatives        several right answers, each on a line of its own
   regard evaluate --hypotheses mine.txt --references theirs.txt
+  regard evaluate --links mine.txt theirs.txt --gold by-hand.txt
 """
 
 
@@ -199,6 +201,14 @@ def _add_right(parser: argparse.ArgumentParser) -> None:
         choices=(0, 1),
         help="the number of the first word in --gold (default 0)",
     )
+    add("--by", choices=("words", "tokens"), help="what is counted in --gold (default words)")
+    add("--links", **_FILES, metavar="FILE", help="measure files of links instead of models, with --gold")
+    add(
+        LINKS_FROM,
+        type=int,
+        choices=(0, 1),
+        help="the number of the first word in --links (default 0)",
+    )
     add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
     add("--hypotheses", **_FILES, metavar="FILE", help="measure lines of text instead of models")
     add("--references", **_FILES, metavar="FILE", help="what is right; several files: all are")
@@ -266,6 +276,8 @@ def run(args: argparse.Namespace) -> int:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'neither'
     """
+    if args.links:
+        return linked.run(args)
     _check(args)
     test = _read_test(args)
     gold = None if args.gold is None else _read_gold(args, len(test.references))
@@ -317,14 +329,7 @@ def _check(args: argparse.Namespace) -> None:
                 wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
             )
     check_one_file(args.columns, [args.test], "TEST")
-    if args.posterior and not args.gold:
-        raise ValueError("--posterior needs --gold: it is about links")
-    if args.gold_from is not None and not args.gold:
-        raise ValueError("--gold-from needs --gold: it is how words are counted there")
-    if args.gold and args.alternatives:
-        raise ValueError(
-            "--gold has links for each line of TEST, --alternatives puts lines together: give one"
-        )
+    _check_links(args)
     for path in filter(None, (args.png, args.json)):
         if not path.parent.is_dir():  # said before the work, not after it
             raise ValueError(f"{path}: there is no folder {path.parent}")
@@ -334,6 +339,22 @@ def _check(args: argparse.Namespace) -> None:
     _check_apart(args)
     if sum(str(path) == "-" for path in _read_files(args)) > 1:
         raise ValueError("only one file can be standard input")
+
+
+def _check_links(args: argparse.Namespace) -> None:
+    """Check the options that are about links."""
+    if args.posterior and not args.gold:
+        raise ValueError("--posterior needs --gold: it is about links")
+    if args.gold_from is not None and not args.gold:
+        raise ValueError("--gold-from needs --gold: it is how words are counted there")
+    if args.by and not args.gold:
+        raise ValueError("--by needs --gold: it is what is counted there")
+    if args.links_from is not None:
+        raise ValueError(f"{LINKS_FROM} needs --links")
+    if args.gold and args.alternatives:
+        raise ValueError(
+            "--gold has links for each line of TEST, --alternatives puts lines together: give one"
+        )
 
 
 def _read_files(args: argparse.Namespace) -> list[Path]:
@@ -468,11 +489,13 @@ def _systems(
             _check_gold(args, model, test, gold)
             # Whether this model has a posterior at all is said by the first pair, before all are translated.
             model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
+    if gold is not None:
+        warn_of_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam or BEAM, name)
         links = None
         if gold is not None:
-            links = _link_score(model, test, gold, name, posterior=args.posterior)
+            links = _link_score(model, test, gold, name, args)
         yield lines, links, model.model.target.normalization
 
 
@@ -523,7 +546,7 @@ def _measured(
 
 
 def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
-    gold = read_gold(args.gold, first=args.gold_from or 0)
+    gold = read_counted(args.gold, args.gold_from, "--gold-from")
     if len(gold) != count:
         raise ValueError(f"{args.gold} must have a line for each of the {count} pairs. It has {len(gold)}.")
     if not any(links.possible for links in gold):
@@ -536,24 +559,29 @@ def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: 
     texts = model.model.source, model.model.target
     for number, (links, *pair) in enumerate(zip(gold, test.measured[1], test.right, strict=True), 1):
         if links.possible:
-            source, target = (
-                word_numbers(text.cut(side), text.glue) for text, side in zip(texts, pair, strict=True)
-            )
-            line = Line(number, links.possible)
-            check_range(args.gold, line, (source, target), first=args.gold_from or 0)
+            source, target = (_counted(text, side, args.by) for text, side in zip(texts, pair, strict=True))
+            line, first = Line(number, links.possible), args.gold_from or 0
+            by = args.by or "words"
+            check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
+
+
+def _counted(text: Text, side: str, by: str | None) -> list[int]:
+    """Return for each token of a side what the links count it as."""
+    tokens = text.cut(side)
+    return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, text.glue)
 
 
 def _link_score(
-    model: Translator, test: _Test, gold: Sequence[Gold], name: str, *, posterior: bool
+    model: Translator, test: _Test, gold: Sequence[Gold], name: str, args: argparse.Namespace
 ) -> LinkScore:
     """Compare where a model looks while it is told the targets."""
     sources, targets = test.measured[1], test.right
     found: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
         told = [sources[i] for i in block], [targets[i] for i in block]
-        aligned = model.align(*told, posterior=posterior)
+        aligned = model.align(*told, posterior=args.posterior)
         for i, translation in zip(block, aligned, strict=True):
-            found[i] = links_of_words(model, translation)
+            found[i] = found_links(model, translation, args.by or "words")
     return measure.alignment_error_rate(found, [g.sure for g in gold], [g.possible for g in gold])
 
 

@@ -17,7 +17,7 @@ from regard.show import numbers
 from regard.show.canvas import check_writable, require_matplotlib
 from regard.show.terminal import note
 
-__all__ = ["Unseen", "add_ensemble", "check_pictures", "links_of_words", "load_all", "numbers_of_words"]
+__all__ = ["Unseen", "add_ensemble", "check_pictures", "found_links", "load_all", "numbers_of_words"]
 
 _NAMED = 5  # symbols in a warning
 
@@ -154,10 +154,10 @@ def check_pictures(folder: Path | None) -> None:
         check_writable(folder)
 
 
-def links_of_words(
-    model: Translator, translation: Translation, threshold: float = 0.0
+def found_links(
+    model: Translator, translation: Translation, by: str = "words", threshold: float = 0.0
 ) -> frozenset[tuple[int, int]]:
-    """Return the links between the words of a sentence and its translation, where spaces part words.
+    """Return the links between a sentence and its translation.
 
     Parameters
     ----------
@@ -165,6 +165,8 @@ def links_of_words(
         The model that made it.
     translation : Translation
         With an alignment; without one there are no links.
+    by : {"words", "tokens"}
+        What is linked: words, which are separated by spaces, or what the model cuts text into.
     threshold : float
         A token that looked nowhere more than that has no link.
 
@@ -178,12 +180,13 @@ def links_of_words(
     >>> import numpy as np
     >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
     >>> looked = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
-    >>> links_of_words(model, looked)
+    >>> found_links(model, looked)
     frozenset({(1, 0)})
     """
     if translation.alignment is None:
         return frozenset()
-    return of_words(links(translation.alignment, threshold=threshold), *numbers_of_words(model, translation))
+    found = links(translation.alignment, threshold=threshold)
+    return found if by == "tokens" else of_words(found, *numbers_of_words(model, translation))
 
 
 def numbers_of_words(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:

@@ -249,6 +249,7 @@ class Run:
                 told.tell(step)
                 if self.stop.asked:
                     return
+            self._save_weight(told)
             if told is None:
                 note(f"{self.name} is done already")
             elif step.epoch > _ALL_TOLD and self.saved:
@@ -266,6 +267,15 @@ class Run:
                 told.progress.say(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
+
+    def _save_weight(self, told: _Told | None) -> None:
+        """Save the weight of joint sequences, which is fitted when training is over."""
+        joint = self.model.model.joint
+        if joint is None or not self.place.exists():
+            return
+        self.model.save(self.place)
+        if told is not None:
+            told.progress.say(f"joint sequences count {joint.weight:g} times beside the network")
 
     def validated(self, step: Step) -> tuple[str, Reached | None]:
         """Save the model if it is better; return what there is to say, and what it reached if that was measured."""

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from regard import _check, _signals
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.link_files import Given, Line, line_number, read_links
+from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, line_number, read_links
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
@@ -204,6 +204,12 @@ def _add_recipe(group: Any) -> None:
         metavar="NAME=VALUE",
         help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
     )
+    _add_links(add)
+    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+
+
+def _add_links(add: Any) -> None:
+    """Describe the links that attention learns."""
     add(
         "--links",
         type=numbers.place,
@@ -211,7 +217,13 @@ def _add_recipe(group: Any) -> None:
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
     add("--links-by", choices=("words", "tokens"), help="what is counted in --links (default words)")
-    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+    add(
+        LINKS_FROM,
+        "--gold-from",
+        type=int,
+        choices=(0, 1),
+        help="the number of the first word in --links (default 0)",
+    )
 
 
 def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
@@ -310,6 +322,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             "--links with --skip-empty needs pairs with TABs and no header: links are counted by lines"
         )
+    if args.links_from is not None and not args.links:
+        raise ValueError(f"{LINKS_FROM} needs --links")
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
         raise ValueError("--links needs attention: it is what learns them")
@@ -448,7 +462,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     train = _pairs(args.pairs, "PAIRS", args, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
-        lines = read_links(args.links, set(map(line_number, skipped)), len(train))
+        lines = read_links(args.links, set(map(line_number, skipped)), len(train), args.links_from)
     if args.valid:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
@@ -458,7 +472,8 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
         note(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}")
     links = None
     if lines is not None:
-        links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
+        by = args.links_by or "words"
+        links = Given(args.links, lines, train, by, args.max_tokens, args.links_from)
     own_valid, own_test = args.valid is not None, args.test is not None
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 

@@ -12,7 +12,13 @@ import numpy as np
 from regard.seq2seq.alignment.links import spell
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
-from regard.seq2seq.commands.loading import Unseen, add_ensemble, check_pictures, links_of_words, load_all
+from regard.seq2seq.commands.loading import (
+    Unseen,
+    add_ensemble,
+    check_pictures,
+    found_links,
+    load_all,
+)
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -83,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
+    add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links and counts (default words)")
     add("--png", type=numbers.place, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
     add(
         "--heads",
@@ -189,6 +196,8 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
 
 
 def _check_options(args: argparse.Namespace) -> None:
+    if args.by and args.alignment != "pharaoh":
+        raise ValueError("--by needs --alignment pharaoh: it is about links")
     if args.sample is None:
         for name in ("temperature", "top_k", "top_p", "seed"):
             if getattr(args, name) is not None:
@@ -269,6 +278,7 @@ class _Output:
 
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
+        self.by = args.by or "words"
         several = args.n_best is not None or args.sample is not None
         self.form = _Form(several, several or args.scores, args.alignment == "pharaoh")
 
@@ -294,5 +304,5 @@ class _Output:
         columns = [str(number)] if self.form.number else []
         columns += [f"{translation.score:.4f}"] if self.form.score else []
         columns.append(text)
-        columns += [spell(links_of_words(self.model, translation))] if self.form.links else []
+        columns += [spell(found_links(self.model, translation, self.by))] if self.form.links else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text

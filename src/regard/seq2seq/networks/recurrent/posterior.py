@@ -15,15 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.seq2seq.networks.top_tokens import OutputLayer
+
 __all__ = ["posterior"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-_NEAR = 1 << 18  # logits at a time
 
-
-def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights: Array, tokens: Ids) -> Array:
+def posterior(
+    p: Mapping[str, Array],
+    known: Array,
+    annotations: Array,
+    weights: Array,
+    tokens: Ids,
+    output: OutputLayer | None = None,
+) -> Array:
     """Return the posterior attention weights of tokens.
 
     Parameters
@@ -38,6 +45,8 @@ def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights:
         The attention weights before the tokens were known.
     tokens : integer array (B, k)
         The tokens that followed.
+    output : OutputLayer, optional
+        The output layer of these parameters, if there is one already.
 
     Returns
     -------
@@ -55,26 +64,14 @@ def posterior(p: Mapping[str, Array], known: Array, annotations: Array, weights:
     >>> posterior(p, known, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
     [[[0.0, 1.0, 0.0]]]
     """
-    sentence, hypothesis, position = np.nonzero(weights)
-    projected = annotations @ p["readout_context"]
-    readout = np.tanh(known[sentence, hypothesis] + projected[sentence, position])
+    sentence, hypothesis, position = at = np.nonzero(weights)
+    readout = known[sentence, hypothesis]
+    readout += (annotations @ p["readout_context"])[sentence, position]
+    np.tanh(readout, out=readout)
+    token = tokens[sentence, hypothesis]
+    logits = np.einsum("ne,ne->n", readout, p["target_embedding"][token]) + p["output_bias"][token]
     logs = np.full_like(weights, -np.inf)
-    logs[sentence, hypothesis, position] = np.log(weights[sentence, hypothesis, position])
-    logs[sentence, hypothesis, position] += _log_probabilities(p, readout, tokens[sentence, hypothesis])
+    logs[at] = np.log(weights[at]) + logits - (output or OutputLayer(p)).log_sums(readout)
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     found: Array = shares / shares.sum(axis=-1, keepdims=True)
     return found
-
-
-def _log_probabilities(p: Mapping[str, Array], readout: Array, tokens: Ids) -> Array:
-    """Return the log-probability of each of N tokens after a readout (N, E), some at a time."""
-    logs = np.empty(len(tokens), readout.dtype)
-    few = max(1, _NEAR // len(p["output_bias"]))
-    for start in range(0, len(tokens), few):
-        rows = slice(start, start + few)
-        logits = readout[rows] @ p["target_embedding"].T
-        logits += p["output_bias"]
-        logits -= logits.max(axis=1, keepdims=True)
-        logs[rows] = np.take_along_axis(logits, tokens[rows, None], axis=1)[:, 0]
-        logs[rows] -= np.log(np.exp(logits, out=logits).sum(axis=1))
-    return logs

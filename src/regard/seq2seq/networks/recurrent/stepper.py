@@ -102,7 +102,7 @@ class RecurrentStepper(Stepper):
         known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
         if read is not None:
             known += self.p["target_embedding"][read] @ self.p["readout_word"]
-        return posterior(self.p, known, self._annotations(), weights, tokens)
+        return posterior(self.p, known, self._annotations(), weights, tokens, self.output)
 
     def _annotations(self) -> Array:
         """Return the annotations (B, T, C)."""

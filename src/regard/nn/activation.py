@@ -1,0 +1,136 @@
+"""Smooth activations of hidden layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+
+__all__ = ["gelu", "silu"]
+
+Array = NDArray[Any]
+
+_FAR = 800.0  # from here on, and before, gates are 1 or 0 in float64
+
+
+def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Weigh each number by the probability that a normal one is smaller, ``x * Phi(x)``.
+
+    Parameters
+    ----------
+    x : array (...)
+        Any numbers.
+    approximate : {"none", "tanh"}
+        "tanh" takes ``(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`` for Phi(x), as GPT-2 does.
+
+    Returns
+    -------
+    y : array (...)
+        The weighed numbers; at -inf it is 0.
+    pullback : function
+        ``pullback(dy (...)) -> (dx (...),)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If x is no array of floats, or `approximate` is unknown.
+
+    References
+    ----------
+    Hendrycks and Gimpel 2016, "Gaussian Error Linear Units (GELUs)", section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, pullback = gelu(np.array([-1.0, 0.0, 1.0]))
+    >>> y.round(4), pullback(np.ones(3))[0].round(4)
+    (array([-0.1587,  0.    ,  0.8413]), array([-0.0833,  0.5   ,  1.0833]))
+    """
+    _check.floats(x=x)
+    _check.choice("approximate", approximate, ("none", "tanh"))
+    near = np.clip(x, -_FAR, _FAR)
+    gate, slope = _by_tanh(near) if approximate == "tanh" else _normal(near)
+    return _gated(x, near, gate, slope)
+
+
+def _normal(x: Array) -> tuple[Array, Callable[[], Array]]:
+    """Return the normal distribution function, and what computes its density."""
+    from scipy import special
+
+    def density() -> Array:
+        with np.errstate(under="ignore"):
+            return np.asarray(np.exp(x * x * x.dtype.type(-0.5)) * x.dtype.type(1 / math.sqrt(2 * math.pi)))
+
+    return np.asarray(special.ndtr(x)), density
+
+
+def _by_tanh(x: Array) -> tuple[Array, Callable[[], Array]]:
+    """Return the approximate distribution function, and what computes its derivative."""
+    dtype, root, cubic = x.dtype.type, math.sqrt(2 / math.pi), 0.044715
+    high = np.tanh(dtype(root) * (x + dtype(cubic) * x * x * x))
+
+    def slope() -> Array:
+        inner = dtype(root) * (1 + dtype(3 * cubic) * x * x)
+        return np.asarray(dtype(0.5) * (1 - high * high) * inner)
+
+    return np.asarray(dtype(0.5) * (1 + high)), slope
+
+
+def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Weigh each number by its sigmoid, ``x / (1 + exp(-x))``; also known as swish.
+
+    Parameters
+    ----------
+    x : array (...)
+        Any numbers.
+
+    Returns
+    -------
+    y : array (...)
+        The weighed numbers; at -inf it is 0.
+    pullback : function
+        ``pullback(dy (...)) -> (dx (...),)``.
+
+    Raises
+    ------
+    TypeError
+        If x is no array of floats.
+
+    References
+    ----------
+    Elfwing, Uchibe and Doya 2017, "Sigmoid-Weighted Linear Units", eq. 5; Shazeer 2020, "GLU Variants Improve
+    Transformer" (SwiGLU: ``silu(x @ gate) * (x @ up)``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, pullback = silu(np.array([0.0, np.log(3)]))
+    >>> y.round(4), pullback(np.ones(2))[0].round(4)
+    (array([0.   , 0.824]), array([0.5  , 0.956]))
+    """
+    from scipy import special
+
+    _check.floats(x=x)
+    near = np.clip(x, -_FAR, _FAR)
+    with np.errstate(under="ignore"):
+        gate = np.asarray(special.expit(near))
+    return _gated(x, near, gate, lambda: gate * (1 - gate))
+
+
+def _gated(
+    x: Array, near: Array, gate: Array, slope: Callable[[], Array]
+) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Return ``x * gate`` and its pullback; `near` is x without what is so far that 0 times it would be NaN."""
+
+    def pullback(dy: Array) -> tuple[Array]:
+        _check.same_shape("dy", dy, x.shape)
+        with np.errstate(under="ignore"):
+            return (dy * (gate + near * slope()),)
+
+    with np.errstate(under="ignore"):
+        return np.maximum(x, near.dtype.type(-_FAR)) * gate, pullback

@@ -1,0 +1,288 @@
+"""Multi-head attention with its projections, and the arrays of its heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.attention import attention_vjp
+from regard.mask import MaskLike
+from regard.nn.layers import linear
+from regard.position import BiasLike
+
+__all__ = ["MultiHeadGradients", "merge_heads", "multi_head_attention", "split_heads"]
+
+Array = NDArray[Any]
+Rotate = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
+
+
+def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Cut every vector into one for each head: (..., n, heads * d) becomes (..., heads, n, d).
+
+    Parameters
+    ----------
+    x : array (..., n, heads * d)
+        Projected queries, keys or values.
+    heads : int
+        Number of heads; with grouped heads, keys and values have fewer than queries.
+
+    Returns
+    -------
+    y : array (..., heads, n, d)
+        As attention takes them.
+    pullback : function
+        ``pullback(dy (..., heads, n, d)) -> (dx (..., n, heads * d),)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the size of a vector is no multiple of `heads`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> split_heads(np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), heads=2)[0]
+    array([[[1., 2.],
+            [5., 6.]],
+    <BLANKLINE>
+           [[3., 4.],
+            [7., 8.]]])
+    """
+    _check.floats(x=x)
+    heads = _check.whole("heads", heads, least=1)
+    if x.ndim < 2 or x.shape[-1] % heads:
+        _check.fail(f"x must have shape (..., n, heads * d) with heads = {heads}. Got {x.shape} instead.")
+    shape = (*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
+
+    def pullback(dy: Array) -> tuple[Array]:
+        _check.same_shape("dy", dy, shape)
+        return (_merged(dy),)
+
+    return _split(x, heads), pullback
+
+
+def merge_heads(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Join the vectors of all heads: (..., heads, n, d) becomes (..., n, heads * d).
+
+    Parameters
+    ----------
+    x : array (..., heads, n, d)
+        What the heads have seen.
+
+    Returns
+    -------
+    y : array (..., n, heads * d)
+        For the output projection.
+    pullback : function
+        ``pullback(dy (..., n, heads * d)) -> (dx (..., heads, n, d),)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If x is no such array of floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> merge_heads(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))[0]
+    array([[1., 2., 3., 4.]])
+    """
+    _check.floats(x=x)
+    if x.ndim < 3:
+        _check.fail(f"x must have shape (..., heads, n, d). Got {x.shape} instead.")
+    heads, n, d = x.shape[-3:]
+
+    def pullback(dy: Array) -> tuple[Array]:
+        _check.same_shape("dy", dy, (*x.shape[:-3], n, heads * d))
+        return (_split(dy, heads),)
+
+    return _merged(x), pullback
+
+
+def _split(x: Array, heads: int) -> Array:
+    parts = x.reshape(*x.shape[:-1], heads, x.shape[-1] // max(heads, 1))
+    return np.ascontiguousarray(np.swapaxes(parts, -2, -3))
+
+
+def _merged(x: Array) -> Array:
+    heads, n, d = x.shape[-3:]
+    return np.ascontiguousarray(np.swapaxes(x, -2, -3)).reshape(*x.shape[:-3], n, heads * d)
+
+
+class MultiHeadGradients(NamedTuple):
+    """Gradients of `multi_head_attention`, each in the shape of what it belongs to; None of what was not given.
+
+    Parameters
+    ----------
+    x, memory : array
+        Of what queries, and keys and values were made of. Without a memory, x has all of it.
+    query_weight, key_weight, value_weight, output_weight : array
+        Of the projections.
+    query_bias, key_bias, value_bias, output_bias : array or None
+        Of what they add.
+    bias, sink : array or None
+        Of the options of the attention.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _, pullback = multi_head_attention(np.ones((3, 2)), None, *np.ones((4, 2, 2)), heads=2)
+    >>> gradients = pullback(np.ones((3, 2)))
+    >>> gradients.x.shape, gradients.memory
+    ((3, 2), None)
+    """
+
+    x: Array
+    memory: Array | None
+    query_weight: Array
+    key_weight: Array
+    value_weight: Array
+    output_weight: Array
+    query_bias: Array | None
+    key_bias: Array | None
+    value_bias: Array | None
+    output_bias: Array | None
+    bias: Array | None
+    sink: Array | None
+
+
+def multi_head_attention(
+    x: Array,
+    memory: Array | None,
+    query_weight: Array,
+    key_weight: Array,
+    value_weight: Array,
+    output_weight: Array,
+    query_bias: Array | None = None,
+    key_bias: Array | None = None,
+    value_bias: Array | None = None,
+    output_bias: Array | None = None,
+    *,
+    heads: int,
+    key_heads: int | None = None,
+    rotate: Rotate | None = None,
+    mask: MaskLike | None = None,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: ArrayLike | None = None,
+) -> tuple[Array, Callable[[Array], MultiHeadGradients]]:
+    """Project, attend by several heads, and project what they have seen. ::
+
+        queries, keys, values = split_heads(x @ query_weight), split_heads(memory @ key_weight), ...
+        y = merge_heads(attention(queries, keys, values)) @ output_weight
+
+    Parameters
+    ----------
+    x : array (..., n, w)
+        What queries are made of.
+    memory : array (..., m, v) or None
+        What keys and values are made of; None: x itself.
+    query_weight : array (w, heads * d)
+        Into the queries.
+    key_weight : array (v, key_heads * d)
+        Into the keys.
+    value_weight : array (v, key_heads * e)
+        Into the values.
+    output_weight : array (heads * e, u)
+        Out of the contexts.
+    query_bias, key_bias, value_bias, output_bias : array, optional
+        Added by the projections.
+    heads : int
+        Number of query heads.
+    key_heads : int, optional
+        Number of key and value heads, a divisor of `heads`; as many by default.
+    rotate : function, optional
+        ``rotate(array (..., heads, n, d)) -> (array, pullback)``, called for queries and for keys, such as
+        ``lambda x: regard.position.rotary_vjp(x)``.
+    mask, bias, scale, softcap, sink
+        As for `regard.attention`.
+
+    Returns
+    -------
+    y : array (..., n, u)
+        The projected contexts.
+    pullback : function
+        ``pullback(dy (..., n, u)) -> MultiHeadGradients``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes, heads or options don't fit.
+
+    References
+    ----------
+    Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models",
+    section 2.2 (fewer key heads).
+
+    Examples
+    --------
+    >>> import numpy as np, regard
+    >>> x, eye = np.arange(8.0).reshape(2, 4), np.eye(4)
+    >>> y, _ = multi_head_attention(x, None, eye, eye, eye, eye, heads=2, mask=regard.mask.causal())
+    >>> y[0]
+    array([0., 1., 2., 3.])
+    """
+    heads = _check.whole("heads", heads, least=1)
+    key_heads = heads if key_heads is None else _check.whole("key_heads", key_heads, least=1)
+    source = x if memory is None else memory
+    _check_sizes(query_weight, key_weight, heads, key_heads)
+    queries, of_queries = _heads_of(x, query_weight, query_bias, heads, rotate)
+    keys, of_keys = _heads_of(source, key_weight, key_bias, key_heads, rotate)
+    values, of_values = _heads_of(source, value_weight, value_bias, key_heads, None)
+    context, of_attention = attention_vjp(
+        queries, keys, values, mask=mask, bias=bias, scale=scale, softcap=softcap, sink=sink
+    )
+    joined, of_merging = merge_heads(context)
+    y, of_output = linear(joined, output_weight, output_bias)
+
+    def pullback(dy: Array) -> MultiHeadGradients:
+        djoined, doutput, doutput_bias = _three(of_output(dy))
+        found = of_attention(of_merging(djoined)[0])
+        dx, dquery, dquery_bias = of_queries(found.queries)
+        from_keys, dkey, dkey_bias = of_keys(found.keys)
+        from_values, dvalue, dvalue_bias = of_values(found.values)
+        dsource = from_keys + from_values
+        dx, dmemory = (dx + dsource, None) if memory is None else (dx, dsource)
+        weights = dquery, dkey, dvalue, doutput
+        biases = dquery_bias, dkey_bias, dvalue_bias, doutput_bias
+        return MultiHeadGradients(dx, dmemory, *weights, *biases, found.bias, found.sink)
+
+    return y, pullback
+
+
+def _check_sizes(query_weight: Array, key_weight: Array, heads: int, key_heads: int) -> None:
+    """Check that queries and keys have one size d."""
+    _check.floats(query_weight=query_weight, key_weight=key_weight)
+    sizes = query_weight.shape[-1:], key_weight.shape[-1:]
+    if query_weight.ndim == key_weight.ndim == 2 and sizes[0][0] * key_heads != sizes[1][0] * heads:
+        _check.fail(
+            "query_weight (w, heads * d) and key_weight (v, key_heads * d) must share d: "
+            f"{sizes[0][0]} / {heads} and {sizes[1][0]} / {key_heads}",
+            hint="key_heads= is the number of heads of keys and values",
+        )
+
+
+def _heads_of(
+    x: Array, weight: Array, bias: Array | None, heads: int, rotate: Rotate | None
+) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array | None]]]:
+    """Project, split and rotate; the pullback gives the gradients of x, weight and bias."""
+    projected, of_projection = linear(x, weight, bias)
+    split, of_splitting = split_heads(projected, heads)
+    turned, of_rotation = (split, None) if rotate is None else rotate(split)
+
+    def pullback(dheads: Array) -> tuple[Array, Array, Array | None]:
+        dsplit = dheads if of_rotation is None else of_rotation(dheads)[0]
+        return _three(of_projection(of_splitting(dsplit)[0]))
+
+    return turned, pullback
+
+
+def _three(gradients: tuple[Array, ...]) -> tuple[Array, Array, Array | None]:
+    """Return the gradients of a linear layer, with None where it has no bias."""
+    dx, dweight, *dbias = gradients
+    return dx, dweight, dbias[0] if dbias else None

@@ -1,0 +1,177 @@
+"""What `record` keeps: which parts, of whose threads, under which names."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard.context import PARTS
+
+X = np.random.default_rng(0).standard_normal((3, 4))
+
+
+def look() -> None:
+    regard.attention(X, X, X)
+
+
+@pytest.mark.parametrize(
+    "keep", ["weights", ("weights",), ["lse", "context"], {"scores": 1}, (), PARTS], ids=str
+)
+def test_only_the_parts_that_are_wanted_are_kept(keep: Any) -> None:
+    whole = regard.attend(X, X, X)
+    names = {keep} if isinstance(keep, str) else set(keep := list(keep))
+    with regard.record(keep=keep) as seen, regard.record() as everything:
+        regard.attention(X, X, X)
+        returned = regard.attend(X, X, X)
+    assert len(seen) == len(everything) == 2
+    for found in seen:
+        for part in PARTS:
+            assert hasattr(found, part) == (part in names)
+            if part in names:
+                np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
+            assert hasattr(returned, part)  # who calls attend gets all of it
+            assert hasattr(everything[0], part)
+
+
+def test_what_was_not_kept_is_told() -> None:
+    with regard.record(keep="weights") as seen:
+        look()
+    with pytest.raises(AttributeError) as error:
+        seen[0].scores  # noqa: B018
+    assert str(error.value) == "scores was not kept: record(keep=...) kept weights"
+    with pytest.raises(AttributeError, match="'Attention' object has no attribute 'wights'"):
+        seen[0].wights  # noqa: B018
+    assert repr(seen[0]) == "Attention(weights (3, 3))"
+    for other in (copy.copy(seen[0]), copy.deepcopy(seen[0]), pickle.loads(pickle.dumps(seen[0]))):
+        assert not hasattr(other, "context")
+        np.testing.assert_array_equal(other.weights, seen[0].weights)
+
+
+def test_arrays_that_are_not_kept_are_let_go() -> None:
+    with regard.record(keep=("context", "lse")) as seen:
+        regard.attend(X, X, X)
+    assert set(vars(seen[0])) == {"context", "lse", "name"}
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"keep": "weight"}, ValueError, "keep must be one of .*did you mean 'weights'"),
+        ({"keep": ["weights", "value"]}, ValueError, "keep must be one of"),
+        ({"threads": 1}, TypeError, r"threads must be True or False\. Got 1 instead"),
+    ],
+)
+def test_wrong_options_are_told(options: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=r"(?s)" + said), regard.record(**options):
+        pass
+    with regard.record() as seen:
+        look()
+    assert len(seen) == 1
+
+
+# ---- names ----------------------------------------------------------------------------------------------------
+
+
+def test_scopes_name_what_every_door_computes() -> None:
+    with regard.record() as seen:
+        look()
+        with regard.named_scope("encoder"), regard.named_scope("layer 1"):
+            look()
+            regard.attention_vjp(X, X, X)
+            regard.partial(X, X, X)
+            assert regard.attend(X, X, X).name == ""
+        with regard.record(keep="lse") as inner, regard.named_scope("decoder"):
+            look()
+    assert [a.name for a in seen] == ["", *["encoder/layer 1"] * 4, "decoder"]
+    assert [a.name for a in inner] == ["decoder"]
+    assert repr(seen[1]) == "Attention('encoder/layer 1', weights (3, 3), context (3, 4), float64)"
+
+
+def test_a_scope_ends_though_an_error_is_raised() -> None:
+    with pytest.raises(KeyError), regard.named_scope("broken"):
+        raise KeyError
+    with pytest.raises(TypeError, match=r"name must be a string\. Got int instead\."), regard.named_scope(3):  # type: ignore[arg-type]
+        pass
+    with regard.record() as seen:
+        look()
+    assert seen[0].name == ""
+
+
+# ---- threads --------------------------------------------------------------------------------------------------
+
+
+def in_threads(count: int = 8) -> None:
+    """Attend in several threads at once, each in a scope of its own."""
+
+    def named(i: int) -> None:
+        with regard.named_scope(f"thread {i}"):
+            look()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(named, range(count)))
+
+
+def test_law_12_all_threads_are_recorded_where_that_is_asked_for() -> None:
+    with regard.record() as own, regard.record(threads=True, keep="weights") as of_all:
+        look()
+        in_threads()
+        with regard.record(threads=True) as inner:
+            in_threads(2)
+    in_threads()
+    assert [a.name for a in own] == [""]
+    names = ["", *(f"thread {i}" for i in range(8)), "thread 0", "thread 1"]
+    assert sorted(a.name for a in of_all) == sorted(names)
+    assert sorted(a.name for a in inner) == ["thread 0", "thread 1"]
+    assert not any(hasattr(a, "scores") for a in of_all)
+
+
+def test_a_thread_that_was_there_before_is_recorded_and_not_after_the_block() -> None:
+    begin, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begin.wait()
+        look()
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with regard.record(threads=True) as seen:
+        begin.set()
+        done.wait()
+    thread.join()
+    look()
+    assert len(seen) == 1
+
+
+def test_what_runs_in_a_copy_of_the_context_belongs_to_the_block() -> None:
+    async def tasks() -> None:
+        await asyncio.gather(asyncio.to_thread(look), asyncio.to_thread(look))
+
+    with regard.record() as seen, regard.named_scope("block"), ThreadPoolExecutor(1) as pool:
+        pool.submit(contextvars.copy_context().run, look).result()
+        pool.submit(look).result()  # of no block
+        asyncio.run(tasks())
+    assert [a.name for a in seen] == ["block"] * 3
+
+
+def test_blocks_of_several_threads_do_not_disturb_each_other() -> None:
+    def alone(threads: bool) -> int:
+        with regard.record(threads=threads) as seen:
+            look()
+        return len(seen)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(alone, [False] * 8)) == [1] * 8
+        assert min(pool.map(alone, [True] * 8)) >= 1
+    with regard.record() as seen:
+        look()
+    assert len(seen) == 1

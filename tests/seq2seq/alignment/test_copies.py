@@ -1,0 +1,207 @@
+"""Unknown target words: which source words they copy, by hand, by trying all assignments, and in every search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from regard.seq2seq.alignment.links import copies
+from regard.seq2seq.data.tokenizers import Words
+from regard.seq2seq.data.vocabulary import END, UNKNOWN, Vocabulary
+from regard.seq2seq.ensemble import Ensemble
+from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.storage.model_file import Model
+from regard.seq2seq.translator import Translation, Translator
+
+Array = NDArray[Any]
+
+# ------------------------------------------------------------------------------------------------------ by hand
+
+
+@pytest.mark.parametrize(
+    ("weights", "unknown", "chosen"),
+    [
+        # Both look at the full stop most; the names stand at 1 and 3.
+        ([[0.1, 0.2, 0.0, 0.1, 0.6], [0.0, 0.1, 0.0, 0.2, 0.7]], [0, 1, 0, 1, 0], [1, 3]),
+        # The first prefers position 0 a little, the second far more: 0.3 * 0.5 > e * 0.4 * 0.1.
+        ([[0.4, 0.3], [0.5, 0.1]], [1, 1], [1, 0]),
+        # 0.2 * 0.2 is twice 0.1 * 0.2: too little to change the order of names, enough for other words.
+        ([[0.1, 0.2, 0.7], [0.2, 0.2, 0.6]], [1, 1, 0], [0, 1]),
+        ([[0.1, 0.2], [0.2, 0.2]], [0, 0], [1, 0]),
+        ([[0.2, 0.2, 0.2, 0.4]] * 3, [1, 1, 1, 0], [0, 1, 2]),
+        # One name for two words: that of the larger weight has it, the other copies what it looked at most.
+        ([[0.3, 0.6, 0.1], [0.5, 0.4, 0.1]], [1, 0, 0], [1, 0]),
+        # No unknown source word: each once, the likeliest assignment.
+        ([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1]], [0, 0, 0], [0, 1]),
+        # More words than the source has: what is left copies where its weight is largest.
+        ([[0.9], [0.8], [0.7]], [0], [0, 0, 0]),
+        ([[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]], [0, 1], [1, 0, 1]),
+        # Weights of 0, outside a window: the name all the same.
+        ([[1.0, 0.0, 0.0]], [0, 0, 1], [2]),
+        ([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [0, 1, 1], [1, 2]),
+        ([], [1, 0], []),
+    ],
+)
+def test_unknown_words_are_copied_first_and_once(
+    weights: list[list[float]], unknown: list[int], chosen: list[int]
+) -> None:
+    found = copies(np.array(weights).reshape(len(weights), len(unknown)), np.array(unknown, bool))
+    assert found == chosen
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda m: st.tuples(
+            st.lists(st.lists(st.floats(0.01, 1), min_size=m, max_size=m), min_size=1, max_size=4),
+            st.lists(st.booleans(), min_size=m, max_size=m),
+        )
+    )
+)
+def test_no_other_assignment_is_likelier(case: tuple[list[list[float]], list[bool]]) -> None:
+    weights, unknown = np.array(case[0]), np.array(case[1])
+    n, m = weights.shape
+    chosen = copies(weights, unknown)
+    assert len(set(chosen)) == min(n, m)
+    assert unknown[list(set(chosen))].sum() == min(n, unknown.sum())  # all that can be copied are
+
+    names = np.flatnonzero(unknown).tolist()
+    count = min(n, len(names))
+
+    def likely(pairs: list[tuple[int, int]]) -> float:
+        moved = sum(abs((i + 0.5) / n - (names.index(j) + 0.5) / len(names)) for i, j in pairs)
+        return float(np.sum([np.log(weights[i, j]) for i, j in pairs])) - count / 2 * moved * (count > 1)
+
+    own = [(i, j) for i, j in enumerate(chosen) if unknown[j]]
+    if count and n <= m:
+        every = (
+            list(zip(rows, columns, strict=True))
+            for rows in permutations(range(n), count)
+            for columns in permutations(names, count)
+        )
+        assert likely(own) == pytest.approx(max(map(likely, every)))
+
+
+# ---------------------------------------------------------------------------------------------- in every search
+
+VOCABULARY = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "voit", "."]))
+SOURCE = Words(Vocabulary(["<pad>", "<s>", "</s>", "<unk>", "sees", "."]))
+SAID = [UNKNOWN, 4, UNKNOWN, 5, END]
+LOOKED = [  # over "Bu sees Ka . </s>": the names are looked at little, and the second one by the first most
+    [0.1, 0.2, 0.2, 0.5, 0.0],
+    [0.0, 1.0, 0.0, 0.0, 0.0],
+    [0.0, 0.1, 0.3, 0.6, 0.0],
+    [0.0, 0.0, 0.0, 1.0, 0.0],
+    [0.0, 0.0, 0.0, 0.0, 1.0],
+]
+
+
+class Recited:
+    """A network that always says the same, and looks at the same positions; its own steps, of one step each."""
+
+    def __init__(self) -> None:
+        self.step = 0
+
+    def steps(self, source: Array, lengths: Array, width: int = 1) -> Recited:
+        return Recited()
+
+    def __call__(self, words: Array) -> tuple[Array, Array]:
+        logits = np.full((*words.shape, len(VOCABULARY)), -9.0)
+        logits[..., SAID[min(self.step, 4)]] = 9.0
+        looked = np.array(LOOKED[min(self.step, 4)])
+        self.step += 1
+        return logits, np.broadcast_to(looked, (*words.shape, 5))
+
+    def select(self, parents: Array) -> None:
+        """All hypotheses are alike."""
+
+    def keep(self, sentences: Array) -> None:
+        """All sentences are alike."""
+
+
+class Reciter(Translator):
+    """A translator with such a network."""
+
+    @property
+    def model(self) -> Model[Any]:
+        return Model(Recited(), SOURCE, VOCABULARY)
+
+    @property
+    def attention(self) -> bool:
+        return True
+
+
+PATHS: dict[str, Callable[[Translator, str], Translation]] = {
+    "greedy": lambda model, line: model.translate([line], beam=1)[0],
+    "beam": lambda model, line: model.translate([line])[0],
+    "n-best": lambda model, line: model.candidates([line], beam=3, n_best=2)[0][0],
+    "sample": lambda model, line: model.sample([line], temperature=0.1)[0][0],
+    "ensemble": lambda model, line: Ensemble([model, model]).translate([line])[0],
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_search_copies_names(path: str) -> None:
+    found = PATHS[path](Reciter(), "Bu sees Ka .")
+    assert found.text == "Bu voit Ka ."
+    assert found.numbers == (UNKNOWN, 4, UNKNOWN, 5)  # as they were said
+    assert found.alignment is not None
+    np.testing.assert_allclose(found.alignment, LOOKED[:4])  # as it was looked
+
+
+def test_a_given_translation_stays_as_it_is() -> None:
+    (found,) = Reciter().align(["Bu sees Ka ."], ["Ka voit Bu ."])
+    assert found.text == "Ka voit Bu ."
+
+
+# ------------------------------------------------------------------------------------------------ invented names
+
+FRAMES = [
+    ("I see {} and {} .", "je vois {} et {} ."),
+    ("{} gives {} a book .", "{} donne un livre à {} ."),
+    ("where are {} and {} ?", "où sont {} et {} ?"),
+    ("{} knows that {} is here .", "{} sait que {} est ici ."),
+]
+
+
+def invented(count: int, seed: int) -> list[tuple[str, str]]:
+    """Frames with two names each that come nowhere else."""
+    rng = np.random.default_rng(seed)
+    names = sorted(
+        {
+            "".join(
+                rng.choice(list("bdfgklmnprstvz")) + rng.choice(list("aeiou")) for _ in range(4)
+            ).capitalize()
+            for _ in range(3 * count)
+        }
+    )
+    drawn = rng.permutation(names)[: 2 * count].reshape(count, 2)
+    return [
+        tuple(side.format(*pair) for side in FRAMES[i % len(FRAMES)])  # type: ignore[misc]
+        for i, pair in enumerate(drawn.tolist())
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_names_that_nobody_knows_are_copied(family: str) -> None:
+    pairs, unseen = invented(240, 1), invented(40, 2)
+    size = (
+        {"width": 64, "heads": 2, "hidden": 64, "encoder_layers": 2, "decoder_layers": 2}
+        if family == "transformer"
+        else {}
+    )
+    model = Seq2Seq(family=family, least=3, network=size, epochs=16, rate=0.005)
+    model.fit([source for source, _ in pairs], [target for _, target in pairs])
+    found = model.translate([source for source, _ in unseen])
+    for one, (source, target) in zip(found, unseen, strict=True):
+        assert sorted(one.text.split()) == sorted(target.split()), (
+            source
+        )  # every name once, nothing else copied
+    assert sum(one.text == target for one, (_, target) in zip(found, unseen, strict=True)) >= 36
