@@ -25,7 +25,7 @@ test: $(VENV)/dev
 	$(BIN)/mypy
 	$(TESTS)
 
-# The tests without those that take seconds each.
+# The tests of every folder without those that take more than about 0.3 seconds each.
 quick: export OPENBLAS_NUM_THREADS ?= 1
 quick: $(VENV)/dev
 	$(TESTS) -q -m "not slow"

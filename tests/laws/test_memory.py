@@ -15,10 +15,9 @@ import pytest
 
 from regard.kernels import native
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"),
-]
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"
+)
 
 # what an option is, as code: everything is made inside the fresh process
 OPTIONS = {
@@ -162,6 +161,7 @@ def cases() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "door"), cases())
 def test_law_6_at_8192(name: str, door: str) -> None:
     n = m = 8192
@@ -193,6 +193,7 @@ BLOCKED += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKED)
 def test_law_6_by_blocks_at_4096(name: str) -> None:
     """What the native kernel does, done without it, forward and backward."""
@@ -200,6 +201,7 @@ def test_law_6_by_blocks_at_4096(name: str) -> None:
     assert growth(name, "attention_vjp", n, m, 8, 8, kernel="blocked") <= allowed("attention_vjp", n, m, 8, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
 @pytest.mark.parametrize(
     ("name", "door"),
@@ -210,6 +212,7 @@ def test_law_6_at_65536(name: str, door: str) -> None:
     assert growth(name, door, n, m, 4, 4, kernel="native") <= allowed(door, n, m, 4, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "mask-composed", "bias-row", "score-cosine"])
 @pytest.mark.parametrize("door", ["attention", "attention_vjp"])
 def test_law_6_at_16384(name: str, door: str) -> None:
@@ -218,6 +221,7 @@ def test_law_6_at_16384(name: str, door: str) -> None:
     assert growth(name, door, n, m, d, e) <= allowed(door, n, m, d, e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["none", "score-additive", "sparsemax", "entmax15", "hard", "bias-t5", "local_p"]
 )
@@ -227,11 +231,13 @@ def test_law_6_few_against_many(name: str, n: int, m: int) -> None:
         assert growth(name, door, n, m, 8, 8) <= allowed(door, n, m, 8, 8), door
 
 
+@pytest.mark.slow
 def test_law_6_two_threads_take_at_most_twice_8_mib() -> None:
     more = growth("none", "attention", 8192, 8192, 16, 16, threads=2)
     assert more <= allowed("attention", 8192, 8192, 16, 16) + (8 << 20)
 
 
+@pytest.mark.slow
 def test_law_6_the_measurement_sees_a_full_matrix() -> None:
     """The definition builds n x m, and would fail by far."""
     code = program("none", "attention", 4096, 4096, 4, 4)
