@@ -100,6 +100,8 @@ class CProblem(ctypes.Structure):
         ("dbias_column", Int),
         ("dlearned", Pointer),
         ("threads", Int),
+        *((name, Int) for name in ("from_key", "to_key")),
+        ("taints", Pointer),
     ]
 
 
@@ -344,7 +346,7 @@ def call(p: Problem) -> Call:
     c.queries, c.keys, c.values = (made.matrices(x) for x in (pairs.left_items, pairs.right_items, values))
     groups = _groups(pairs.right_items, values)
     c.groups, c.group = len(groups) - 1, made.pointer(groups)
-    c.scale, c.softcap = p.scale, p.softcap or 0
+    c.scale, c.softcap, c.to_key = p.scale, p.softcap or 0, p.layout.m
     _score(made)
     _mask(made)
     _bias(made)
