@@ -26,6 +26,7 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 MOST = int(np.iinfo(np.int64).max)
+DIMENSIONS = 32  # with more of them NumPy can't broadcast everything
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
@@ -115,6 +116,8 @@ def rows(**given: ArrayLike) -> dict[str, Array]:
                 arrays,
                 f"one vector is {name}[None, :]",
             )
+        if array.ndim > DIMENSIONS:
+            fail(f"{name} must have at most {DIMENSIONS} dimensions. Got {array.ndim} instead.")
     return arrays
 
 
@@ -257,6 +260,9 @@ def broadcast(
 
 def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
     """Return the shape that shapes broadcast to, or say which do not."""
+    most = max(map(len, shapes))
+    if most > DIMENSIONS:
+        fail(f"{what} must have at most {DIMENSIONS} dimensions. Got {most} instead.", arrays)
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -294,6 +300,22 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         )
     if not out.flags.writeable:
         fail("out must be writeable. Got a read-only array instead.")
+    if _overlaps(out):
+        fail(
+            f"out must have memory of its own for each number. Got strides {out.strides} at shape {out.shape} instead.",
+            hint="an array from np.broadcast_to or as_strided can't hold a result",
+        )
+
+
+def _overlaps(array: Array) -> bool:
+    """Return whether numbers of an array may share memory: whether a step along a dimension stays inside smaller ones."""
+    sizes = [(abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
+    reach = array.itemsize
+    for stride, size in sorted(sizes) if array.size else []:
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
 
 
 def floats(**named: Any) -> None:

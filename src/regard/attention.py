@@ -97,12 +97,21 @@ def attention(
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
-    found, _ = chosen.forward(problem, threads)
+    found, _ = _forward(chosen, problem, threads)
     result = _check.rounded(found.reshape(_context_shape(problem)), problem.result)
     if out is None:
         return result
     out[...] = result
     return out
+
+
+def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> tuple[Array, Array | None]:
+    """Run the forward kernel: context and statistic. An empty context needs no statistic, however many queries."""
+    shape = (p.layout.items, p.layout.n, p.values.shape[-1])
+    if 0 in shape:
+        return np.empty(shape, p.compute), None
+    found: tuple[Array, Array] = chosen.forward(p, threads)
+    return found
 
 
 def _is_usual(
@@ -261,7 +270,7 @@ def _differentiated(
         )
     if not remembered:
         remember(problem)
-    context, statistic = chosen.forward(problem, threads)
+    context, statistic = _forward(chosen, problem, threads)
 
     def pullback(dcontext: ArrayLike) -> Gradients:
         return _gradients(chosen, problem, bias, context, statistic, dcontext, threads)
@@ -274,7 +283,7 @@ def _gradients(
     p: Problem,
     bias: BiasLike | None,
     context: Array,
-    statistic: Array,
+    statistic: Array | None,
     dcontext: ArrayLike,
     threads: int | None,
 ) -> Gradients:
@@ -284,6 +293,8 @@ def _gradients(
         _check.fail(
             f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead."
         )
+    if statistic is None:
+        _, statistic = kernel.forward(p, threads)
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = replace(p, bias=fresh)
     with np.errstate(all="ignore"):  # as forward: what is no number is in the result

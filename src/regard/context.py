@@ -24,6 +24,7 @@ from regard.weights import NormalizeLike, local_p
 __all__ = ["Attention", "attend", "record"]
 
 Array = NDArray[Any]
+PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,12 @@ def attend(
     array([1., 1., 1., 1.])
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize)
+    numbers = problem.layout.items * problem.layout.n * problem.layout.m
+    if numbers > PAIRS:
+        shapes = {"queries": problem.queries, "keys": problem.keys, "values": problem.values}
+        _check.fail(
+            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}", shapes, "attention keeps none"
+        )
     attention = define(problem)
     keep(attention)
     return attention

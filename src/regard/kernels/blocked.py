@@ -46,7 +46,6 @@ R = TypeVar("R")
 
 TILE = 1 << 17  # numbers in the block that a thread works on
 COUNTED = 1 << 20  # an index is kept as a multiple of this and a rest
-KEPT = 1 << 19  # logits that a thread keeps where step two reads them several times; more are computed again
 WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
 
 
@@ -69,7 +68,7 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
     columns = min(
         _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
     )
-    whole = not _is_online(p) and LANES * p.layout.m <= KEPT
+    whole = not _is_online(p) and LANES * p.layout.m <= TILE
     return _plan(p, pairs, columns, p.layout.m if whole else columns, 256)
 
 
@@ -321,19 +320,24 @@ class Logits:
         self.left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
         self.shape = (len(self.left), 1, -(-self.left.shape[1] // LANES) * LANES)
         self.columns = slices(kernel.p.layout.m, plan.columns)
-        self.kept: list[Array | None] | None = None
-        if LANES * kernel.p.layout.m <= KEPT:
-            self.kept = [self._block(columns) for columns in self.columns]
-
-    def _block(self, columns: slice) -> Array | None:
-        return self.kernel.logits(self.left, self.items, self.rows, columns)
+        self.kept: Array | None = None
+        if LANES * kernel.p.layout.m <= TILE:
+            kept = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
+            for columns, block in self:
+                kept[:, columns] = block
+            self.kept = kept
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
         """Give each block that somebody sees (items, keys, lanes), with its columns; it must not be written to."""
-        for number, columns in enumerate(self.columns):
-            block = self._block(columns) if self.kept is None else self.kept[number]
-            if block is not None:
+        for columns in self.columns:
+            if self.kept is not None:
+                yield columns, self.kept[:, columns]
+            elif (block := self.kernel.logits(self.left, self.items, self.rows, columns)) is not None:
                 yield columns, block
+
+    def parts(self) -> Iterator[tuple[slice, Array]]:
+        """Give the same logits in parts as large as there are."""
+        return iter(self) if self.kept is None else iter([(slice(0, self.kernel.p.layout.m), self.kept)])
 
 
 def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
@@ -358,7 +362,7 @@ def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arr
 def _largest(logits: Logits) -> Array:
     """Return each row's largest logit; NaN where that is no number to subtract."""
     largest = np.full(logits.shape, -np.inf, logits.left.dtype)
-    for _, block in logits:
+    for _, block in logits.parts():
         largest = np.maximum(largest, block.max(1, keepdims=True))
     return np.where(np.isposinf(largest), np.nan, largest)
 
@@ -386,7 +390,7 @@ def _threshold(logits: Logits, power: int) -> Array:
 def _newton(logits: Logits, base: Array, t: Array, power: int) -> tuple[Array, Array]:
     """Return what a step of Newton's method needs, in float64: minus the slope by `power`, and the sum minus 1."""
     slope, total = np.zeros(logits.shape), np.zeros(logits.shape)
-    for _, block in logits:
+    for _, block in logits.parts():
         above = _above(block, base, t, power)
         slope += (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
         if power == 2:
@@ -410,7 +414,7 @@ def _first_largest(logits: Logits) -> Array:
     NaN where the row holds a NaN or +inf.
     """
     best, index = np.full(logits.shape, -np.inf, logits.left.dtype), np.zeros(logits.shape, np.int64)
-    for columns, block in logits:
+    for columns, block in logits.parts():
         largest = block.max(1, keepdims=True)
         index = np.where(largest > best, block.argmax(1)[:, None] + columns.start, index)
         best = np.maximum(best, largest)  # a NaN stays

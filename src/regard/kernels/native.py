@@ -671,7 +671,7 @@ def _simple(x: Any) -> bool:
     """Whether this is an array of numbers that the library reads, and not none of them."""
     return (
         type(x) is np.ndarray
-        and x.ndim >= 2
+        and 2 <= x.ndim <= _check.DIMENSIONS
         and x.size > 0
         and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
         and x.dtype.isnative

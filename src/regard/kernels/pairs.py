@@ -272,7 +272,7 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
         return _function(p, queries, keys)
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
     assert isinstance(score, scores.Score)
-    learned = {name: value.astype(p.compute) for name, value in score.parameters().items()}
+    learned = {name: value.astype(p.compute, copy=False) for name, value in score.parameters().items()}
     if isinstance(score, scores.general):
         return _products(
             p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"])
