@@ -187,7 +187,9 @@ def attend(
     if numbers > PAIRS:
         shapes = {"queries": problem.queries, "keys": problem.keys, "values": problem.values}
         _check.fail(
-            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}", shapes, "attention keeps none"
+            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}",
+            shapes,
+            "attention keeps none",
         )
     attention = define(problem)
     keep(attention)
