@@ -831,10 +831,12 @@ def test_at_most_32_dimensions(door: str) -> None:
     assert getattr(regard, door)(x, x[0], x[0]) is not None
 
 
-def test_masks_of_more_than_32_dimensions_say_so() -> None:
-    ids = np.ones((1,) * 33 + (2,), int)
-    with pytest.raises(ValueError, match=r"documents must have at most 32 dimensions\. Got 33 instead\."):
-        regard.mask.documents(ids, ids) & regard.mask.documents(ids, ids)
+def test_masks_of_more_than_32_dimensions_are_refused() -> None:
+    ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
+    documents = regard.mask.documents(ids, ids)
+    for mask in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):
+        with pytest.raises(ValueError, match=r"must (broadcast|have at most 32 dimensions)"):
+            regard.attention(x, x, x, mask=mask)
 
 
 @pytest.mark.parametrize("strides", [(8, 8), (0, 8), (16, 8), (-8, 8)])

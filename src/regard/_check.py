@@ -308,7 +308,7 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def _overlaps(array: Array) -> bool:
-    """Return whether numbers of an array may share memory: whether a step along a dimension stays inside smaller ones."""
+    """Return whether numbers of an array may share memory: a step along a dimension stays inside smaller ones."""
     sizes = [(abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
     reach = array.itemsize
     for stride, size in sorted(sizes) if array.size else []:

@@ -336,7 +336,7 @@ class Call:
 
 
 def _read_type(x: Array, p: Problem, plain: bool) -> np.dtype[Any]:
-    """Return the dtype in which the library reads an array: half precision is widened on the way where it is `plain`."""
+    """Return the dtype in which the library reads an array: half precision as it is stored where it is `plain`."""
     half = plain and _check.is_half(x.dtype) and p.compute == np.float32
     return x.dtype.newbyteorder("=") if half else p.compute
 
@@ -380,7 +380,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
 class Pieces:
     """A problem whose keys or values have to be converted first: pieces of it, so that never all of them are copied.
 
-    A piece has some items and some keys. The library joins the pieces of a row bit by bit as it would have done at once.
+    A piece has some items and some keys. The library joins the pieces of a row to the same bits as if it had all at once.
     """
 
     def __init__(self, p: Problem) -> None:
@@ -410,7 +410,7 @@ class Pieces:
                 yield self._piece(some, columns)
 
     def _piece(self, items: slice, columns: slice) -> CProblem:
-        made, p = self.made, self.p
+        made = self.made
         c = _of_items(made, items)
         pairs = made.pairs
         keys, starts = self._rows(pairs.key_items, items, columns, None if self.keys_fit else self._keys)
