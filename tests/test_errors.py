@@ -834,9 +834,9 @@ def test_at_most_32_dimensions(door: str) -> None:
 def test_masks_of_more_than_32_dimensions_are_refused() -> None:
     ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
     documents = regard.mask.documents(ids, ids)
-    for mask in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):
+    for seen in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):
         with pytest.raises(ValueError, match=r"must (broadcast|have at most 32 dimensions)"):
-            regard.attention(x, x, x, mask=mask)
+            regard.attention(x, x, x, mask=seen)
 
 
 @pytest.mark.parametrize("strides", [(8, 8), (0, 8), (16, 8), (-8, 8)])

@@ -380,7 +380,7 @@ def _without_keys(p: Problem, keys: Array) -> Call:
 class Pieces:
     """A problem whose keys or values have to be converted first: pieces of it, so that never all of them are copied.
 
-    A piece has some items and some keys. The library joins the pieces of a row to the same bits as if it had all at once.
+    A piece has some items and some keys. The bits are those of a single call.
     """
 
     def __init__(self, p: Problem) -> None:
