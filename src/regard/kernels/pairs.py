@@ -109,8 +109,8 @@ class Pairs:
     """Queries and keys after what can be done for each of them alone, and the way back to the user's gradients.
 
     left (..., n, c) is in the form that blocks are read from. The keys are as the caller gave them: `right_block`
-    converts and transforms one block, since a copy of all of them could take far more memory than few queries need. `right`
-    (..., m, c) is such a copy. `depth` is how many numbers a block holds for each pair while it is worked on.
+    converts and transforms one block, since a copy of all of them could take far more memory than few queries need.
+    `right` (..., m, c) is such a copy. `depth` is how many numbers a block holds for each pair while it is worked on.
     """
 
     left: Array
