@@ -9,7 +9,8 @@ terms of the longest sum (`oracle.Score` says both).
 The bound holds for the worst case, where all rounding errors have one sign. A sum of k numbers, each rounded by at most
 eps / 2, is wrong by at most eps * k / 2 of the sum of absolute values. Hence d eps / 2 for a logit, which moves a
 weight and the sum of weights alike; and for numerator and denominator 256 eps / 2 each, since the kernels sum at most
-256 keys before they add them to what they have, and eps / 2 for each block added. Blocks have 64 keys or more up to d, e = 256.
+256 keys before they add them to what they have, and eps / 2 for each block added. Blocks have 64 keys or more up to
+d, e = 256.
 
 bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8.
 
