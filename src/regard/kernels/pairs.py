@@ -272,6 +272,8 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
         return _function(p, queries, keys)
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
     assert isinstance(score, scores.Score)
+    if isinstance(score, scores.location):
+        return _location(p, queries, keys, score.parameters()["weight"])
     learned = {name: value.astype(p.compute, copy=False) for name, value in score.parameters().items()}
     if isinstance(score, scores.general):
         return _products(
@@ -279,10 +281,6 @@ def make(p: Problem, queries: Array, keys: Array) -> Pairs:
         )
     if isinstance(score, scores.cosine):
         return _cosine(p, queries, keys, learned["sharpness"])
-    if isinstance(score, scores.location):
-        pairs = _products(p, queries, keys, _finish_location(keys, learned["weight"]))
-        pairs.transform = lambda _, columns: np.ascontiguousarray(learned["weight"][:, columns].T)
-        return pairs
     if isinstance(score, scores.additive):
         return _perceptron(p, queries, keys, learned)
     if isinstance(score, scores.gaussian):
@@ -320,9 +318,15 @@ def _finish_general(queries: Array, weight: Array) -> Any:
     return finish
 
 
+def _location(p: Problem, queries: Array, keys: Array, weight: Array) -> Pairs:
+    pairs = _products(p, queries, keys, _finish_location(keys, weight))
+    pairs.transform = lambda _, columns: np.ascontiguousarray(weight[:, columns].T, p.compute)
+    return pairs
+
+
 def _finish_location(keys: Array, weight: Array) -> Any:
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
-        dweight = np.zeros_like(weight)
+        dweight = np.zeros(weight.shape, dright.dtype)
         dweight[:, : len(dright)] = dright.T
         return dleft, np.zeros_like(keys), {"weight": dweight}
 
