@@ -25,6 +25,7 @@ __all__ = ["Attention", "attend", "named_scope", "record"]
 
 Array = NDArray[Any]
 PARTS = ("scores", "logits", "weights", "context", "lse")
+PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +294,14 @@ def attend(
     array([1., 1., 1., 1.])
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
+    numbers = problem.layout.items * problem.layout.n * problem.layout.m
+    if numbers > PAIRS:
+        shapes = {"queries": problem.queries, "keys": problem.keys, "values": problem.values}
+        _check.fail(
+            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}",
+            shapes,
+            "attention keeps none",
+        )
     attention = define(problem)
     keep(attention)
     return attention
