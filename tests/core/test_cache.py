@@ -146,6 +146,7 @@ def test_every_door_takes_the_views_and_the_mask() -> None:
 MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=25)
 
 
+@pytest.mark.slow
 @given(st.none() | st.integers(0, 5), st.integers(1, 7), MOVES)
 def test_what_is_held_is_what_the_newest_positions_may_see(
     window: int | None, spare: int, moves: list[tuple[bool, int]]
@@ -270,6 +271,7 @@ def test_growing_moves_nothing() -> None:
     assert np.array_equal(first, k[..., :1, :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 1000])
 def test_a_step_allocates_nothing(window: int | None) -> None:
     one = np.ones((1, 64), np.float64)  # which is converted on its way
@@ -680,6 +682,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(st.none() | st.integers(0, 5), st.integers(4, 8), STEPS, st.sampled_from(KERNELS))
 def test_a_batch_of_any_lengths_decodes_as_each_sequence_alone(
     window: int | None, spare: int, steps: list[tuple[str, Any]], kernel: str

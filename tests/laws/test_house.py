@@ -147,6 +147,7 @@ def test_the_reader_of_rooms_sees_a_breach() -> None:
     assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checking count: a circle of them is read as one room."""
     graph = {
@@ -250,6 +251,7 @@ SUBPACKAGES = {  # and something of each that must be there without another impo
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUBPACKAGES)
 def test_the_subpackages_are_there_after_importing_regard(name: str) -> None:
     loaded = loaded_by(f"import regard; assert '{name}' in dir(regard); regard.{SUBPACKAGES[name]}")
@@ -534,6 +536,7 @@ def test_importing_loads_nothing_besides_numpy() -> None:
     assert "json" in loaded_by("import regard, json")  # what is loaded is seen
 
 
+@pytest.mark.slow
 def test_attending_loads_nothing_besides_numpy() -> None:
     """Not even SciPy, which takes longer to import than a thousand small attentions to compute."""
     calls = (

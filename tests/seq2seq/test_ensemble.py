@@ -88,6 +88,7 @@ def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tupl
     return logs, np.mean(looks, axis=0) if looks else each[0].alignment
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
@@ -111,6 +112,7 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(KINDS[:3]), min_size=1, max_size=3),
@@ -133,6 +135,7 @@ def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
         np.testing.assert_allclose(found.log_probabilities, looked.log_probabilities, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 3),
     st.sampled_from([1, 5, 3000]),
@@ -336,6 +339,7 @@ def test_translate_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
     """Both directions of them, each by what its models find together."""

@@ -159,6 +159,7 @@ def test_without_attention_there_is_no_alignment() -> None:
     assert model.translate(["w1"])[0].alignment is None
 
 
+@pytest.mark.slow
 def test_the_best_parameters_stay() -> None:
     pairs = reversals(80, 0)
     seen: list[tuple[bool, bytes]] = []
@@ -169,6 +170,7 @@ def test_the_best_parameters_stay() -> None:
     assert model.model.network.parameters.flat.tobytes() == [bits for best, bits in seen if best][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_who_stops_asking_and_goes_on_loses_nothing(stops: tuple[int, ...], average: float) -> None:
@@ -421,6 +423,7 @@ def test_names_that_are_reserved_are_no_vocabulary() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_one_word_is_enough() -> None:
     model = Seq2Seq(epochs=150).fit(["a", "b", "a b", "b a"], ["x", "x", "x x", "x x"])
     assert [t.text for t in model.translate(["a", "b a"])] == ["x", "x x"]
@@ -533,6 +536,7 @@ def test_a_transformer_is_in_a_hurry_sooner(
     assert choose_recipe(large, corpus, asked).rate == 1e-3  # which a smaller one would bear
 
 
+@pytest.mark.slow
 def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 1}
     first = Seq2Seq(family="transformer", network=sizes, target="characters", epochs=1).fit(
@@ -545,6 +549,7 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     assert again.model.target.kind == "characters"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"lower": False, "normalization": "NFKC"}, {"source": "characters", "lower": True}]
 )
@@ -556,6 +561,7 @@ def test_a_loaded_model_cuts_text_as_it_did(options: dict[str, Any], tmp_path: P
     assert again.model.source.tokens == first.model.source.tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network", [{}, {"score": "none"}, {"style": "luong", "score": "dot", "decoder": 8, "encoder": 4}]
 )
@@ -592,6 +598,7 @@ def test_one_sentence_is_no_list_of_them() -> None:
         Seq2Seq().fit("one", "un")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_tokens_and_characters_are_learned_from_too() -> None:
     pairs = [("ab", ["A", "B"]), ("b", ["B"]), ("ba", ["B", "A"]), ("a", ["A"])]
     model = fitted(pairs, source="characters", target="tokens", epochs=150)
@@ -612,6 +619,7 @@ def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> 
         assert translation.alignment.shape == (len(translation.tokens), 4)
 
 
+@pytest.mark.slow
 def test_no_text_is_said_twice() -> None:
     """A word that it doesn't know and one that it knows may both be said as the source has it."""
     pairs = reversals(300, 1)
@@ -641,6 +649,7 @@ def test_samples_come_as_often_as_they_are_probable(reverser: Seq2Seq) -> None:
     assert [t.text for t in again] == [t.text for t in drawn]
 
 
+@pytest.mark.slow
 def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) -> None:
     def drawn(rng: Any) -> list[str]:
         return [t.text for t in reverser.sample(["w1 w2"], count=30, temperature=3.0, rng=rng)[0]]
@@ -691,6 +700,7 @@ def test_what_no_posterior_can_be_had_of_is_told() -> None:
     assert blind.align(["a"], ["c"], posterior=True)[0].alignment is None
 
 
+@pytest.mark.slow
 def test_links_are_learned() -> None:
     # The other way round than the words would have it: only the links can teach that.
     pairs = [(f"w{i} w{j}", f"v{i} v{j}") for i in range(4) for j in range(4)]

@@ -214,6 +214,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
 # means
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=300), st.integers(1, 90))
 def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None:
     x, mean = chart.smooth(range(len(y)), y, pieces)
@@ -228,6 +229,7 @@ def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None
 # lines of text
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.dictionaries(

@@ -532,6 +532,7 @@ def test_a_small_file_that_claims_much_data_is_refused_before_it_is_unpacked(
 # the command itself
 
 
+@pytest.mark.slow
 def test_help_imports_no_verb_and_names_all() -> None:
     code = (
         "import sys; from regard.cli import main, VERBS; assert main(['--help']) == 0;"
@@ -542,6 +543,7 @@ def test_help_imports_no_verb_and_names_all() -> None:
     assert "explain" in done.stdout
 
 
+@pytest.mark.slow
 def test_explain_needs_no_matplotlib() -> None:
     code = "import sys; sys.modules['matplotlib'] = None; from regard.cli import main; sys.exit(main(['explain']))"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -586,6 +588,7 @@ def test_an_interrupt_is_130_and_quiet(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes break with a signal's name on POSIX alone")
 def test_a_reader_that_has_gone_is_no_error() -> None:
     read, write = os.pipe()
@@ -595,6 +598,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_is_no_error() -> None:
     np.save("large.npy", np.ones((30, 30)))
     done = subprocess.run(
@@ -606,6 +610,7 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
     assert b"?" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
     np.save("large.npy", np.ones((30, 30)))
     plain = {key: value for key, value in os.environ.items() if key != "PYTHONIOENCODING"}

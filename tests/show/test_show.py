@@ -71,6 +71,7 @@ def test_display_width_of_words_known_by_hand(word: str, width: int) -> None:
     assert display_width(word) == width
 
 
+@pytest.mark.slow
 @given(WORDS, st.integers(1, 20), st.booleans())
 def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None:
     assert display_width(fit(clean(word), width, right=right)) == width

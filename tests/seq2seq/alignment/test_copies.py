@@ -56,6 +56,7 @@ def test_unknown_words_are_copied_first_and_once(
     assert found == chosen
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 4).flatmap(
         lambda m: st.tuples(

@@ -65,6 +65,7 @@ def test_tokens_belong_to_the_words_between_spaces() -> None:
     assert word_numbers(list(" a  b"), "".join) == [-1, 0, -1, -1, 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab.(' ", min_size=1), max_size=6))
 def test_the_numbers_of_words_are_those_of_the_text(parts: list[str]) -> None:
     text = " ".join(" ".join(parts).split())
@@ -80,6 +81,7 @@ def test_words_are_linked_where_their_tokens_are() -> None:
     assert of_words({(0, 0), (1, 1), (3, 2), (2, 3)}, [0, 0, -1, 1], [0, 1, 1, 1]) == {(0, 0), (0, 1), (1, 1)}
 
 
+@pytest.mark.slow
 @given(
     st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3))),
     st.lists(st.integers(-1, 3), max_size=8),
@@ -101,6 +103,7 @@ def test_weights_of_words_are_sums_and_means() -> None:
     assert merge(np.zeros((0, 3)), [0, 1], []).shape == (0, 3)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5)
 )
@@ -113,6 +116,7 @@ def test_rows_that_sum_to_one_still_do(source: list[int], target: list[int]) -> 
 # ------------------------------------------------------------------------------------------------ Pharaoh's format
 
 
+@pytest.mark.slow
 @given(LINKS)
 def test_what_is_written_can_be_read(found: Links) -> None:
     assert parse(spell(found)) == (found, found)
@@ -252,11 +256,13 @@ def test_agreement_of_what_does_not_fit_is_told() -> None:
     )
 
 
+@pytest.mark.slow
 @given(LINKS, LINKS, st.sampled_from(METHODS[2:]))
 def test_growing_is_that_of_plain_loops(forward: Links, backward: Links, method: str) -> None:
     assert symmetrise(forward, backward, method) == plain(forward, backward, method)
 
 
+@pytest.mark.slow
 @given(LINKS, LINKS)
 def test_each_method_lies_between_intersection_and_union(forward: Links, backward: Links) -> None:
     sets = {method: symmetrise(forward, backward, method) for method in METHODS}

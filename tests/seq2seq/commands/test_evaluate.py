@@ -242,6 +242,7 @@ def test_names_of_wide_letters_are_whole(capsys: pytest.CaptureFixture[str]) -> 
     assert "モデル" in out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("parrots")
 def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sacrebleu")
@@ -262,6 +263,7 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
     assert Path("l.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("parrots")
 def test_where_bleu_says_nothing_it_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
     """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""

@@ -73,6 +73,7 @@ def test_a_run_from_pairs_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixt
     assert Seq2Seq.load(out / "model.safetensors").translate(["w1"])[0].alignment is not None
 
 
+@pytest.mark.slow
 def test_compare_trains_the_same_without_attention(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_there_is_nothing_to_compare_where_there_is_no_attention(
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_valid_and_test_are_files_of_their_own(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +113,7 @@ def test_valid_and_test_are_files_of_their_own(
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
+@pytest.mark.slow
 def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +126,7 @@ def test_pairs_that_are_too_long_to_translate_are_not_measured_on(
     assert "without attention, on 9 pairs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_is_read_is_measured_in_the_models_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +138,7 @@ def test_what_is_read_is_measured_in_the_models_form(
     assert "exact 100.0 %" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_epochs_that_end_before_the_time_are_told(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +150,7 @@ def test_epochs_that_end_before_the_time_are_told(
         assert (told in err) == ("before the" in err) == said
 
 
+@pytest.mark.slow
 def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few, out = tmp_path / "few", str(tmp_path / "m")
     few.write_text("a b\tb a\nb\tb\n")
@@ -161,6 +167,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "(greedy, 1 pair)" in told
 
 
+@pytest.mark.slow
 def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +194,7 @@ def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
         assert f" to choose the best model by{tested}\n" in told
 
 
+@pytest.mark.slow
 def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words, out = tmp_path / "words", tmp_path / "m"
     words.write_text("cat\tK AE T\ntack\tT AE K\nact\tAE K T\n" * 10)
@@ -224,6 +232,7 @@ def test_the_measure_that_says_most_is_chosen(kind: str, found: str, right: str,
     assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
 
 
+@pytest.mark.slow
 def test_of_many_epochs_the_better_ones_are_told(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,6 +248,7 @@ def test_of_many_epochs_the_better_ones_are_told(
     assert re.search(r"^the best model is that of epoch \d+$", told, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / name)]) == 0
@@ -262,6 +272,7 @@ def test_without_the_extras_it_still_trains(
     assert (tmp_path / "m" / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "line"),
     [
@@ -338,6 +349,7 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)

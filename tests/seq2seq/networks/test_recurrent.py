@@ -215,6 +215,7 @@ def test_what_a_look_knows(style: str, first: int) -> None:
     assert same == [t < first for t in range(len(same))]
 
 
+@pytest.mark.slow
 def test_guidance_pulls_the_weights_to_the_links() -> None:
     network, batch = made({}, np.float64), collate(PAIRS)
     before = network.loss(batch, guidance=1.0)[0]

@@ -124,6 +124,7 @@ def test_it_is_the_paper(layers: int) -> None:
 # ----------------------------------------------------------------------------------------------------- training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guidance", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
 def test_gradients_of_the_whole_network(guidance: float) -> None:
     given = batch(links=True)

@@ -302,6 +302,7 @@ LOOSE = settings(
 )
 
 
+@pytest.mark.slow
 @LOOSE
 @given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int]]) -> None:
@@ -311,18 +312,21 @@ def test_flipped_bytes(good: bytes, tmp_path: Path, changes: list[tuple[int, int
     never_worse_than_an_error(bytes(data), tmp_path / "m")
 
 
+@pytest.mark.slow
 @LOOSE
 @given(length=st.integers(0, 10**6))
 def test_cut_off_files(good: bytes, tmp_path: Path, length: int) -> None:
     refused(good[: length % len(good)], tmp_path / "m")
 
 
+@pytest.mark.slow
 @LOOSE
 @given(data=st.binary(max_size=200))
 def test_any_bytes(tmp_path: Path, data: bytes) -> None:
     refused(data, tmp_path / "m")
 
 
+@pytest.mark.slow
 @LOOSE
 @given(
     name=st.sampled_from([*SIZES.shapes(), "source.tokens", "__metadata__"]),

@@ -31,6 +31,7 @@ def write(path: Path, lines: list[dict[str, float]], resume_at: int | None = Non
     return entries
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES)
 def test_what_was_written_is_read(tmp_path: Path, lines: list[dict[str, float]]) -> None:
@@ -39,6 +40,7 @@ def test_what_was_written_is_read(tmp_path: Path, lines: list[dict[str, float]])
     assert [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()] == entries
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES.filter(len), part=st.floats(0, 1), step=st.integers(0, 8), more=LINES)
 def test_a_log_that_was_cut_off_anywhere_goes_on(

@@ -60,6 +60,7 @@ def _plain(part: Any) -> Any:
     return part if isinstance(part, frozenset) else list(part)
 
 
+@pytest.mark.slow
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 12), st.integers(2, 12)), min_size=1, max_size=80),
     tokens=st.integers(1, 100),
@@ -129,6 +130,7 @@ def test_patience_ends_the_training() -> None:
     assert steps[-1].epoch < 50
 
 
+@pytest.mark.slow
 def test_the_last_model_is_kept_where_that_is_asked_for() -> None:
     worse = 0
     for keep in ("best", "last"):
@@ -224,6 +226,7 @@ def test_a_limit_that_is_over_between_two_steps_loses_nothing() -> None:
     assert training.best_loss < np.inf
 
 
+@pytest.mark.slow
 def test_the_minutes_that_are_given_are_used() -> None:
     """Without epochs only the clock ends a training, which has the usual number of them behind it then."""
     training = begun(Recipe(epochs=None, tokens=60, minutes=1e6))
