@@ -111,6 +111,7 @@ def test_zero_sizes(n: int, m: int) -> None:
     assert [x.dense(n, m).shape for x in masks] == [(n, m)] * len(masks)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data(), st.integers(0, 9), st.integers(0, 9))
 def test_any_composition_is_what_the_arrays_say(data: st.DataObject, n: int, m: int) -> None:

@@ -159,6 +159,7 @@ def test_law_4_an_infinite_value_stays_infinite_however_small_its_weight(kernel:
 # ------------------------------------------------------------------------------------------------------ the parts
 
 
+@pytest.mark.slow
 @every_kernel
 def test_law_13_a_sink_counts_once_in_whichever_part_or_in_merge(kernel: str) -> None:
     q, k, v = arrays()

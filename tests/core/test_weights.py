@@ -126,6 +126,7 @@ def test_weights_come_in_the_order_of_bytes_of_this_machine(name: str, dtype: An
     np.testing.assert_array_equal(found, FUNCTIONS[name](row))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(row=rows)
 def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None:
@@ -139,6 +140,7 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None
         assert (z[p == 0] <= tau.max() + 1e-12).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(row=rows)
 def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:

@@ -99,6 +99,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> ctypes.c_int32:
     return stop
 
 
+@pytest.mark.slow
 @needs_library
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_calls_that_are_asked_to_stop_return_at_once(isa: str, stopped: ctypes.c_int32, dtype: Any) -> None:

@@ -194,6 +194,7 @@ def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
     assert (found[rest] == usual[rest]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str
 )

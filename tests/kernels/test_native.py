@@ -971,6 +971,7 @@ def test_law_5_threads(isa: str, name: str) -> None:
             assert [key for key in slopes if not same(found[key], slopes[key])] == [], (n, threads)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where a thread may run")
 def test_threads_may_run_where_the_user_lets_them(isa: str) -> None:
     """The pool moves its threads apart, and ties none of them to a processor; it keeps each off one at most."""

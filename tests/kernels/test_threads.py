@@ -68,6 +68,7 @@ def test_law_5_bitwise_equal_whatever_the_number_of_threads(name: str, kernel: s
         assert run(name, threads, kernel) == alone, threads
 
 
+@pytest.mark.slow
 def test_law_12_eight_python_threads_at_once_are_bitwise_one() -> None:
     names = ["none", "causal", "bias by key", "documents"]
     expected = {name: run(name, 1) for name in names}
@@ -98,6 +99,7 @@ def small(i: int) -> bytes:
     return context.tobytes() + found.queries.tobytes() + found.keys.tobytes() + found.values.tobytes()
 
 
+@pytest.mark.slow
 def test_law_12_eight_python_threads_with_200_calls_each_are_bitwise_one() -> None:
     expected = [small(i) for i in range(12)]
 
@@ -164,6 +166,7 @@ def test_law_12_works_after_fork() -> None:
     assert run("causal", 2) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_law_12_works_after_fork_in_the_middle_of_other_threads_calls() -> None:
@@ -178,6 +181,7 @@ def test_law_12_works_after_fork_in_the_middle_of_other_threads_calls() -> None:
         assert all(one.result() == expected * 10 for one in busy)
 
 
+@pytest.mark.slow
 def test_law_12_works_in_spawned_processes() -> None:
     expected = [small(i) for i in range(12)]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
@@ -193,6 +197,7 @@ def fresh(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_law_12_importing_and_attending_change_nothing_outside() -> None:
     printed = fresh(
         """
@@ -219,11 +224,13 @@ def test_law_12_importing_and_attending_change_nothing_outside() -> None:
     assert printed.split() == ["True", "True", "1", "True"]
 
 
+@pytest.mark.slow
 def test_law_12_threads_do_not_keep_the_process_alive() -> None:
     code = "import numpy as np, regard; x = np.ones((4, 600, 8)); regard.attention(x, x, x, threads=4); print('done')"
     assert fresh(code) == "done\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="resident size and threads are read from /proc"
 )
@@ -257,6 +264,7 @@ def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
     assert threads == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux only")
 def test_law_12_no_more_threads_are_started_than_can_help() -> None:
     found = fresh("""
@@ -312,6 +320,7 @@ def test_blas_is_set_back_by_the_last_who_kept_it_on_one_thread(monkeypatch: pyt
         assert limits() == before
 
 
+@pytest.mark.slow
 def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
     script = """
         import threading, time
@@ -333,6 +342,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
     assert (run.stdout, run.returncode) == ("900\n", 0), run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
 def test_the_pool_is_kept_off_its_caller_and_may_run_anywhere_else() -> None:
     """Linux likes to wake a thread where its caller runs, which has no time for it."""
@@ -387,6 +397,7 @@ STEPS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules")
 def test_what_a_step_gives_back_stays_for_the_next() -> None:
     ran = subprocess.run(

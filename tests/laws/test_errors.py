@@ -811,6 +811,7 @@ def test_every_first_line_states_a_rule() -> None:
 SHAPES_OF_OPTIONS = st.lists(st.integers(0, 3), max_size=4).map(tuple)
 
 
+@pytest.mark.slow
 @given(SHAPES_OF_OPTIONS, SHAPES_OF_OPTIONS)
 def test_an_option_fits_where_numpy_broadcasts_it_without_enlarging(
     shape: tuple[int, ...], target: tuple[int, ...]

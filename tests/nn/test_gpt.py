@@ -88,6 +88,7 @@ def step(
     return np.asarray(x[:, -1] @ model["table"].T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ring", [False, True])
 def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> None:
     """Two prompts of different length, three hypotheses each that are dropped and split, ten steps."""

@@ -397,6 +397,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return saved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
 def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
@@ -422,6 +423,7 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     assert place.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "worse"), [("1e6", True), ("0.005", False)])
 def test_a_loss_above_that_of_guessing_is_told(
     rate: str, worse: bool, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -433,6 +435,7 @@ def test_a_loss_above_that_of_guessing_is_told(
     assert (said in told) == worse
 
 
+@pytest.mark.slow
 def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     out.mkdir()
@@ -443,6 +446,7 @@ def test_what_a_killed_training_left_is_removed(pairs: Path, tmp_path: Path) -> 
     assert [path.name for path in out.glob(".*")] == [".mine.png.99999.partial"]
 
 
+@pytest.mark.slow
 def test_of_two_trainings_the_finished_one_is_kept(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -471,6 +475,7 @@ def test_of_two_trainings_the_finished_one_is_kept(
     assert not list((tmp_path / "stopped").glob("*checkpoint*"))
 
 
+@pytest.mark.slow
 def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -507,6 +512,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
         assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_train_the_same(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -525,6 +531,7 @@ def test_two_processes_do_not_train_the_same(
     assert not list((tmp_path / "m").glob(".*"))
 
 
+@pytest.mark.slow
 def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path) -> None:
     names = "model.safetensors", "checkpoint.safetensors", "log.jsonl"
     for name in names:
@@ -536,6 +543,7 @@ def test_what_killed_processes_have_left_is_removed(pairs: Path, tmp_path: Path)
     assert sorted(tmp_path.glob(".*")) == sorted(others)
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,6 +560,7 @@ def test_what_is_done_is_not_trained_again_only_because_nobody_saw_it(
     assert " with attention, on " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [[], ["--compare"]], ids=["one", "two"])
 def test_a_finished_model_is_not_overwritten(
     option: list[str], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -583,6 +592,7 @@ def test_who_begins_anew_is_told_how_to_go_on(
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
@@ -598,6 +608,7 @@ def test_a_training_that_is_killed_at_once_goes_on(tmp_path: Path) -> None:
     assert one == two
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     write_pairs(tmp_path / "pairs.tsv", 400)
@@ -617,6 +628,7 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -636,6 +648,7 @@ def test_a_full_disk_loses_nothing(
     assert not list(out.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_other_pairs_is_told(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -664,6 +677,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
     assert not place.exists()
 
 
+@pytest.mark.slow
 def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
@@ -676,6 +690,7 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     assert "loss per token" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -696,6 +711,7 @@ def test_every_kind_of_model_can_be_trained(options: list[str], pairs: Path, tmp
     assert translation.alignment is not None
 
 
+@pytest.mark.slow
 def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a").write_text("w1 w2\nw2 w1\nw1\n" * 10)
     (tmp_path / "b").write_text("v1 v2\nv2 v1\nv1\n" * 10)
@@ -722,6 +738,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert said == "--links needs attention: it is what learns them"
 
 
+@pytest.mark.slow
 def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pairs").write_text("w1 w2\tv1 v2\nw2 w1\tv2 v1\nw1\tv1\n" * 10)
     models = []
@@ -752,6 +769,7 @@ def test_links_that_are_counted_from_1(tmp_path: Path, capsys: pytest.CaptureFix
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "subwords", "characters", "tokens"])
 def test_what_align_writes_can_be_learned(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -790,6 +808,7 @@ def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
         Given(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
 
 
+@pytest.mark.slow
 def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pairs"
     file.write_text("a b\tb a\n\nb\t\nb\tb\n")
@@ -799,6 +818,7 @@ def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "2 pairs to learn from" in told
 
 
+@pytest.mark.slow
 def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
@@ -811,6 +831,7 @@ def test_training_leaves_the_signals_as_they_were(pairs: Path, tmp_path: Path) -
 # -------------------------------------------------------------------------------------- what the figures mean
 
 
+@pytest.mark.slow
 def test_a_training_of_other_pairs_is_not_the_same(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -824,6 +845,7 @@ def test_a_training_of_other_pairs_is_not_the_same(
     assert "is done; --fresh trains it anew" in refused(arguments, capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "characters", "tokens"])
 def test_speed_is_in_what_is_counted(
     kind: str, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -846,6 +868,7 @@ def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
         assert max(np.diff([-1, *found, count])) <= 2
 
 
+@pytest.mark.slow
 def test_a_training_that_was_far_too_short_says_so_at_the_end(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -896,6 +919,7 @@ def test_how_often_pairs_will_be_seen(
     assert foreseen(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
 
 
+@pytest.mark.slow
 def test_it_is_foreseen_once_after_some_seconds(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -915,6 +939,7 @@ def test_it_is_foreseen_once_after_some_seconds(
         assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
 
 
+@pytest.mark.slow
 def test_copying_is_shown_where_it_is_not_far_below(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

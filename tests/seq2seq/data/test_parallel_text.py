@@ -116,6 +116,7 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------------------------- lines
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"), max_size=5)
@@ -209,6 +210,7 @@ def test_a_damaged_gzip_file_is_told() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory() -> None:
     bomb = gzip.compress(bytes(64 << 20))
     tracemalloc.start()

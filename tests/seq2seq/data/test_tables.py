@@ -45,6 +45,7 @@ def test_a_spreadsheets_columns(
     assert read_pairs(saved(tmp_path / "P.CSV.GZ", gzip.compress(data)), columns=columns) == TWO
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(
         st.tuples(*[st.text("ab ,;\t\"'\n.é", min_size=1).filter(lambda cell: bool(cell.strip()))] * 2),

@@ -91,12 +91,14 @@ def test_exact_means_the_same_words_of_one_reference() -> None:
     assert measure.exact(["a  b ", "a b", "ab"], ["a b", ["b", "a b"], "a b"]) == 2 / 3
 
 
+@pytest.mark.slow
 @given(LINES)
 def test_what_is_right_has_no_errors(lines: list[str]) -> None:
     assert measure.exact(lines, lines) == 1
     assert measure.error_rate(lines, lines) == 0
 
 
+@pytest.mark.slow
 @given(LINES, st.randoms())
 def test_order_of_lines_and_of_references_makes_no_difference(lines: list[str], random: object) -> None:
     references = [[line[::-1], "a b", line.replace("a", "")] for line in lines]
@@ -107,6 +109,7 @@ def test_order_of_lines_and_of_references_makes_no_difference(lines: list[str], 
         assert function(lines, references) == function([lines[i] for i in places], turned)
 
 
+@pytest.mark.slow
 @given(LINES)
 def test_another_right_answer_never_makes_more_of_a_line_wrong(lines: list[str]) -> None:
     one, two = [line[::-1] for line in lines], [[line[::-1], line.replace("a", "b")] for line in lines]
@@ -209,6 +212,7 @@ PAIRS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(PAIRS, PAIRS, PAIRS)
 def test_links_between_all_sure_and_all_possible_ones_have_no_error(
     sure: list[frozenset[tuple[int, int]]],
@@ -224,6 +228,7 @@ def test_links_between_all_sure_and_all_possible_ones_have_no_error(
     assert score == measure.alignment_error_rate(more[::-1], sure[::-1], possible[::-1])
 
 
+@pytest.mark.slow
 @given(PAIRS, PAIRS)
 def test_with_sure_links_alone_it_is_one_minus_the_f_score(
     found: list[frozenset[tuple[int, int]]], sure: list[frozenset[tuple[int, int]]]
@@ -247,6 +252,7 @@ def test_no_links_at_all() -> None:
 # by length
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 300), max_size=200), st.integers(1, 12), st.integers(1, 30))
 def test_every_sentence_is_in_one_group_whose_bounds_hold(lengths: list[int], most: int, least: int) -> None:
     found = measure.groups(lengths, most=most, least=least)

@@ -31,6 +31,7 @@ from regard.seq2seq.storage.safetensors import opened
 # ---------------------------------------------------------------------------------------------------- rows
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(END + 1, 299).map(int)), min_size=1), st.sampled_from([300, 70_000]))
 def test_rows_are_unpacked_as_they_were_packed(rows: list[list[int]], size: int) -> None:
     assert unpacked("rows", packed(rows, size), size) == [tuple(row) for row in rows]
@@ -89,6 +90,7 @@ class Slow:
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(ROWS, ROWS, st.integers(1, 5))
 def test_runs_are_as_likely_as_kneser_and_ney_say(
@@ -157,6 +159,7 @@ def drawn(seed: int) -> Spelling:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(PAIRS, st.integers(0, 2**16))
 def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
