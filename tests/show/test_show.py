@@ -307,6 +307,7 @@ def test_every_line_of_a_heatmap_has_the_same_display_width(
     assert len({display_width(line) for line in shown.split("\n")}) == 1
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 60), m=st.integers(1, 200), width=st.integers(45, 130))
 def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, width: int) -> None:
     lines = text.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
@@ -315,6 +316,7 @@ def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, w
     assert everything != lines[-1].startswith(f"shown in part: {n} x {m} in all")
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 40), m=st.integers(1, 12), seed=st.integers(0, 9))
 def test_colour_changes_no_letter_of_a_heatmap_with_numbers(n: int, m: int, seed: int) -> None:
     weights = weights_of(seed, n, m)
@@ -382,6 +384,7 @@ def test_words_must_fit_the_shape() -> None:
 # tables
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 30), m=st.integers(1, 30), width=st.integers(40, 130), digits=st.integers(0, 9))
 def test_every_line_of_a_table_has_the_same_display_width(n: int, m: int, width: int, digits: int) -> None:
     numbers = np.random.default_rng(0).normal(size=(n, m))
@@ -391,6 +394,7 @@ def test_every_line_of_a_table_has_the_same_display_width(n: int, m: int, width:
     assert len(lines) == 1 + min(n, 12)
 
 
+@pytest.mark.slow
 @given(digits=st.integers(0, 12), seed=st.integers(0, 99))
 def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: int) -> None:
     numbers = np.random.default_rng(seed).normal(size=(3, 2))
@@ -679,6 +683,7 @@ def plain_pictures() -> list[bytes]:
         return every_picture(Path(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", STYLES, ids=lambda settings: settings.get("style", "all"))
 def test_pictures_look_the_same_under_every_style(settings: dict[str, Any], tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")

@@ -154,6 +154,7 @@ _AWKWARD = st.sampled_from(
 AWKWARD = st.lists(_AWKWARD, max_size=12).map("".join)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | AWKWARD)
 def test_no_token_begins_with_a_mark(text: str) -> None:
     for token in map(unmarked, cut(text)):
@@ -162,6 +163,7 @@ def test_no_token_begins_with_a_mark(text: str) -> None:
         assert unicodedata.category(token.lstrip(JOIN)[0])[0] != "M"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=20) | AWKWARD)
 def test_no_token_ends_inside_a_grapheme_cluster(text: str) -> None:
     regex = pytest.importorskip("regex")
@@ -180,6 +182,7 @@ def one_space(text: str) -> str:
     return re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip(" ")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | AWKWARD)
 def test_glue_undoes_cut(text: str) -> None:
     spaced = one_space(text.replace(JOIN, "x"))
@@ -277,6 +280,7 @@ def runs(text: str) -> list[int]:
     return [len(list(group)) for is_mark, group in marks if is_mark]
 
 
+@pytest.mark.slow
 @given(MARKED | MARKED.map(lambda text: text * 9))
 def test_runs_of_marks_are_limited_before_they_are_sorted(text: str) -> None:
     safe = tidy_module._stream_safe(text)
@@ -307,6 +311,7 @@ def test_normalising_never_meets_a_long_run_of_marks(
     assert len(met) <= len(text) + 1
 
 
+@pytest.mark.slow
 def test_what_has_nothing_visible_is_blank() -> None:
     invisible = {c for c in EVERY if unicodedata.category(c) in ("Cc", "Cf", "Zs", "Zl", "Zp")}
     written_before_digits = set(
@@ -412,6 +417,7 @@ def test_glue_undoes_cut_for_every_kind(kind: str, text: str, sides: dict[str, T
     assert side.glue(tokens) == wanted(kind, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIDES)
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -616,6 +622,7 @@ def test_the_number_of_tokens_is_checked_first() -> None:
     assert len(restore(GOOD, {"tokens": SMALL}, size=5)) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIDES)
 @given(draw=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -660,6 +667,7 @@ def ways(word: str, pieces: dict[str, float], unknown: float) -> list[tuple[floa
     return found
 
 
+@pytest.mark.slow
 @given(PIECES, st.text("abcd\u2581", min_size=1, max_size=8), st.data())
 def test_no_other_pieces_are_more_probable(pieces: list[str], word: str, draw: st.DataObject) -> None:
     scores = draw.draw(st.lists(st.integers(-20, -1), min_size=len(pieces), max_size=len(pieces)))
@@ -703,6 +711,7 @@ def test_merged_pieces_are_neighbours_again() -> None:
     assert cutter("bcdebc") == ("bcde", "bc")
 
 
+@pytest.mark.slow
 @given(PIECES | MANY, st.text("abcd\u2581", min_size=1, max_size=40) | st.text("ab", min_size=1, max_size=40))
 def test_neighbours_are_merged_in_order(pieces: list[str], word: str) -> None:
     known = {piece: -float(i) for i, piece in enumerate(pieces)}

@@ -254,6 +254,7 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
             assert found.words == words
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 1000),
@@ -284,6 +285,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
     return network
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -190,6 +190,7 @@ def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: l
     np.testing.assert_allclose(counts[UNKNOWN:], expected_counts[UNKNOWN:], rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(PAIRS, st.integers(1, 6))
 def test_every_round_makes_the_pairs_likelier(pairs: list[Any], rounds: int) -> None:
@@ -235,6 +236,7 @@ def test_tokens_that_were_not_learned_from_give_what_others_give(monkeypatch: py
     assert sum(cut == (1, 1, 1, 1) for cut in found) > 0.9 * len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("much", [1, MOST])
 def test_many_tokens_are_cut_without_underflow(much: int) -> None:
     pairs = [([4] * 300, [5] * (300 * much)), ([4] * 300, [])]
@@ -268,6 +270,7 @@ def units(spelling: Spelling, pair: tuple[Sequence[int], Sequence[int]]) -> list
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.lists(st.tuples(SOURCE, TARGET), min_size=1, max_size=6), st.integers(1, 4))
 def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[Any], order: int) -> None:
@@ -497,6 +500,7 @@ def speaker() -> Seq2Seq:
     return learned()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"memory": 2}, {"family": "transformer", "epochs": 5}])
 def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     model = learned(**options)
@@ -546,6 +550,7 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_together(speaker: Seq2Seq) -> None:
     other = learned(seed=2)
     assert Ensemble([speaker, other]).translate(["walks"])[0].text == "W AO K S"
@@ -583,6 +588,7 @@ def test_refused(speaker: Seq2Seq) -> None:
         Seq2Seq(joint=-1)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "out"
     pairs.write_text("".join(f"{word}\t{said}\n" for word, said in KNOWN.items()), encoding="utf-8")

@@ -41,6 +41,7 @@ def likeness(left: set[tuple[int, ...]], known: list[tuple[int, ...]]) -> list[f
     ]
 
 
+@pytest.mark.slow
 @given(ROWS, ROWS)
 def test_the_pairs_found_are_the_most_alike(
     known: list[tuple[int, ...]], asked: list[tuple[int, ...]]
