@@ -315,7 +315,7 @@ def define(p: Problem) -> Attention:
         logits = _logits(p, scores)
         joined = _with_sink(p, logits)
         weight = np.ascontiguousarray(_weights(p, joined)[..., : p.layout.m])
-        context = _context(weight, values, ~np.isneginf(logits))
+        context = _context(weight, values, logits)
         lse = weights.log_sum_exp(joined)
     lead, n, m = p.layout.lead, p.layout.n, p.layout.m
     return Attention(
@@ -401,13 +401,13 @@ def _distance(p: Problem, near: local_p) -> Array:
     return near.distance(p.layout.per_query_head(positions, 1), p.layout.m)
 
 
-def _context(weight: Array, values: Array, seen: Array) -> Array:
-    """Step 3: weight @ values, in which a value that is not seen takes no part, whatever it is."""
+def _context(weight: Array, values: Array, logits: Array) -> Array:
+    """Step 3: weight @ values, in which a masked value takes no part, whatever it is."""
     finite = np.isfinite(values)
     if finite.all():
         context: Array = weight @ values
         return context
-    see = seen.astype(weight.dtype)
+    see = (~np.isneginf(logits)).astype(weight.dtype)
     plus, minus, lost = (
         (see @ what.astype(weight.dtype)) > 0
         for what in (np.isposinf(values), np.isneginf(values), np.isnan(values))
