@@ -722,6 +722,7 @@ def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
     assert whole_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
 
 
+@pytest.mark.slow
 def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
     pytest.importorskip("matplotlib")
     from regard.show import chart, figure
@@ -749,6 +750,7 @@ def test_pictures_can_be_pickled() -> None:
     assert again.figure.axes[0] is again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, 100, 2000])
 def test_ticks_of_many_rows_say_their_number_once(count: int) -> None:
     pytest.importorskip("matplotlib")
@@ -771,6 +773,7 @@ def brightness(image: Any, value: float) -> float:
     return float(np.mean(image.to_rgba(np.array([[value]]))[0, 0, :3]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
 def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int) -> None:
     pytest.importorskip("matplotlib")
@@ -801,6 +804,7 @@ def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
             heatmap([[1.0]], vmax=wrong)
 
 
+@pytest.mark.slow
 def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figure import heatmap, heatmaps
@@ -815,6 +819,7 @@ def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
     assert len(heatmap(np.ma.array([[0.5, 0.5]])).images) == 1
 
 
+@pytest.mark.slow
 def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figure import heatmap
@@ -834,6 +839,7 @@ def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
         heatmap([[-1.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("shape", [(2000, 2000), (1501, 7), (3, 4001), (800, 800)])
 def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int], signed: bool) -> None:
