@@ -18,12 +18,12 @@ from regard._characters import report
 from regard.context import Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
-from regard.show import numbers
-from regard.show.canvas import check_picture, warned
-from regard.show.figure import MOST_HEADS, save_heatmap, save_heatmaps
-from regard.show.files import parse_matrix, read_array, read_arrays, read_named
-from regard.show.story import matrices, story
-from regard.show.terminal import wants_color
+from regard.show import argument_types
+from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
+from regard.show.explanation import explain, matrices
+from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.terminal.text import wants_color
 
 __all__ = ["add_arguments", "run"]
 
@@ -70,7 +70,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "files",
         nargs="*",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
         "two: the second is keys and values; one: all three",
@@ -80,7 +80,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--seed",
-        type=numbers.whole(0, 2**32 - 1),
+        type=argument_types.integer(0, 2**32 - 1),
         metavar="N",
         help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
         f"randint(3, size=(d, d)) (default {_SEED})",
@@ -109,20 +109,20 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--score-arrays",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="NPZ",
         help="the learned arrays of the score function, by their names",
     )
-    group.add_argument("--scale", type=numbers.finite, metavar="X", help="multiply the scores by X")
+    group.add_argument("--scale", type=argument_types.finite, metavar="X", help="multiply the scores by X")
     group.add_argument(
-        "--softcap", type=numbers.positive, metavar="X", help="squash the logits into -X..X with tanh"
+        "--softcap", type=argument_types.positive, metavar="X", help="squash the logits into -X..X with tanh"
     )
     names = f"{', '.join(_NORMALIZE)} (default softmax)"
     group.add_argument("--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=names)
     group.add_argument("--causal", action="store_true", help="query i sees the keys up to its own place")
     group.add_argument(
         "--window",
-        type=numbers.whole(0),
+        type=argument_types.integer(0),
         nargs=2,
         metavar=("LEFT", "RIGHT"),
         help="query i sees LEFT keys before its own place and RIGHT after it",
@@ -133,18 +133,25 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         help="which ends of queries and keys meet, for --causal and --window where n != m",
     )
     group.add_argument(
-        "--mask", type=numbers.place, metavar="FILE", help="(n, m) .npy or CSV, 1: the query may see the key"
+        "--mask",
+        type=argument_types.path,
+        metavar="FILE",
+        help="(n, m) .npy or CSV, 1: the query may see the key",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--row", type=numbers.whole(), default=1, metavar="I", help="the query told term by term (default 1)"
+        "--row",
+        type=argument_types.integer(),
+        default=1,
+        metavar="I",
+        help="the query told term by term (default 1)",
     )
     group.add_argument(
         "--digits",
-        type=numbers.whole(0, 17),
+        type=argument_types.integer(0, 17),
         default=5,
         metavar="N",
         help="digits after the point (default 5)",
@@ -154,7 +161,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
     group.add_argument(
         "--png",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="also draw the weights as a picture (.png, .svg, .pdf), of all heads",
     )
@@ -207,7 +214,7 @@ def run(args: argparse.Namespace) -> int:
     if args.row > n:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     query_words, key_words = _labels(args, n, m)
-    told = story(
+    told = explain(
         attention,
         *arrays,
         score=args.score,

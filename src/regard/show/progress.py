@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from regard.show.terminal import clean, report, shorten
+from regard.show.terminal.text import clean, report, shorten
 
 __all__ = ["Progress"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import (
+from regard.show.figures.canvas import (
     DOTS_PER_INCH,
     drawable,
     house_style,
@@ -20,8 +20,8 @@ from regard.show.canvas import (
     show_in_notebooks,
     whole_figure,
 )
-from regard.show.terminal import display_width, wrap
-from regard.show.text import checked_weights, head_name, percent, words
+from regard.show.terminal.heatmap import checked_weights, head_name, percent, words
+from regard.show.terminal.text import display_width, wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

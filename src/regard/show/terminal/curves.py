@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.terminal import clean, display_width, fit
+from regard.show.terminal.text import clean, display_width, fit
 
 __all__ = ["curves", "points"]
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from regard import _check, _files
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

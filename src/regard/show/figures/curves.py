@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.show.canvas import (
+from regard.show.figures.canvas import (
     drawable,
     house_style,
     ink,
@@ -20,8 +20,8 @@ from regard.show.canvas import (
     show_in_notebooks,
     whole_figure,
 )
-from regard.show.sketch import points
-from regard.show.terminal import wrap
+from regard.show.terminal.curves import points
+from regard.show.terminal.text import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

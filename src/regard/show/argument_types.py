@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEAMS", "finite", "name", "number", "place", "positive", "value", "whole"]
+__all__ = ["BEAMS", "finite", "integer", "non_empty", "number", "path", "positive", "value"]
 
 BEAMS = 100  # hypotheses that are followed at a time, at most
 
@@ -18,7 +18,7 @@ _SIGNED = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
-def whole(least: int = 1, most: int | None = None) -> Callable[[str], int]:
+def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
     """Return what reads a whole number, for argparse.
 
     Parameters
@@ -33,9 +33,9 @@ def whole(least: int = 1, most: int | None = None) -> Callable[[str], int]:
 
     Examples
     --------
-    >>> whole(most=9)("7")
+    >>> integer(most=9)("7")
     7
-    >>> whole(most=9)("70")
+    >>> integer(most=9)("70")
     Traceback (most recent call last):
     argparse.ArgumentTypeError: must be a whole number from 1 to 9. Got '70' instead.
     """
@@ -134,7 +134,7 @@ def finite(text: str) -> float:
     return number("that is finite", math.isfinite)(text)
 
 
-def name(text: str) -> str:
+def non_empty(text: str) -> str:
     """Read a name, for argparse: an empty one is a variable of somebody's shell that was never set.
 
     Parameters
@@ -154,9 +154,9 @@ def name(text: str) -> str:
 
     Examples
     --------
-    >>> name("pairs.tsv")
+    >>> non_empty("pairs.tsv")
     'pairs.tsv'
-    >>> name("")
+    >>> non_empty("")
     Traceback (most recent call last):
     argparse.ArgumentTypeError: must not be empty
     """
@@ -165,7 +165,7 @@ def name(text: str) -> str:
     return text
 
 
-def place(text: str) -> Path:
+def path(text: str) -> Path:
     """Read the name of a file or folder, for argparse: an empty one would be the current folder.
 
     Parameters
@@ -185,10 +185,10 @@ def place(text: str) -> Path:
 
     Examples
     --------
-    >>> place("runs/mine").name
+    >>> path("runs/mine").name
     'mine'
     """
-    return Path(name(text))
+    return Path(non_empty(text))
 
 
 def value(text: str) -> Any:

@@ -22,7 +22,7 @@ __all__ = [
     "wrap",
     "pad_lines",
     "align",
-    "beside",
+    "side_by_side",
 ]
 
 # White to dark blue among the 256 fixed terminal colours: the same picture on dark and on light terminals.
@@ -329,7 +329,7 @@ def align(rows: Sequence[Sequence[str]], shares: Mapping[tuple[int, int], float]
 _GAP = 3  # blank columns between two blocks
 
 
-def beside(blocks: Sequence[str], *, width: int) -> str:
+def side_by_side(blocks: Sequence[str], *, width: int) -> str:
     """Set blocks of lines side by side, and below each other where the screen ends.
 
     Parameters
@@ -346,7 +346,7 @@ def beside(blocks: Sequence[str], *, width: int) -> str:
 
     Examples
     --------
-    >>> print(beside(["a\\nb", "c\\nd"], width=9))
+    >>> print(side_by_side(["a\\nb", "c\\nd"], width=9))
     a   c
     b   d
     """

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.context import Attention
-from regard.show.terminal import align, beside, display_width, wants_color
-from regard.show.text import speller, table, words
+from regard.show.terminal.heatmap import speller, table, words
+from regard.show.terminal.text import align, display_width, side_by_side, wants_color
 
-__all__ = ["story"]
+__all__ = ["explain", "matrices"]
 
 _MOST_VALUES = 12  # numbers of each value in that row
 _MOST_SENTENCES = 6  # rows told in words
@@ -37,7 +37,7 @@ _STEP_TWO = {
 }
 
 
-def story(
+def explain(
     attention: Attention,
     queries: ArrayLike,
     keys: ArrayLike,
@@ -93,7 +93,7 @@ def story(
     --------
     >>> import regard
     >>> ones = [[1, 0], [0, 1]]
-    >>> told = story(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
+    >>> told = explain(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
     >>> told.splitlines()[0]
     'Step 1. Scores: how well does each key match each query?'
     """
@@ -345,4 +345,4 @@ def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: 
         array = _whole(np.asarray(matrix))
         numbers = table(array, digits=digits, width=share, most_rows=8, color=False)
         blocks.append(f"{name} {array.shape}\n{numbers}")
-    return beside(blocks, width=width)
+    return side_by_side(blocks, width=width)

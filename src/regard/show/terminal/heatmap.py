@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.terminal import align, clean, display_width, fit, pad_lines, shade, wants_color
+from regard.show.terminal.text import align, clean, display_width, fit, pad_lines, shade, wants_color
 
 __all__ = ["heatmap", "table"]
 
@@ -132,7 +132,7 @@ def checked_weights(
         where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
         raise ValueError(
             f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}"
-            "\n  hint: show.figure draws scores, logits and differences with signed=True"
+            "\n  hint: show.figures.heatmap draws scores, logits and differences with signed=True"
         )
     return cells
 
@@ -141,10 +141,10 @@ def _what_to_show(cells: NDArray[Any], dimensions: tuple[int, ...]) -> str:
     if cells.dtype == object:
         return "of what regard.record has seen, pass the weights: [attention.weights for attention in seen]"
     if dimensions == (2,):
-        return "choose one head with weights[..., head, :, :]; figure.heatmaps draws several"
+        return "choose one head with weights[..., head, :, :]; figures.heatmaps draws several"
     if cells.ndim > max(dimensions):
         return "choose one sentence of a batch: [attention.weights[sentence] for attention in seen]"
-    return "figure.heatmap draws an (n, m) array"
+    return "figures.heatmap draws an (n, m) array"
 
 
 def head_name(place: Sequence[int]) -> str:
