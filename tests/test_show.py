@@ -341,8 +341,37 @@ def test_words_hang_above_their_columns() -> None:
 
 
 def test_the_darkest_cell_is_the_largest_weight() -> None:
-    shown = terminal.heatmap([[0.2, 0.1], [0.0, 0.05]], color=True, width=80)
-    assert [background for background, _ in SHADED.findall(shown)] == ["18", "75", "231", "153"]
+    row = [0.2, 0.1, 0.0, 0.05] + [0.0] * 16
+    shown = terminal.heatmap([row], color=True, width=200)
+    assert [background for background, _ in SHADED.findall(shown)][:4] == ["18", "75", "231", "153"]
+
+
+def test_uniform_weights_are_never_dark_on_either_medium() -> None:
+    uniform = np.full((3, 8), 1 / 8)
+    assert {
+        background for background, _ in SHADED.findall(terminal.heatmap(uniform, color=True, width=80))
+    } == {"153"}
+    pytest.importorskip("matplotlib")
+    assert figures.heatmap(uniform).images[0].get_clim() == (0, 0.5)
+
+
+def test_masked_cells_are_dashes() -> None:
+    weights = np.ma.masked_array([[0.9, 7.0], [0.25, 0.75]], [[False, True], [False, False]])
+    shown = terminal.heatmap(weights, ["le", "chat"], ["the", "cat"], color=False, width=80)
+    assert [line.split() for line in shown.split("\n")] == [
+        ["the", "cat"],
+        ["le", "90", "-"],
+        ["chat", "25", "75"],
+    ]
+    narrow = terminal.heatmap(np.ma.repeat(weights, 30, axis=1), color=False, width=70).split("\n")
+    assert narrow[-3] == "1 " + "█" * 30 + "-" * 30 + " " * 0
+    assert SHADED.search(terminal.heatmap(np.ma.masked_all((1, 1)), color=True, width=80)) is None
+
+
+def test_signed_numbers_that_round_to_0_are_dots() -> None:
+    pytest.importorskip("matplotlib")
+    axes = figures.heatmap([[2.0, 0.04], [-0.04, 0.0], [-0.06, np.nan]], signed=True)
+    assert [text.get_text() for text in axes.texts] == ["2.0", "·", "·", "\N{MINUS SIGN}0.1", "nan"]
 
 
 def test_many_columns_get_numbers_and_a_legend() -> None:

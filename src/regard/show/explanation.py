@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.context import Attention
-from regard.show.terminal.heatmap import speller, table, words
+from regard.show.terminal.cells import labels
+from regard.show.terminal.heatmap import speller, table
 from regard.show.terminal.text import align, display_width, side_by_side, wants_color
 
 __all__ = ["explain", "matrices"]
@@ -107,8 +108,8 @@ def explain(
         digits,
         wants_color() if color is None else color,
         shutil.get_terminal_size().columns if width is None else width,
-        words(query_words, n, "query words", "query "),
-        words(key_words, m, "key words", "key "),
+        labels(query_words, n, "query words", "query "),
+        labels(key_words, m, "key words", "key "),
     )
     paragraphs = [
         *_scores(page, attention, arrays, score, row),

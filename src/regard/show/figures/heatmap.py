@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from regard.show.figures.canvas import (
     DOTS_PER_INCH,
@@ -20,7 +20,7 @@ from regard.show.figures.canvas import (
     show_in_notebooks,
     whole_figure,
 )
-from regard.show.terminal.heatmap import checked_weights, head_name, percent, words
+from regard.show.terminal.cells import Cells, checked_cells, darkest, head_name, labels, percent
 from regard.show.terminal.text import display_width, wrap
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
 _LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
 _NAN, _MISSING = "#ffd42a", "#d0d0d0"  # no shade of the two colour maps
-_LEAST = 1e-5  # a scale that ends below would have six digits after the point
-_UNIFORM = 4  # the darkest shade is at least so many times the weight of each key where all have the same
 _DOTS = 2  # of a picture's: a thinner row could be lost when it is scaled
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
 _NUMBER = 0.2  # inches: a smaller cell has no room for one
@@ -109,11 +107,11 @@ def heatmap(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['the', 'cat']
     """
-    cells = _checked_cells(weights, signed=signed)
+    cells = checked_cells(weights, signed=signed)
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
     shape = n, m = cells.values.shape
-    names, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
+    names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
     scale = _scale(cells, vmax)
     own = ax is None
     ax = _figure(shape, names).add_subplot() if ax is None else ax
@@ -184,8 +182,8 @@ def heatmaps(
     cells = _checked_heads(weights, signed)
     *heads, n, m = cells.values.shape
     count, shape = math.prod(heads), (n, m)
-    sides, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
-    above = list(map(head_name, np.ndindex(*heads))) if names is None else words(names, count, "heads")
+    sides, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
+    above = list(map(head_name, np.ndindex(*heads))) if names is None else labels(names, count, "heads")
     scale = _scale(cells, vmax)
     across = _across(heads[1]) if len(heads) == 2 else min(count, _ACROSS)
     down = -(-count // across)
@@ -197,7 +195,7 @@ def heatmaps(
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    each = [_Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
+    each = [Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
     for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
         image = _draw_cells(ax, one, scale, cell)
         left, top = number % across == 0, number < across
@@ -303,14 +301,6 @@ def save_heatmaps(
     save_figure(path, draw)
 
 
-class _Cells(NamedTuple):
-    """What is drawn: numbers (0 where there is none), and where there is none."""
-
-    values: NDArray[Any]  # (..., n, m)
-    missing: NDArray[np.bool_]  # (..., n, m)
-    signed: bool = False
-
-
 class _Scale(NamedTuple):
     """What the shades stand for: from 0, or from -top, to top."""
 
@@ -319,26 +309,12 @@ class _Scale(NamedTuple):
     extend: str  # at which ends there are values beyond
 
 
-def _checked_cells(
-    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool
-) -> _Cells:
-    """Return the cells of what can be drawn; what is masked, and in logits -inf, is missing."""
-    array: Any = np.ma.array(weights)
-    masked = np.ma.getmaskarray(array)
-    hidden = masked.any()
-    values = checked_weights(
-        np.where(masked, 0, array.data) if hidden else array.data, dimensions, signed=signed
-    )
-    missing = masked | np.isneginf(values) if signed else masked
-    return _Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
-
-
-def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> _Cells:
+def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Cells:
     """Return the cells of some heads, but not of too many."""
     shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
     if len(shapes) > 1:
         raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
-    cells = _checked_cells(weights, (3, 4), signed=signed)
+    cells = checked_cells(weights, (3, 4), signed=signed)
     shape = cells.values.shape
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one head, query and key: weights are {shape}")
@@ -353,20 +329,11 @@ def _across(heads: int) -> int:
     return heads if heads <= _MOST_ACROSS else max(parts, default=_MOST_ACROSS)
 
 
-def _scale(cells: _Cells, vmax: float | None) -> _Scale:
+def _scale(cells: Cells, vmax: float | None) -> _Scale:
     """Return what the darkest shade stands for; uniform weights are never dark where there are several."""
     if vmax is not None and not (math.isfinite(vmax) and vmax > 0):
         raise ValueError(f"vmax must be a positive number. Got {vmax} instead.")
-    finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
-    high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
-    if vmax is not None:
-        top = float(vmax)
-    elif cells.signed:
-        top = min(max(high, -low), 1e300)  # from its negative to it is a number, too
-        top = top if top >= 1e-300 else 1.0
-    else:
-        top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
-        top = top if top >= _LEAST else 1.0
+    top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
     extend = {(False, False): "neither", (True, False): "max", (False, True): "min", (True, True): "both"}
     return _Scale(top, cells.signed, extend[beyond])
@@ -417,7 +384,7 @@ def _blocks(shape: tuple[int, ...], cell: tuple[float, float]) -> tuple[int, int
     return rows, columns
 
 
-def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
+def _pooled(cells: Cells, blocks: tuple[int, int]) -> Cells:
     """Return the value of largest magnitude in each block: no peak is lost, and no NaN."""
     if blocks == (1, 1):
         return cells
@@ -429,10 +396,10 @@ def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
 
     high, low = reduced(np.maximum, cells.values), reduced(np.minimum, cells.values)
     values = np.where(low + high < 0, low, high)
-    return _Cells(values, reduced(np.logical_and, cells.missing), cells.signed)
+    return Cells(values, reduced(np.logical_and, cells.missing), cells.signed)
 
 
-def _draw_cells(ax: Axes, cells: _Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
+def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
     """Draw numbers in cells of this height and width."""
     import matplotlib
     from matplotlib.colors import ListedColormap
@@ -585,11 +552,16 @@ def _has_numbers(shape: tuple[int, ...], cell: tuple[float, float], scale: _Scal
     return short and max(shape) <= _MOST_NUMBERS and min(cell) >= _NUMBER
 
 
-def _write_numbers(ax: Axes, cells: _Cells, scale: _Scale, points: float) -> None:
-    """Percents, or signed numbers, in white where the cell is dark; nothing for an exact 0."""
+def _write_numbers(ax: Axes, cells: Cells, scale: _Scale, points: float) -> None:
+    """Write percents, or signed numbers, in white where the cell is dark; nothing for an exact 0."""
     digits = 2 if scale.top < 1 else 1 if scale.top < 10 else 0
     for (i, j), value in np.ndenumerate(cells.values):
         if value != 0:  # NaN, too
-            number = f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}") if scale.signed else percent(value)
+            number = _signed_number(value, digits) if scale.signed else percent(value)
             color = "white" if abs(value) > 0.55 * scale.top else "black"
             ax.text(j, i, number, ha="center", va="center", color=color, fontsize=points - 1, usetex=False)
+
+
+def _signed_number(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    return "·" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")

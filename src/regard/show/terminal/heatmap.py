@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.show.terminal.text import align, clean, display_width, fit, pad_lines, shade, wants_color
+from regard.show.terminal.cells import LONGEST_LABEL, checked_cells, darkest, labels, percent
+from regard.show.terminal.text import align, display_width, fit, pad_lines, shade, wants_color
 
 __all__ = ["heatmap", "table"]
 
 _BLOCKS = " ░▒▓█"
-_LONGEST_WORD = 24
 _LONGEST_HEAD = 12
 _MOST_ROWS = 48
 _MOST_FLAGS = 24  # more columns than this get numbers and a legend
@@ -31,20 +31,21 @@ def heatmap(
     color: bool | None = None,
     width: int | None = None,
 ) -> str:
-    """Draw weights as lines of text, one for each query, under the words of the keys.
+    """Draw attention weights as text, one line for each query, under the labels of the keys.
 
-    Cells hold the weight in percent: blank for an exact 0, a dot for less than one half. Where that is wider than
-    the screen, cells are shades without numbers (each row's largest weight is always seen), and at last only the first
-    and last columns are drawn; more than 48 rows are cut the same way.
+    Cells hold the weight in percent: blank for an exact 0, a dot for less than one half, a dash where it is masked.
+    Where that is wider than the screen, cells are shades without numbers, in which each row's largest weight is
+    visible; where these are too wide, only the first and last columns are drawn. More than 48 rows are cut the same
+    way. The darkest shade is the largest weight, but at least 4 / m, four times that of uniform weights.
 
     Parameters
     ----------
     weights
-        (n, m), between 0 and 1; NaN is drawn as `nan`.
+        (n, m), between 0 and 1; NaN is drawn as `nan`. A masked array may leave cells out.
     rows, columns
-        n and m words; numbers from 1 by default.
+        n and m labels; numbers from 1 by default.
     color
-        Whether to shade the cells with terminal colours; by default as `terminal.wants_color` says.
+        Whether to shade the cells with terminal colours; by default the value of `terminal.wants_color`.
     width
         The columns of the screen; by default the terminal's, or 80.
 
@@ -56,7 +57,7 @@ def heatmap(
     Raises
     ------
     ValueError
-        If `weights` is no (n, m) array of numbers between 0 and 1, or the words don't fit its shape.
+        If `weights` is not an (n, m) array of numbers between 0 and 1, or the labels don't fit its shape.
 
     Examples
     --------
@@ -66,144 +67,28 @@ def heatmap(
       le  90  10
     chat     100
     """
-    cells = checked_weights(weights)
-    n, m = cells.shape
-    row_words, column_words = words(rows, n, "rows"), words(columns, m, "columns")
-    if cells.size == 0:
+    cells = checked_cells(weights)
+    n, m = cells.values.shape
+    row_labels, column_labels = labels(rows, n, "rows"), labels(columns, m, "columns")
+    if cells.values.size == 0:
         return f"no weights: {n} rows, {m} columns"
     color = wants_color() if color is None else color
     width = shutil.get_terminal_size().columns if width is None else width
     shown = _ends(n, _MOST_ROWS)
-    left = 1 + max(display_width(row_words[i]) for i in shown if i is not None)
-    grid = _grid(column_words, left, width)
-    top = float(np.fmax.reduce(cells, axis=None, initial=0.0))
-    lines = _header(grid, column_words, left)
+    left = 1 + max(display_width(row_labels[i]) for i in shown if i is not None)
+    grid = _grid(column_labels, left, width)
+    top = darkest(cells)
+    lines = _header(grid, column_labels, left)
     for i in shown:
-        row = [] if i is None else [None if j is None else float(cells[i, j]) for j in grid.columns]
-        most = 0.0 if i is None else float(np.fmax.reduce(cells[i]))
-        label = fit(_name(row_words, i), left - 1, right=True)
-        lines.append(label + " " + "".join(_cell(weight, top, most, grid.cell, color) for weight in row))
+        label = fit(_label(row_labels, i), left - 1, right=True)
+        if i is None:
+            lines.append(label + " " + "…".center(grid.cell) * len(grid.columns))
+        else:
+            lines.append(label + " " + _row(cells.values[i], cells.missing[i], grid, top, color))
     cut = None in shown or None in grid.columns
-    lines += _notes(
-        grid, column_words if columns is not None else [], top, width, cells.shape if cut else None
-    )
+    legend = column_labels if columns is not None else []
+    lines += _notes(grid, legend, top, width, (n, m) if cut else None)
     return "\n".join(pad_lines(lines))
-
-
-def checked_weights(
-    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool = False
-) -> NDArray[Any]:
-    """Return weights as an array that a heat map can show.
-
-    Parameters
-    ----------
-    weights
-        (n, m), or with dimensions for heads before, between 0 and 1, or NaN.
-    dimensions
-        How many there may be.
-    signed
-        Whether they may be any real numbers.
-
-    Returns
-    -------
-    ndarray
-        The same numbers.
-
-    Raises
-    ------
-    ValueError
-        If they are something else.
-
-    Examples
-    --------
-    >>> checked_weights([[1, 0]]).shape
-    (1, 2)
-    """
-    cells = np.asarray(weights)
-    if cells.ndim not in dimensions or cells.dtype.kind not in "biuf":
-        shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
-        raise ValueError(
-            f"a heat map shows {shows} of real numbers: weights are {cells.shape} of type {cells.dtype}"
-            f"\n  hint: {_what_to_show(cells, dimensions)}"
-        )
-    bad = (cells < 0) | (cells > 1 + 1e-6)
-    if not signed and bad.any():
-        *head, i, j = np.argwhere(bad)[0]
-        where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
-        raise ValueError(
-            f"weights must lie between 0 and 1: {cells[(*head, i, j)]} in {where}"
-            "\n  hint: show.figures.heatmap draws scores, logits and differences with signed=True"
-        )
-    return cells
-
-
-def _what_to_show(cells: NDArray[Any], dimensions: tuple[int, ...]) -> str:
-    if cells.dtype == object:
-        return "of what regard.record has seen, pass the weights: [attention.weights for attention in seen]"
-    if dimensions == (2,):
-        return "choose one head with weights[..., head, :, :]; figures.heatmaps draws several"
-    if cells.ndim > max(dimensions):
-        return "choose one sentence of a batch: [attention.weights[sentence] for attention in seen]"
-    return "figures.heatmap draws an (n, m) array"
-
-
-def head_name(place: Sequence[int]) -> str:
-    """Name a head by its number, and that of its layer, from 1.
-
-    Parameters
-    ----------
-    place : sequence of int
-        (head,) or (layer, head), from 0.
-
-    Returns
-    -------
-    str
-        Words.
-
-    Examples
-    --------
-    >>> head_name((1,)), head_name((0, 3))
-    ('head 2', 'layer 1, head 4')
-    """
-    named = zip(("layer", "head")[-len(place) :], place, strict=True)
-    return ", ".join(f"{name} {number + 1}" for name, number in named)
-
-
-def words(given: Sequence[str] | None, count: int, name: str, default: str = "") -> list[str]:
-    """Return one printable word for each row or column, cut to 24 columns: those given, or numbers from 1.
-
-    Parameters
-    ----------
-    given
-        `count` words, or None.
-    count
-        How many words are needed.
-    name
-        What they name, for the error.
-    default
-        What stands before the number where no words are given.
-
-    Returns
-    -------
-    list of str
-        `count` words.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer words than `count`.
-
-    Examples
-    --------
-    >>> words(None, 2, "rows", "query "), words(["le", "chat"], 2, "rows")
-    (['query 1', 'query 2'], ['le', 'chat'])
-    """
-    if given is None:
-        return [f"{default}{i + 1}" for i in range(count)]
-    if len(given) != count:
-        raise ValueError(f"{name} must name each of the {count} {name}: {len(given)} words given")
-    cleaned = [clean(str(word)) for word in given]
-    return [fit(word, min(display_width(word), _LONGEST_WORD) or 1) for word in cleaned]
 
 
 def _ends(count: int, most: int) -> list[int | None]:
@@ -224,12 +109,12 @@ class _Grid:
     flags: bool  # words hang above their columns; else numbers, and the words in a legend
 
 
-def _grid(column_words: list[str], left: int, width: int) -> _Grid:
+def _grid(column_labels: list[str], left: int, width: int) -> _Grid:
     """Choose the widest cells that the screen has room for, words above them where these fit too."""
-    m = len(column_words)
+    m = len(column_labels)
     everything = list(range(m))
     for cell in (4, 2, 1):
-        ends = [left + cell * j + cell // 2 + display_width(word) for j, word in enumerate(column_words)]
+        ends = [left + cell * j + cell // 2 + display_width(word) for j, word in enumerate(column_labels)]
         if m <= _MOST_FLAGS and max(*ends, left + cell * m) <= width:
             return _Grid(cell, [*everything], True)
         if m > _MOST_FLAGS and left + cell * m <= width:
@@ -237,32 +122,37 @@ def _grid(column_words: list[str], left: int, width: int) -> _Grid:
     return _Grid(1, _ends(m, max(3, width - left)), False)
 
 
-def _cell(weight: float | None, top: float, most: float, size: int, color: bool) -> str:
-    """One weight, `size` columns wide, of a row whose largest is `most`; None stands for what is left out."""
-    if weight is None:
-        return "…".center(size)
+def _row(weights: NDArray[Any], missing: NDArray[np.bool_], grid: _Grid, top: float, color: bool) -> str:
+    largest = float(np.fmax.reduce(weights))
+    cells = []
+    for j in grid.columns:
+        if j is None:
+            cells.append("…".center(grid.cell))
+        elif missing[j]:
+            cells.append({4: "  - ", 2: "- ", 1: "-"}[grid.cell])
+        else:
+            cells.append(_cell(float(weights[j]), top, largest, grid.cell, color))
+    return "".join(cells)
+
+
+def _cell(weight: float, top: float, largest: float, size: int, color: bool) -> str:
+    """Draw one weight, `size` columns wide, of a row with this largest weight."""
     if math.isnan(weight):
         return {4: "nan ", 2: "??", 1: "?"}[size]
-    share = weight / top if top else 0.0
-    level = max(min(int(share * 5), 4), int(weight == most > 0))
+    share = weight / top
+    level = max(min(int(share * 5), 4), int(weight == largest > 0))
     text = " " * size if color else _BLOCKS[level] * size
     if size == 4:
         text = f"{percent(weight):>3} "
     return shade(text, share) if color else text
 
 
-def percent(weight: float) -> str:
-    if weight == 0 or math.isnan(weight):
-        return "" if weight == 0 else "nan"
-    return "·" if weight < 0.005 else f"{100 * weight:.0f}"
-
-
-def _header(grid: _Grid, column_words: list[str], left: int) -> list[str]:
+def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
     """Words or numbers above the cells; in wide cells they stand above the last digit."""
     offset = left + (2 if grid.cell == 4 else 0)
     if grid.flags:
-        return hang(column_words, [offset + grid.cell * j for j in range(len(column_words))])
-    room = len(str(len(column_words))) + 1
+        return hang(column_labels, [offset + grid.cell * j for j in range(len(column_labels))])
+    room = len(str(len(column_labels))) + 1
     step = next((tick for tick in _TICKS if tick * grid.cell >= room), _TICKS[-1])
     places = [(offset + grid.cell * k, f"{j + 1}") for k, j in enumerate(grid.columns) if j is not None]
     end = left + grid.cell * len(grid.columns)
@@ -316,7 +206,7 @@ def _notes(grid: _Grid, legend: list[str], top: float, width: int, cut: tuple[in
         pairs = [
             f"{j + 1} {legend[j]}".replace(" ", "\N{NO-BREAK SPACE}") for j in grid.columns if j is not None
         ]
-        wrapped = textwrap.wrap("   ".join(pairs), max(width, _LONGEST_WORD + 8), break_on_hyphens=False)
+        wrapped = textwrap.wrap("   ".join(pairs), max(width, LONGEST_LABEL + 8), break_on_hyphens=False)
         notes += [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped]
     if grid.cell < 4:
         notes.append(f"darkest: {100 * top:.3g} %")
@@ -380,8 +270,8 @@ def table(
     if cells.ndim != 2:
         raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
     n, m = cells.shape
-    left = words(rows, n, "rows") if rows is not None else []
-    heads = words(columns, m, "columns") if columns is not None else []
+    left = labels(rows, n, "rows") if rows is not None else []
+    heads = labels(columns, m, "columns") if columns is not None else []
     if cells.size == 0:
         return f"no numbers: {n} rows, {m} columns"
     width = shutil.get_terminal_size().columns if width is None else width
@@ -389,18 +279,18 @@ def table(
     down, across = _ends(n, most_rows), _ends(m, _room(cells, left, heads, digits, width))
     spell = speller(cells, digits)
     top = float(np.fmax.reduce(cells, axis=None, initial=0.0)) or 1.0
-    lines = [[""] * bool(left) + [_name(heads, j, _LONGEST_HEAD) for j in across]] if heads else []
+    lines = [[""] * bool(left) + [_label(heads, j, _LONGEST_HEAD) for j in across]] if heads else []
     shares = {}
     for i in down:
         for k, j in enumerate(across):
             if color and i is not None and j is not None:
                 shares[len(lines), k + bool(left)] = float(cells[i, j]) / top
         texts = ["…" if i is None or j is None else spell(float(cells[i, j])) for j in across]
-        lines.append(([_name(left, i)] if left else []) + texts)
+        lines.append(([_label(left, i)] if left else []) + texts)
     return align(lines, shares)
 
 
-def _name(names: list[str], index: int | None, most: int = _LONGEST_WORD) -> str:
+def _label(names: list[str], index: int | None, most: int = LONGEST_LABEL) -> str:
     if index is None:
         return "…"
     return fit(names[index], min(most, display_width(names[index])))
