@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from regard.show import figures, terminal
 from regard.show.figures import Panel
 from regard.show.figures.canvas import whole_figure
-from regard.show.figures.curves import smooth
+from regard.show.figures.curves import running_mean
 from regard.show.terminal import display_width
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
@@ -30,12 +30,8 @@ def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
 
 
-def overlap(axes: Any) -> bool:
-    """Whether names at the ends of lines cover each other."""
-    figure = whole_figure(axes)
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
-    return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+def names(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 # pictures
@@ -59,8 +55,8 @@ class TestPictures:
         figure = figures.curves(panels, along="minutes", title="$run$")
         assert [axes.get_title(loc="left") for axes in figure.axes] == ["loss $x$", "BLEU"]
         assert [axes.get_xlabel() for axes in figure.axes] == ["", "minutes"]
-        assert [text.get_text() for text in figure.axes[0].texts] == ["training", "validation", "2.2"]
-        assert [text.get_text() for text in figure.axes[1].texts] == ["validation", "30"]
+        assert [names(axes) for axes in figure.axes] == [["training", "validation"], ["validation"]]
+        assert [axes.texts[0].get_text() for axes in figure.axes] == ["2.2", "30"]
 
     def test_a_name_has_one_colour_in_all_panels(self) -> None:
         panels = [Panel("loss", {"a": ([1], [2]), "b": ([1], [3])}), Panel("BLEU", {"b": ([1], [40])})]
@@ -101,6 +97,11 @@ class TestPictures:
         assert dot >= line.get_markersize() / 2 * whole_figure(axes).dpi / 72
         assert not figures.by_length(["1", "2"], {"a": [0, 1]}).lines[0].get_clip_on()
 
+    @pytest.mark.parametrize("best", ["lowest", "highest"])
+    def test_scores_that_stay_at_0_have_no_tick_below(self, best: Any) -> None:
+        (axes,) = figures.curves([Panel("BLEU", {"validation": ([1, 2, 3], [0.0, 0.0, 0.0])}, best)]).axes
+        assert axes.get_yticks().tolist() == [0]
+
     def test_many_points_are_drawn_as_their_mean_over_all_of_them(self) -> None:
         (axes,) = figures.curves([Panel("loss", {"training": (STEPS, FALLING)})]).axes
         all_of_them, mean = axes.lines
@@ -108,44 +109,30 @@ class TestPictures:
         assert len(mean.get_xdata()) == 80
         assert all_of_them.get_alpha() < 0.5
 
-    def test_names_of_lines_that_end_elsewhere_stay_at_their_ends(self) -> None:
-        lines = {"early": ([0, 1, 2], [3.0, 2.0, 1.0]), "late": ([0, 50, 99], [3.0, 2.0, 1.0])}
+    @pytest.mark.parametrize("count", [1, 6, 30])
+    def test_names_cover_no_line_and_stay_in_the_figure(self, count: int) -> None:
+        lines = {f"{'a name of several words ' * (i % 3)}{i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
         (axes,) = figures.curves([Panel("loss", lines)]).axes
-        names = [text for text in axes.texts if text.get_gid() == "name"]
-        assert [name.get_position() for name in names] == [(7, 0), (7, 0)]
-
-    @pytest.mark.parametrize("count", [2, 3, 6])
-    def test_names_of_lines_that_end_at_one_place_don_t_overlap(self, count: int) -> None:
-        same = {f"model {i}": ([1, 2], [2.0, 1.0]) for i in range(count)}
-        assert not overlap(figures.curves([Panel("loss", same)]).axes[0])
-        assert not overlap(figures.by_length(["1", "2"], {name: [3, 4] for name in same}))
-        long = {f"{name} of several words that take several lines": y for name, y in same.items()}
-        assert not overlap(figures.by_length(["1", "2"], {name: [3, 4] for name in [*long, *same][::-2]}))
-
-    @pytest.mark.parametrize("score", [0.0, 100.0])
-    @pytest.mark.parametrize("name", ["model", "a name that takes three lines, since whoever gave it " * 2])
-    def test_names_stay_between_the_axis_and_the_title(self, score: float, name: str) -> None:
-        lines = {f"{name} {i}": [score, score] for i in range(3)} | {"other": [100 - score, 100 - score]}
-        axes = figures.by_length(["1", "2"], lines, measure="errors %")
-        whole_figure(axes).draw_without_rendering()
-        names = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
-        assert min(box.ymin for box in names) > axes.bbox.ymin - 2
-        assert max(box.ymax for box in names) < axes.bbox.ymax + 2
-        assert not overlap(axes)
+        figure = whole_figure(axes)
+        figure.draw_without_rendering()
+        legend = axes.get_legend().get_window_extent()
+        assert legend.xmin >= axes.bbox.xmax
+        assert figure.bbox.x0 - 2 <= legend.xmin <= legend.xmax <= figure.bbox.x1 + 2
+        assert figure.bbox.y0 - 2 <= legend.ymin <= legend.ymax <= figure.bbox.y1 + 2
+        assert len(names(axes)) == count
 
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
         axes = figures.by_length(["1-2", "3-4", "5-6"], {name: [30, 20, 10], "short": [20, 20, 20]})
         assert axes.get_position().width > 0.6
-        written = [text.get_text().replace("\n", "") for text in axes.texts if text.get_gid() == "name"]
-        assert written == [name, "short"]
+        assert [text.replace("\n", "") for text in names(axes)] == [name, "short"]
 
     def test_scores_by_length_name_groups_counts_and_models(self) -> None:
         axes = figures.by_length(
             ["1-5", "6-10"], {"with": [48, 47], "$o$": [30, np.nan]}, [1200, 3], measure="BLEU $"
         )
         assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n3"]
-        assert [text.get_text() for text in axes.texts] == ["with", "$o$"]
+        assert names(axes) == ["with", "$o$"]
         assert axes.get_title(loc="left") == "BLEU $"
         assert axes.get_ylim()[0] == 0
         first, second = (bar.get_height() for bar in axes.patches)
@@ -219,7 +206,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=300), st.integers(1, 90))
 def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None:
-    x, mean = smooth(range(len(y)), y, pieces)
+    x, mean = running_mean(range(len(y)), y, pieces)
     assert len(x) == len(mean) == min(pieces, len(y))
     assert (np.diff(x) > 0).all()
     assert mean.min() >= min(y) - 1e-9

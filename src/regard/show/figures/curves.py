@@ -1,11 +1,10 @@
-"""Learning curves and scores by length as pictures: named lines, in colours that all eyes tell apart."""
+"""Learning curves, and scores by length, as Matplotlib figures."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,36 +25,34 @@ from regard.show.terminal.text import wrap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-__all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves", "smooth"]
+__all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves"]
 
-# Okabe and Ito 2008: told apart with every kind of colour vision. Marks differ, too, for paper without colour.
+# Okabe and Ito 2008: distinguishable with every kind of colour vision. Marks differ, too, for paper without colour.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_STROKES = ("-", "--", ":")  # where there are more lines than colours
+_STROKES = ("-", "--", ":")  # for more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
-_INK, _LIGHT_INK = "#444444", "#cccccc"  # on light and on dark figures
 _WIDTH = 6.0  # inches
-_LONGEST_NAME = 24  # letters of a line beside the picture
-_LINE = 12.0  # points from line to line there
-_MANY = 100  # points: more are drawn as their mean over pieces, with all of them faint behind it
+_LABEL_WIDTH, _LABEL_LINES = 24, 3  # letters and lines of a name in the legend
+_LINE = 0.17  # inches, of the height of a line there
+_MANY = 100  # points: of more, the running mean is drawn, with all of them faint behind it
 _FEW = 40  # points: they get marks
-_PIECES = 80  # of five points or more
-_SETTLED = 0.08  # of the way, when a curve that falls steeply at first has come down to where it is looked at
-_Points = NDArray[np.float64]  # (2, n), x and y
-_Line = tuple[NDArray[np.float64], NDArray[np.float64]]
+_PIECES = 80  # of the running mean, of five points or more
+_SETTLED = 0.08  # of the x axis: the steep fall of a loss is over
 
 
 class Panel(NamedTuple):
-    """One of the pictures of a learning curve.
+    """One panel of a figure of learning curves.
 
     Parameters
     ----------
     title : str
-        What is measured.
+        The quantity on the y axis.
     lines : mapping of str to (x, y)
-        By name, two arrays of n numbers each; NaN, and what is before x = 0, is left blank.
+        By name, two arrays of n numbers each; NaN, and points before x = 0, are left out.
     best : "lowest", "highest" or None
-        Whether the best point of the last line is marked, and which that is.
+        Which point of the last line is marked as the best.
     """
 
     title: str
@@ -67,17 +64,17 @@ class Panel(NamedTuple):
 def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None = None) -> Figure:
     """Draw learning curves, one panel below the other, along one axis of steps or time.
 
-    A line of more than 100 points is drawn as its running mean, all points faintly behind it. The first few percent,
-    where a loss falls from what chance gives, may lie above the picture, which then says how far up they begin.
+    A line of more than 100 points is drawn as its running mean, all points faintly behind it. The steep fall of a loss
+    in the first few percent may lie above the panel, which then prints where the curve begins.
 
     Parameters
     ----------
     panels
-        What is drawn; those without any point are left out.
+        The panels; those without any point are left out.
     along
-        What x counts: "steps", "minutes".
+        The quantity on the x axis: "steps", "minutes".
     title
-        A line above the picture.
+        A line above the figure.
 
     Returns
     -------
@@ -87,7 +84,7 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     Raises
     ------
     ValueError
-        If there is nothing to draw, or x and y of a line have different lengths.
+        If there is no point to draw, or x and y of a line have different lengths.
     ImportError
         If Matplotlib is not installed.
 
@@ -100,217 +97,119 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
-    named = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
-    looks = dict(zip(named, itertools.cycle(itertools.product(_STROKES, _COLORS)), strict=False))
-    heights = [2.6] + [1.7] * (len(shown) - 1)
+    names = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
+    styles = dict(zip(names, itertools.cycle(itertools.product(_STROKES, _COLORS)), strict=False))
+    heights = [max(1.7 if i else 2.6, _legend_height(lines)) for i, (_, lines) in enumerate(shown)]
     figure = new_figure(_WIDTH, sum(heights) + 0.4)
     axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for ax, (panel, lines) in zip(axes, shown, strict=True):
         _plain_axes(ax, panel.title)
-        _draw_lines(ax, lines, panel.best, looks)
-    _number_places(axes[-1], along, [x for _, lines in shown for x, _ in lines.values()])
+        drawn = {name: _draw_line(ax, line, styles[name]) for name, line in lines.items()}
+        _set_height(ax, list(drawn.values()), panel.best == "highest")
+        if panel.best is not None:
+            _mark_best(ax, drawn[list(drawn)[-1]], panel.best)
+        _add_legend(ax, drawn)
+    _set_x(axes[-1], along, np.concatenate([line[0] for _, lines in shown for line in lines.values()]))
     if title is not None:
-        (names,), fonts = drawable([[title]])
-        figure.suptitle(names[0], fontfamily=fonts, parse_math=False, usetex=False, fontsize=11)
-    figure.draw_without_rendering()  # labels are moved apart where they are, so the layout has to be settled
-    for ax in axes:
-        _part_labels(ax)
+        figure.suptitle(**_text(title, "t"), fontsize=11)
     return figure
 
 
-def _draw_lines(
-    ax: Axes, lines: Mapping[str, _Points], best: str | None, looks: Mapping[str, tuple[str, str]]
-) -> None:
-    strong = []
-    for name, (x, y) in lines.items():
-        stroke, color = looks[name]
-        mark = "o" if len(x) <= _FEW else None
-        if len(x) > _MANY:
-            ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
-            x, y = smooth(x, y, min(_PIECES, len(x) // 5))
-        ax.plot(x, y, stroke, color=color, linewidth=1.8, marker=mark, markersize=3.5)
-        _name_line(ax, name, float(x[-1]), float(y[-1]), color)
-        strong.append((x, y))
-    _settle(ax, strong, best == "highest")
-    if best is not None:
-        _mark_best(ax, *strong[-1], best)
-
-
-def _number_places(ax: Axes, along: str, all_x: Sequence[NDArray[Any]]) -> None:
-    """Say what x is; whole numbers get whole ticks."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    _name_x(ax, along)
-    whole = all(bool((x % 1 == 0).all()) for x in all_x)
-    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=whole))
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
-    end = max(float(x.max()) for x in all_x)
-    ax.set_xlim(0, 1.012 * end or 1.0)
-
-
-def _name_x(ax: Axes, along: str) -> None:
-    ((name,),), fonts = drawable([[along]])
-    style: dict[str, Any] = {"parse_math": False, "usetex": False, "fontfamily": fonts}
-    ax.set_xlabel(name, color=_ink(ax), fontsize=9.5, fontweight="normal", **style)
-
-
-def _ink(ax: Axes) -> str:
-    """A grey that competes with no line, and can be read on the figure."""
-    return _INK if ink(ax) == "black" else _LIGHT_INK
+def _text(text: str, key: str = "label") -> dict[str, Any]:
+    """Return the arguments with which Matplotlib writes a text as it is: no formulas, fonts that have all letters."""
+    ((text,),), fonts = drawable([[text]])
+    return {key: text, "fontfamily": fonts, "parse_math": False, "usetex": False}
 
 
 def _plain_axes(ax: Axes, title: str) -> None:
-    """A frame that doesn't compete with what it shows."""
-    (names,), fonts = drawable([[title]])
-    ax.set_title(
-        names[0],
-        loc="left",
-        fontsize=10,
-        color=_ink(ax),
-        fontfamily=fonts,
-        parse_math=False,
-        usetex=False,
-        fontweight="bold",
-    )
-    ax.set_facecolor("none")  # of the figure, on which the words can be read
+    """Remove everything from axes that competes with the lines."""
+    ax.set_title(**_text(title), loc="left", fontsize=10, color=ink(ax), fontweight="bold")
+    ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set(color="#999999", visible=True)
     ax.grid(False)
     ax.grid(axis="y", color="#999999", alpha=0.2, linewidth=0.8, linestyle="-")
     ax.minorticks_off()
     ax.set_axisbelow(True)
-    ax.tick_params(length=0, labelsize=8.5, labelcolor=_ink(ax))
+    ax.tick_params(length=0, labelsize=8.5, labelcolor=ink(ax))
 
 
-def _name_line(ax: Axes, name: str, x: float, y: float, color: str) -> None:
-    """Write a line's name where it ends."""
-    (names,), fonts = drawable([[name]])
-    ax.annotate(
-        "\n".join(wrap(names[0], _LONGEST_NAME, 3)),
-        (x, y),
-        xytext=(7, 0),
-        textcoords="offset points",
-        va="center",
+def _draw_line(ax: Axes, points: NDArray[np.float64], style: tuple[str, str]) -> Line2D:
+    (x, y), (stroke, color) = points, style
+    mark = "o" if len(x) <= _FEW else None
+    if len(x) > _MANY:
+        ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
+        x, y = running_mean(x, y, min(_PIECES, len(x) // 5))
+    (line,) = ax.plot(x, y, stroke, color=color, linewidth=1.8, marker=mark, markersize=3.5)
+    return line
+
+
+def running_mean(x: ArrayLike, y: ArrayLike, pieces: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the means of neighbouring points, in as many pieces of (nearly) one length, or in one for each point."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    starts = np.unique(np.linspace(0, len(x), min(pieces, len(x)), endpoint=False).astype(int))
+    sizes = np.diff([*starts, len(x)])
+    return np.add.reduceat(x, starts) / sizes, np.add.reduceat(y, starts) / sizes
+
+
+def _set_height(ax: Axes, drawn: Sequence[Line2D], rising: bool) -> None:
+    """Give the height to the settled part of the curves, not to the fall at the beginning; scores start at 0."""
+    lines = [np.asarray(line.get_data()) for line in drawn]
+    end = max(float(x[-1]) for x, _ in lines)
+    settled = np.concatenate([y[x >= _SETTLED * end] for x, y in lines])
+    low, high = min(float(y.min()) for _, y in lines), float(settled.max())
+    margin = 0.08 * (high - low) or 0.5
+    top = high + margin * (2 if rising else 1)
+    ax.set_ylim(min(low, 0) - 0.5 * margin if rising else low - 1.5 * margin, top)
+    if low == high:  # a flat line needs one number, and an error rate or BLEU of 0 has none below it
+        ax.set_yticks([low])
+    if (peak := max(float(y.max()) for _, y in lines)) > top:
+        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=ink(ax))
+
+
+def _mark_best(ax: Axes, line: Line2D, which: str) -> None:
+    x, y = np.asarray(line.get_data())
+    best, color = int(np.argmin(y) if which == "lowest" else np.argmax(y)), line.get_color()
+    at = float(x[best]), float(y[best])
+    ax.plot(*at, "o", color=color, markersize=7, markeredgecolor="white", clip_on=False)
+    style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold", "usetex": False}
+    ax.annotate(f"{y[best]:.3g}", at, xytext=(0, 8), textcoords="offset points", color=color, **style)
+
+
+def _wrapped(names: Iterable[str]) -> list[str]:
+    return ["\n".join(wrap(name, _LABEL_WIDTH, _LABEL_LINES)) for name in names]
+
+
+def _legend_height(names: Iterable[str]) -> float:
+    return _LINE * sum(text.count("\n") + 1.3 for text in _wrapped(names))
+
+
+def _add_legend(ax: Axes, lines: Mapping[str, Line2D]) -> None:
+    """Name the lines to the right of the axes, where no name covers a line."""
+    (names,), fonts = drawable([list(lines)])
+    legend = ax.legend(
+        list(lines.values()),
+        _wrapped(names),
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+        borderaxespad=0.0,
+        frameon=False,
         fontsize=9,
-        color=color,
-        fontfamily=fonts,
-        parse_math=False,
-        gid="name",
-        annotation_clip=False,
-        usetex=False,
-        path_effects=_halo(ax),
+        labelcolor=ink(ax),
     )
+    for text in legend.get_texts():
+        text.set(fontfamily=fonts, parse_math=False, usetex=False)
 
 
-def _halo(ax: Axes) -> list[Any]:
-    """The figure's colour around letters, so that they read on what is behind them, which is seen, too."""
-    from matplotlib.patheffects import withStroke
+def _set_x(ax: Axes, along: str, x: NDArray[np.float64]) -> None:
+    """Name the x axis and choose its ticks: integers where all x are."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    return [withStroke(linewidth=2.5, foreground="white" if ink(ax) == "black" else "black", alpha=0.75)]
-
-
-def _part_labels(ax: Axes) -> None:
-    """Move names at the ends of lines up or down until no two overlap."""
-    labels = [text for text in ax.texts if text.get_gid() == "name"]
-    dots = [float(ax.transData.transform(label.xy)[1]) for label in labels]  # type: ignore[attr-defined]
-    point = ax.figure.dpi / 72
-    heights = [_LINE * point * (1 + label.get_text().count("\n")) for label in labels]
-    room = ax.bbox.ymin, ax.bbox.ymax
-    for beside in _columns([tuple(label.get_window_extent().intervalx) for label in labels]):
-        places = _parted([dots[k] for k in beside], [heights[k] for k in beside], room)
-        for k, place in zip(beside, places, strict=True):
-            labels[k].set_position((7, (place - dots[k]) / point))
-
-
-def _columns(spans: Sequence[tuple[float, float]]) -> list[list[int]]:
-    """Return which of these stand above each other, each with those that it meets, and those that these meet."""
-    found: list[list[int]] = []
-    right = -math.inf
-    for k in sorted(range(len(spans)), key=lambda k: spans[k]):
-        if spans[k][0] > right:
-            found.append([])
-        found[-1].append(k)
-        right = max(right, spans[k][1])
-    return found
-
-
-def _parted(
-    places: Sequence[float], heights: Sequence[float], room: tuple[float, float] = (-math.inf, math.inf)
-) -> list[float]:
-    """Return places where labels of these heights don't overlap, as near to the given ones as can be.
-
-    All are within the room from bottom to top; where there is too little of it, above the bottom.
-    """
-    order = np.argsort(places, kind="stable")
-    wanted, high = np.asarray(places, np.float64)[order], np.asarray(heights, np.float64)[order]
-    below = np.cumsum([0.0, *(high[1:] + high[:-1]) / 2])  # where they would stand, one upon the other
-    groups: list[tuple[float, int]] = []  # labels that touch: where the lowest stands, and how many they are
-    for place in wanted - below:
-        groups.append((float(place), 1))
-        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
-            (high_one, many), (low_one, few) = groups.pop(-2), groups.pop()
-            groups.append(((high_one * many + low_one * few) / (many + few), many + few))
-    found = np.empty_like(wanted)
-    lowest = np.repeat([place for place, _ in groups], [count for _, count in groups])
-    bottom, top = room[0] + high[0] / 2, room[1] - high[-1] / 2 - below[-1]
-    found[order] = below + np.maximum(np.minimum(lowest, top), bottom)
-    return [float(place) for place in found]
-
-
-def _settle(ax: Axes, strong: Sequence[_Line], rising: bool) -> None:
-    """Give the height to where curves spend their time, not to the fall at the beginning; scores start below 0."""
-    end = max(float(x[-1]) for x, _ in strong)
-    later = np.concatenate([y[x >= _SETTLED * end] for x, y in strong])
-    low, high = min(float(y.min()) for _, y in strong), float(later.max())
-    room = 0.08 * (high - low) or 0.5
-    top = high + room * (2 if rising else 1)
-    ax.set_ylim(min(low, 0) - 0.5 * room if rising else low - 1.5 * room, top)
-    if (peak := max(float(y.max()) for _, y in strong)) > top:
-        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=_ink(ax))
-
-
-def _mark_best(ax: Axes, x: NDArray[Any], y: NDArray[Any], which: str) -> None:
-    place = int(np.argmin(y) if which == "lowest" else np.argmax(y))
-    color = ax.lines[-1].get_color()
-    ax.plot(x[place], y[place], "o", color=color, markersize=7, markeredgecolor="white", clip_on=False)
-    ax.annotate(
-        f"{y[place]:.3g}",
-        (float(x[place]), float(y[place])),
-        xytext=(0, 8),
-        textcoords="offset points",
-        ha="center",
-        fontsize=9,
-        fontweight="bold",
-        color=color,
-        path_effects=_halo(ax),
-        usetex=False,
-    )
-
-
-def smooth(x: ArrayLike, y: ArrayLike, pieces: int = _PIECES) -> _Line:
-    """Return the means of neighbouring points: of as many pieces, equally long or nearly so.
-
-    Parameters
-    ----------
-    x, y
-        (n,) each.
-    pieces
-        How many points come back, if there are as many.
-
-    Returns
-    -------
-    x, y
-        (min(n, pieces),) each.
-
-    Examples
-    --------
-    >>> smooth([1, 2, 3, 4], [5.0, 7.0, 1.0, 2.0], pieces=2)
-    (array([1.5, 3.5]), array([6. , 1.5]))
-    """
-    across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    starts = np.unique(np.linspace(0, len(across), min(pieces, len(across)), endpoint=False).astype(int))
-    sizes = np.diff([*starts, len(across)])
-    return np.add.reduceat(across, starts) / sizes, np.add.reduceat(up, starts) / sizes
+    ax.set_xlabel(**_text(along, "xlabel"), color=ink(ax), fontsize=9.5, fontweight="normal")
+    integer = bool((x % 1 == 0).all())
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=integer))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    ax.set_xlim(0, 1.012 * float(x.max()) or 1.0)
 
 
 def save_curves(
@@ -397,54 +296,45 @@ def by_length(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1-5', '6-10']
     """
-    rows = {name: np.asarray(line, np.float64) for name, line in lines.items()}
+    scores = {name: np.asarray(line, np.float64) for name, line in lines.items()}
     sizes = None if counts is None else np.asarray(counts, np.float64)
-    _check_rows(len(labels), rows if sizes is None else {**rows, "counts": sizes}, len(rows))
+    _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))
     own = ax is None
-    ax = new_figure(_WIDTH, 3.6).add_subplot() if ax is None else ax
+    ax = new_figure(_WIDTH, max(3.6, _legend_height(scores))).add_subplot() if ax is None else ax
     _plain_axes(ax, measure if title is None else title)
-    (named,), fonts = drawable([list(labels)])
+    (ticks,), fonts = drawable([list(labels)])
+    top = float(np.fmax.reduce([np.fmax.reduce(line, initial=0.0) for line in scores.values()])) or 1.0
     if sizes is not None:
-        named = [f"{label}\n{size:,.0f}" for label, size in zip(named, sizes, strict=True)]
-    ax.set_xticks(range(len(labels)), named, parse_math=False, usetex=False, fontfamily=fonts)
-    top = float(np.fmax.reduce([np.fmax.reduce(row, initial=0.0) for row in rows.values()])) or 1.0
-    ax.set_ylim(0, 1.12 * top)
-    ax.set_xlim(-0.5, len(labels) - 0.5)
-    if sizes is not None:
-        _draw_counts(ax, sizes, 0.22 * top)
+        ticks = [f"{label}\n{size:,.0f}" for label, size in zip(ticks, sizes, strict=True)]
+        bars = 0.22 * top * sizes / max(float(sizes.max()), 1.0)
+        ax.bar(range(len(bars)), bars, width=0.72, color="#999999", alpha=0.2, zorder=0.5)
         along += ", and how many there are (bars)"
-    for place, (name, row) in enumerate(rows.items()):
-        _draw_scores(ax, name, row, place)
-    _name_x(ax, along)
-    whole_figure(ax).draw_without_rendering()
-    _part_labels(ax)
+    ax.set_xticks(range(len(labels)), ticks, parse_math=False, usetex=False, fontfamily=fonts)
+    ax.set(ylim=(0, 1.12 * top), xlim=(-0.5, len(labels) - 0.5))
+    style: dict[str, Any] = {
+        "linewidth": 1.8,
+        "markersize": 6.5,
+        "markeredgecolor": "white",
+        "clip_on": False,
+    }
+    marks = itertools.cycle(zip(_COLORS, _MARKS, strict=True))
+    drawn = {
+        name: ax.plot(line, color=color, marker=mark, **style)[0]
+        for (name, line), (color, mark) in zip(scores.items(), marks, strict=False)
+    }
+    ax.set_xlabel(**_text(along, "xlabel"), color=ink(ax), fontsize=9.5, fontweight="normal")
+    _add_legend(ax, drawn)
     return show_in_notebooks(ax) if own else ax
 
 
-def _check_rows(groups: int, rows: Mapping[str, NDArray[Any]], lines: int) -> None:
+def _check_scores(groups: int, scores: Mapping[str, NDArray[Any]], lines: int) -> None:
     if not groups or not lines:
         raise ValueError(f"scores by length need a group and a line: {groups} groups, {lines} lines")
-    for name, row in rows.items():
-        if row.shape != (groups,):
+    for name, line in scores.items():
+        if line.shape != (groups,):
             raise ValueError(
-                f"{name!r:.60} must hold a number for each of the {groups} groups. It is {row.shape}."
+                f"{name!r:.60} must hold a number for each of the {groups} groups. It is {line.shape}."
             )
-
-
-def _draw_counts(ax: Axes, counts: NDArray[Any], height: float) -> None:
-    """Light bars from below: they say how much a point is worth."""
-    bars = height * counts / max(float(counts.max()), 1.0)
-    ax.bar(range(len(counts)), bars, width=0.72, color="#999999", alpha=0.2, zorder=0.5)
-
-
-def _draw_scores(ax: Axes, name: str, row: NDArray[Any], place: int) -> None:
-    color, mark = _COLORS[place % len(_COLORS)], _MARKS[place % len(_MARKS)]
-    ax.plot(
-        row, color=color, linewidth=1.8, marker=mark, markersize=6.5, markeredgecolor="white", clip_on=False
-    )
-    seen = np.flatnonzero(np.isfinite(row))
-    if seen.size:
-        _name_line(ax, name, float(seen[-1]), float(row[seen[-1]]), color)
 
 
 def save_by_length(
