@@ -1,4 +1,4 @@
-"""Weights and numbers as text: a heat map and a table, aligned by display width, shaded where colour is shown."""
+"""Heat maps of attention weights, and tables of numbers, as text."""
 
 import math
 import shutil
@@ -92,7 +92,7 @@ def heatmap(
 
 
 def _ends(count: int, most: int) -> list[int | None]:
-    """All indices, or the first and the last with None for what lies between, `most` places in all."""
+    """Return all indices, or `most` of them: the first and the last, with None for those between."""
     if count <= most:
         return list(range(count))
     first = most // 2
@@ -102,15 +102,15 @@ def _ends(count: int, most: int) -> list[int | None]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """How the columns of one heat map are laid out."""
+    """The layout of the columns of one heat map."""
 
     cell: int  # the columns of the screen that one weight takes
     columns: list[int | None]
-    flags: bool  # words hang above their columns; else numbers, and the words in a legend
+    flags: bool  # labels hang above their columns; else numbers, and the labels in a legend
 
 
 def _grid(column_labels: list[str], left: int, width: int) -> _Grid:
-    """Choose the widest cells that the screen has room for, words above them where these fit too."""
+    """Choose the widest cells that fit the screen, with labels above them where these fit, too."""
     m = len(column_labels)
     everything = list(range(m))
     for cell in (4, 2, 1):
@@ -148,29 +148,29 @@ def _cell(weight: float, top: float, largest: float, size: int, color: bool) -> 
 
 
 def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
-    """Words or numbers above the cells; in wide cells they stand above the last digit."""
+    """Return the lines of labels or numbers above the cells; in wide cells above the last digit."""
     offset = left + (2 if grid.cell == 4 else 0)
     if grid.flags:
         return hang(column_labels, [offset + grid.cell * j for j in range(len(column_labels))])
     room = len(str(len(column_labels))) + 1
     step = next((tick for tick in _TICKS if tick * grid.cell >= room), _TICKS[-1])
-    places = [(offset + grid.cell * k, f"{j + 1}") for k, j in enumerate(grid.columns) if j is not None]
+    starts = [(offset + grid.cell * k, f"{j + 1}") for k, j in enumerate(grid.columns) if j is not None]
     end = left + grid.cell * len(grid.columns)
     ticks = [
-        (start, number) for start, number in places if int(number) % step == 0 and start + len(number) <= end
+        (start, number) for start, number in starts if int(number) % step == 0 and start + len(number) <= end
     ]
     return hang([number for _, number in ticks], [start for start, _ in ticks])
 
 
 def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
-    """Hang words above columns, each on the lowest line where it meets no other word and no line down from one.
+    """Hang labels above columns, each on the lowest line where it overlaps no label and no line down from one.
 
     Parameters
     ----------
     flags
-        Words from left to right.
+        Labels from left to right.
     starts
-        The column of the screen where each begins, ascending.
+        The screen column where each begins, ascending.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def hang(flags: Sequence[str], starts: Sequence[int]) -> list[str]:
 
 
 def _notes(grid: _Grid, legend: list[str], top: float, width: int, cut: tuple[int, ...] | None) -> list[str]:
-    """Say under the picture what it can't show itself."""
+    """Return the lines below the map: legend, scale and shape."""
     notes = []
     if legend and not grid.flags:
         # No line breaks between a number and its word.
@@ -226,24 +226,24 @@ def table(
     width: int | None = None,
     most_rows: int = 12,
 ) -> str:
-    """Set numbers in aligned rows and columns; where they are too many, the first and last of each.
+    """Format numbers as an aligned table; of too many rows or columns, the first and last.
 
     Parameters
     ----------
     values
         (n, m), any real numbers; minus infinity is drawn as a dash.
     rows, columns
-        n and m words; None for none.
+        n and m labels; None for no labels.
     digits
         Digits after the decimal point, 17 at most.
     shades
-        Whether colours show the size of each number, as for weights.
+        Whether cells are shaded by their number, as in a heat map.
     color
-        Whether to use colours at all; by default as `terminal.wants_color` says.
+        Whether colours are allowed; by default the value of `terminal.wants_color`.
     width
         The columns of the screen; by default the terminal's, or 80.
     most_rows
-        Cut after this many rows, at least 1.
+        The largest number of rows, at least 1.
 
     Returns
     -------
@@ -253,9 +253,9 @@ def table(
     Raises
     ------
     ValueError
-        If `values` has not two dimensions, the words don't fit its shape, or a number is out of its range.
+        If `values` is not two-dimensional, the labels don't fit its shape, or an option is out of its range.
     TypeError
-        If `values` are no real numbers.
+        If `values` are not real numbers.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def _label(names: list[str], index: int | None, most: int = LONGEST_LABEL) -> st
 
 
 def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, width: int) -> int:
-    """Say how many columns of numbers the screen has room for, at least three."""
+    """Return how many columns of numbers fit the screen, at least three."""
     spell = speller(cells, digits)
     ends = [spell(float(number)) for number in (cells.max(), cells.min())]
     size = max(map(len, ends))
@@ -306,10 +306,10 @@ def _room(cells: NDArray[Any], left: list[str], heads: list[str], digits: int, w
 
 
 def speller(values: ArrayLike, digits: int) -> Callable[[float], str]:
-    """Return the function that writes one of these numbers, so that all of them are written alike.
+    """Return a function that formats each number of a table in one format.
 
-    Whole numbers are written as such; others with `digits` digits after the point, unless the largest of them is
-    too large or too small for that. Minus infinity, the logit of what is not seen, is a dash.
+    Integers have no decimal point; other numbers have `digits` digits after it, or an exponent where the largest is
+    too large or too small for that. Minus infinity, the logit of a masked key, is a dash.
 
     Parameters
     ----------
