@@ -215,19 +215,19 @@ def _set_x(ax: Axes, along: str, x: NDArray[np.float64]) -> None:
 def save_curves(
     path: str | os.PathLike[str], panels: Sequence[Panel], *, along: str = "steps", title: str | None = None
 ) -> None:
-    """Draw learning curves into a file, which is there whole or not at all.
+    """Save learning curves; the file is complete or not written.
 
     Parameters
     ----------
     path
-        Where to; the ending says what it is: .png, .svg, .pdf.
+        The file; its ending chooses the format: .png, .svg, .pdf.
     panels, along, title
         As for `curves`.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or for what `curves` raises it.
+        If the ending is unknown, or as in `curves`.
     ImportError
         If Matplotlib is not installed.
     OSError
@@ -255,7 +255,7 @@ def by_length(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draw a measure for groups of sentences of one length each, a line for each model.
+    """Draw a measure by sentence length, one line for each model.
 
     Parameters
     ----------
@@ -266,13 +266,13 @@ def by_length(
     counts
         (n,): how many sentences each group has, drawn as light bars behind the lines.
     measure
-        What the numbers are.
+        The name of the measure.
     along
-        What the groups are made by.
+        The quantity on the x axis.
     ax
-        Where to draw; by default in a new figure, which looks the same under every style of Matplotlib.
+        Axes to draw in; by default those of a new figure with the same appearance under every style of Matplotlib.
     title
-        A line above the picture; by default the measure.
+        A line above the axes; by default the measure.
 
     Returns
     -------
@@ -347,19 +347,19 @@ def save_by_length(
     along: str = "words in the source",
     title: str | None = None,
 ) -> None:
-    """Draw a measure by length into a file, which is there whole or not at all.
+    """Save a measure by length; the file is complete or not written.
 
     Parameters
     ----------
     path
-        Where to; the ending says what it is: .png, .svg, .pdf.
+        The file; its ending chooses the format: .png, .svg, .pdf.
     labels, lines, counts, measure, along, title
         As for `by_length`.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or for what `by_length` raises it.
+        If the ending is unknown, or as in `by_length`.
     ImportError
         If Matplotlib is not installed.
     OSError
