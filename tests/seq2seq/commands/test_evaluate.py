@@ -23,7 +23,7 @@ from regard.seq2seq.commands import loading as models
 from regard.seq2seq.data.vocabulary import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
-from regard.show import sketch
+from regard.show import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -595,7 +595,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_before_0_is_in_no_curve() -> None:
     lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
-    assert sketch.curves(lines, width=40) == sketch.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
+    assert terminal.curves(lines, width=40) == terminal.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
 
 
 def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[str]) -> None:

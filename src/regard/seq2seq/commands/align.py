@@ -26,7 +26,7 @@ from regard.seq2seq.commands.loading import (
 from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
-from regard.show import numbers
+from regard.show import argument_types
 
 __all__ = ["add_arguments", "run"]
 
@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
-_SHARE = numbers.number("from 0 to less than 1", lambda number: 0 <= number < 1)
+_SHARE = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
 TOGETHER = ("agreement", "joint")  # of weights, not of links
 EXAMPLES = f"""\
 The model says each given translation itself, and each of its words is linked with the source word that was looked at
@@ -69,11 +69,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "model",
+        type=argument_types.path,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
     add(
         "files",
         nargs="*",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, or a CSV file (.csv), or two files; by default standard input",
     )
@@ -87,7 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is linked and counted (default words)",
     )
     add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
-    add("--png", type=numbers.place, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+    add(
+        "--png",
+        type=argument_types.path,
+        metavar="FOLDER",
+        help="draw where the model looked: line-1.png, ...",
+    )
 
 
 def _add_merging(add: Callable[..., Any]) -> None:
@@ -95,7 +105,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
     add(
         "--reverse",
         action="append",
-        type=numbers.place,
+        type=argument_types.path,
         default=[],
         metavar="MODEL",
         help="a model of the other direction: links of both are merged; may be repeated: those align together",

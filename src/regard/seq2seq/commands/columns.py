@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.seq2seq.data.tables import check_columns
-from regard.show import numbers
+from regard.show import argument_types
 
 __all__ = ["add_columns", "check_one_file"]
 
@@ -30,7 +30,7 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
     parser.add_argument(
         "--columns",
         nargs=2,
-        type=numbers.name,
+        type=argument_types.non_empty,
         metavar=("SOURCE", "TARGET"),
         help="which columns hold the pairs: names in the first line, or numbers from 1 (default: there are two)",
     )

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.training.log import LOG_FILE, column, read_log
-from regard.show import numbers, sketch
-from regard.show.canvas import check_picture, warned
-from regard.show.chart import Panel, save_curves
+from regard.show import argument_types, terminal
+from regard.show.figures import Panel, save_curves
+from regard.show.figures.canvas import check_picture, warned
 
 __all__ = ["add_arguments", "panels", "run"]
 
@@ -50,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "logs",
         nargs="+",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="LOG",
         help="a log from regard train, or the folder it is in (log.jsonl); several are compared",
     )
     add("--along", choices=("steps", "minutes"), default="steps", help="what is drawn along (default steps)")
-    add("--png", type=numbers.place, metavar="FILE", help="draw a picture, too (.png, .svg, .pdf)")
+    add("--png", type=argument_types.path, metavar="FILE", help="draw a picture, too (.png, .svg, .pdf)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.png:
         with warned(args.png):
             save_curves(args.png, drawn, along=args.along)
-    told = [f"{panel.title}\n{sketch.curves(panel.lines, along=args.along)}" for panel in drawn]
+    told = [f"{panel.title}\n{terminal.curves(panel.lines, along=args.along)}" for panel in drawn]
     print("\n\n".join(told))
     return 0
 
@@ -107,7 +107,7 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
 
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
-    """Turn training logs into what `show.chart.curves` draws.
+    """Turn training logs into what `show.figures.curves` draws.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
-from regard.show import figure, text
-from regard.show.canvas import require_matplotlib, warned
+from regard.show import figures, terminal
+from regard.show.figures.canvas import require_matplotlib, warned
 
 __all__ = ["can_draw", "draw", "missing", "save", "save_heads"]
 
@@ -102,7 +102,7 @@ def draw(translation: Translation) -> str:
     >>> print(draw(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
     ['the', '</s>', 'le', '100']
     """
-    return text.heatmap(*_heatmap(translation))
+    return terminal.heatmap(*_heatmap(translation))
 
 
 def save(translation: Translation, path: Path) -> bool:
@@ -130,7 +130,7 @@ def save(translation: Translation, path: Path) -> bool:
     b'PNG'
     """
     with warned(path):
-        figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
+        figures.save_heatmap(path, *_heatmap(translation), title=translation.text)
         return True
     return False
 
@@ -175,4 +175,4 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ):
         place = folder / f"{name}-{part}.png"
         with warned(place):
-            figure.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")
+            figures.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")

@@ -29,8 +29,8 @@ from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
-from regard.show import chart, numbers
-from regard.show.canvas import check_picture, warned
+from regard.show import argument_types, figures
+from regard.show.figures.canvas import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit, note
 
@@ -128,7 +128,7 @@ class _Result(NamedTuple):
 
 
 # Files after an option; where it is given twice, all of them count.
-_FILES: dict[str, Any] = {"nargs": "+", "type": numbers.place, "action": "extend"}
+_FILES: dict[str, Any] = {"nargs": "+", "type": argument_types.path, "action": "extend"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,14 +152,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "model",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="MODEL",
         help="a model file from regard train, or its folder",
     )
     add(
         "test",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="TEST",
         help="source TAB target, one pair a line, gzip or not, - for standard input; or a CSV file (.csv)",
     )
@@ -174,7 +174,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--beam",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
         help=f"hypotheses followed at a time (default {BEAM})",
     )
@@ -191,7 +191,7 @@ def _add_right(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--gold",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="links between the words of each line of TEST, for AER",
     )
@@ -214,7 +214,7 @@ def _add_right(parser: argparse.ArgumentParser) -> None:
     add("--references", **_FILES, metavar="FILE", help="what is right; several files: all are")
     add(
         "--sources",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="what the hypotheses were made from, for its lengths",
     )
@@ -225,7 +225,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     add(
         "--names",
         nargs="+",
-        type=numbers.name,
+        type=argument_types.non_empty,
         action="extend",
         metavar="NAME",
         help="what the models are called in tables and pictures",
@@ -241,10 +241,15 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         default="13a",
         help="how sacrebleu finds words for BLEU (default 13a)",
     )
-    add("--png", type=numbers.place, metavar="FILE", help="draw the measure by length (.png, .svg, .pdf)")
+    add(
+        "--png",
+        type=argument_types.path,
+        metavar="FILE",
+        help="draw the measure by length (.png, .svg, .pdf)",
+    )
     add(
         "--json",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="write all numbers there; error rates and shares from 0 to 1; null for BLEU where it says nothing",
     )
@@ -670,7 +675,7 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
     side, _ = test.measured
-    chart.save_by_length(
+    figures.save_by_length(
         path,
         [_range(row) for row in rows],
         {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},

@@ -13,8 +13,8 @@ from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
-from regard.show import numbers
-from regard.show.canvas import check_writable, require_matplotlib
+from regard.show import argument_types
+from regard.show.figures.canvas import check_writable, require_matplotlib
 from regard.show.terminal import note
 
 __all__ = ["Unseen", "add_ensemble", "check_pictures", "found_links", "load_all", "numbers_of_words"]
@@ -40,7 +40,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ensemble",
         action="append",
-        type=numbers.place,
+        type=argument_types.path,
         default=[],
         metavar="MODEL",
         help="one more model that works together with the first, of the same pairs and kinds of tokens; may be"

@@ -24,8 +24,8 @@ from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, read_log
 from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
-from regard.show.canvas import warned
-from regard.show.chart import save_curves
+from regard.show.figures import save_curves
+from regard.show.figures.canvas import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, note
 

@@ -28,7 +28,7 @@ from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.translator import LONGEST_SENTENCE
-from regard.show import numbers
+from regard.show import argument_types
 from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]
@@ -75,18 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "pairs",
         nargs="+",
-        type=numbers.name,
+        type=argument_types.non_empty,
         metavar="PAIRS",
         help="source TAB target, one pair a line, UTF-8, packed with gzip or not, - for standard input; or a CSV file"
         " (.csv); or two files, one with the sources and one with the targets",
     )
     valid = "pairs to choose the best model by, in one file or two (default: a part of PAIRS)"
-    add("--valid", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=valid)
+    add("--valid", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=valid)
     test = "pairs to measure the result on (default: those of --valid)"
-    add("--test", nargs="+", action="extend", type=numbers.name, metavar="FILE", help=test)
+    add("--test", nargs="+", action="extend", type=argument_types.non_empty, metavar="FILE", help=test)
     add(
         "--out",
-        type=numbers.place,
+        type=argument_types.path,
         default=Path("model"),
         metavar="PLACE",
         help="a folder, or a file that ends in .safetensors (default: model)",
@@ -119,14 +119,14 @@ def _add_model(group: Any) -> None:
     )
     add(
         "--memory",
-        type=numbers.whole(0),
+        type=argument_types.integer(0),
         default=0,
         metavar="N",
         help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
     )
     add(
         "--joint",
-        type=numbers.whole(0),
+        type=argument_types.integer(0),
         default=0,
         metavar="N",
         help="count what up to N (at most 12) source tokens in a row became, and rank by it too (letters to sounds: 8)",
@@ -149,26 +149,26 @@ def _add_cutting(add: Any) -> None:
     add("--subwords", choices=METHODS, help="how subwords are found (default unigram)")
     add(
         "--vocabulary",
-        type=numbers.whole(5),
+        type=argument_types.integer(5),
         metavar="N",
         help="the most tokens that either side knows (default 30,000 words, 8,000 subwords)",
     )
     add(
         "--least",
-        type=numbers.whole(),
+        type=argument_types.integer(),
         metavar="N",
         help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
     )
     add(
         "--max-tokens",
-        type=numbers.whole(),
+        type=argument_types.integer(),
         default=50,
         metavar="N",
         help="leave longer pairs out of training (default 50)",
     )
     add(
         "--test-max-tokens",
-        type=numbers.whole(),
+        type=argument_types.integer(),
         metavar="N",
         help="leave longer pairs out of the test (default: as --max-tokens)",
     )
@@ -179,20 +179,20 @@ def _add_recipe(group: Any) -> None:
     add = group.add_argument
     add(
         "--epochs",
-        type=numbers.whole(),
+        type=argument_types.integer(),
         metavar="N",
         help="how often each pair is seen (default: as often as --minutes allow; without them 9 times, more often if"
         " there are few, 5 times from 100,000 on)",
     )
     add(
         "--minutes",
-        type=numbers.positive,
+        type=argument_types.positive,
         metavar="X",
         help="train for this time, or until --epochs are done if they are given",
     )
     add(
         "--rate",
-        type=numbers.positive,
+        type=argument_types.positive,
         metavar="X",
         help="Adam's largest rate (default 0.005; of a transformer 0.001)",
     )
@@ -205,14 +205,14 @@ def _add_recipe(group: Any) -> None:
         help="more about training: tokens, dropout, smoothing, average, patience, ... (an unknown one lists them)",
     )
     _add_links(add)
-    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+    add("--seed", type=argument_types.integer(0), metavar="N", help="seed of all random numbers (default 1)")
 
 
 def _add_links(add: Any) -> None:
     """Describe the links that attention learns."""
     add(
         "--links",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="which words of each pair belong together, as regard align writes it (0-0 1-2), for attention to learn",
     )
@@ -235,7 +235,7 @@ def _options(name: str, given: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--{name}: must be NAME=VALUE. Got {option!r:.60} instead.")
         if key in found:
             raise ValueError(f"--{name}: {key} must be given once. Got it twice instead.")
-        found[key] = numbers.value(value)
+        found[key] = argument_types.value(value)
     return found
 
 

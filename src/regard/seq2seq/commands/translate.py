@@ -24,8 +24,8 @@ from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
-from regard.show import numbers
-from regard.show.figure import MOST_HEADS
+from regard.show import argument_types
+from regard.show.figures import MOST_HEADS
 from regard.show.terminal import clean, note
 
 __all__ = ["add_arguments", "run"]
@@ -33,8 +33,10 @@ __all__ = ["add_arguments", "run"]
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
 MOST = 1000  # samples of a line
-_SHARE = numbers.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
-_PENALTY = numbers.number(f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY)
+_SHARE = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_PENALTY = argument_types.number(
+    f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY
+)
 
 EXAMPLES = f"""\
 One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
@@ -71,11 +73,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "model",
+        type=argument_types.path,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
     add(
         "file",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="one sentence a line, UTF-8; by default standard input",
     )
@@ -90,10 +97,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where each word looked; text: a picture under each line; pharaoh: links after each line",
     )
     add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links and counts (default words)")
-    add("--png", type=numbers.place, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+    add("--png", type=argument_types.path, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
     add(
         "--heads",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FOLDER",
         help="draw where every head of every layer of a transformer looked: line-1-encoder.png, line-1-decoder.png and"
         " line-1-source.png, ...",
@@ -104,13 +111,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--beam",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
         help=f"hypotheses followed at a time (default {BEAM}, or --n-best if that is more; 1 is greedy)",
     )
     add(
         "--n-best",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
         help="the N best translations of each line",
     )
@@ -124,14 +131,19 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--sample",
-        type=numbers.whole(most=MOST),
+        type=argument_types.integer(most=MOST),
         metavar="N",
         help="draw N translations of each line by chance",
     )
-    add("--temperature", type=numbers.positive, metavar="X", help="below 1: more of the probable (default 1)")
-    add("--top-k", type=numbers.whole(), metavar="N", help="draw among the N most probable tokens")
+    add(
+        "--temperature",
+        type=argument_types.positive,
+        metavar="X",
+        help="below 1: more of the probable (default 1)",
+    )
+    add("--top-k", type=argument_types.integer(), metavar="N", help="draw among the N most probable tokens")
     add("--top-p", type=_SHARE, metavar="X", help="draw among the fewest tokens with so much probability")
-    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+    add("--seed", type=argument_types.integer(0), metavar="N", help="of all chance (default 1)")
 
 
 def run(args: argparse.Namespace) -> int:

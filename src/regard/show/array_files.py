@@ -1,4 +1,4 @@
-"""Arrays from a stranger's files: .npy, .npz and CSV, checked before they are read and never unpickled."""
+"""Arrays from untrusted files: .npy, .npz and CSV, checked before they are read and never unpickled."""
 
 import math
 import tokenize
@@ -30,12 +30,12 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     Returns
     -------
     tuple of ndarray
-        Queries, keys, values, as they are in the files.
+        Queries, keys and values.
 
     Raises
     ------
     ValueError
-        If a file doesn't hold what its name promises.
+        If a file does not contain such arrays.
     OSError
         If a file can't be opened.
 
@@ -71,17 +71,17 @@ def read_array(path: Path) -> NDArray[Any]:
     Parameters
     ----------
     path
-        A file that ends in .npy, or text: numbers between commas or blanks, one row a line.
+        A .npy file, or text: numbers separated by commas or blanks, one row a line.
 
     Returns
     -------
     ndarray
-        (rows, columns) from text; from .npy whatever its shape is.
+        (rows, columns) from text; any shape from .npy.
 
     Raises
     ------
     ValueError
-        If the file doesn't hold such an array; for text, with the line.
+        If the file does not contain such an array; for text, with the line.
     OSError
         If it can't be opened.
 
@@ -111,7 +111,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     path
         The file.
     names
-        The arrays to read where they are there; all by default.
+        The arrays to read, if present; all by default.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     Raises
     ------
     ValueError
-        If it is no .npz file, or an array in it is damaged or holds no finite real numbers.
+        If it is not a .npz file, or an array in it is damaged or has numbers that are not finite.
     OSError
         If it can't be opened.
 
@@ -137,13 +137,13 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     arrays = {}
     with zipfile.ZipFile(path) as archive:
         for name in wanted:
-            told = f"{path}, array {report(name)}"
+            label = f"{path}, array {report(name)}"
             try:
                 with archive.open(f"{name}.npy") as file:
-                    array = _npy(file, archive.getinfo(f"{name}.npy").file_size, told)
+                    array = _npy(file, archive.getinfo(f"{name}.npy").file_size, label)
             except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-                raise ValueError(f"{told} is damaged: {error}") from None
-            arrays[name] = _finite(array, told)
+                raise ValueError(f"{label} is damaged: {error}") from None
+            arrays[name] = _finite(array, label)
     return arrays
 
 
@@ -156,7 +156,7 @@ def _members(path: Path) -> list[str]:
 
 
 def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
-    """Read one array in NumPy's format, after its header has proved that the file is as long as it says."""
+    """Read one array in NumPy's format, after checking the length of the data against the header."""
     try:
         version = np.lib.format.read_magic(file)
         read_header = {
@@ -189,9 +189,9 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     Parameters
     ----------
     text
-        Rows between semicolons, numbers between blanks or commas; or the path of a .npy or CSV file.
+        Rows separated by semicolons, numbers by blanks or commas; or the path of a .npy or CSV file.
     name
-        What it is, for the errors.
+        The name of the matrix, for the errors.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If the text is no such matrix, with the row.
+        If the text is not a matrix, with the row.
     OSError
         If it names a file that can't be opened.
 
@@ -226,7 +226,7 @@ def _text(path: Path) -> str:
 
 
 def _matrix(lines: Sequence[str], name: str, unit: str = "line") -> NDArray[Any]:
-    """Numbers of non-empty lines; whole numbers stay whole."""
+    """Parse the numbers of non-empty lines; integers give an integer array."""
     rows: list[list[float]] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -242,8 +242,10 @@ def _matrix(lines: Sequence[str], name: str, unit: str = "line") -> NDArray[Any]
     if not rows:
         raise ValueError(f"there are no numbers in {name}")
     matrix = np.array(rows, dtype=np.float64)
-    whole = np.all(np.isfinite(matrix)) and np.all(matrix == np.rint(matrix)) and np.abs(matrix).max() < 2**53
-    return matrix.astype(np.int64) if whole else matrix
+    integer = (
+        np.all(np.isfinite(matrix)) and np.all(matrix == np.rint(matrix)) and np.abs(matrix).max() < 2**53
+    )
+    return matrix.astype(np.int64) if integer else matrix
 
 
 def _number(cell: str, place: str) -> float:
