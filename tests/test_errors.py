@@ -189,12 +189,12 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         lambda: {"score": "general"},
         ValueError,
         "score must be one of 'scaled_dot', 'dot', 'cosine', 'gaussian'. Got 'general' instead.\n"
-        "  hint: scores with parameters are made by regard.scores, e.g. scores.general(weight)",
+        "  hint: for scores with parameters pass an object, such as scores.general(weight)",
     ),
     "score class": (
         lambda: {"score": scores.general},
         TypeError,
-        "score must be made with its parameters: scores.general(...)",
+        "score must be an instance, not a class: scores.general(...)",
     ),
     "score of no kind": (
         lambda: {"score": 3},
