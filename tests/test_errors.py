@@ -29,7 +29,7 @@ SHAPES = """
   keys    (2, 7, 4)        is (..., m, d)
   values  (2, 7, 3)        is (..., m, e)"""
 ALIGN_HINT = (
-    '\n  hint: "start": query 0 stands at key 0; "end": the last query stands at the last key (a cache)'
+    '\n  hint: "start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)'
 )
 HEADS_HINT = "\n  hint: heads are the last leading dimension; query head i reads key head i // group"
 SIZES_HINT = "\n  hint: scores.general and scores.additive compare different sizes"
@@ -239,14 +239,14 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "mask of numbers": (
         lambda: {"mask": o(5, 7)},
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
-        "  hint: numbers that are added to the scores go into bias=",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: an array that is added to the scores is bias=",
     ),
     "mask of ones": (  # as tokenizers give it; added to the scores it would hide nobody
         lambda: {"mask": np.ones((5, 7), int)},
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype int64 instead.\n"
-        "  hint: use .astype(bool) if 1 says who may be seen",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype int64 instead.\n"
+        "  hint: use .astype(bool) if 1 means visible",
     ),
     "mask shape": (
         lambda: {"mask": np.ones((7, 5), bool)},
@@ -263,7 +263,11 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         ValueError,
         NOT_BROADCAST.format("mask", "(3, 2, 5, 7)"),
     ),
-    "mask class": (lambda: {"mask": mask.causal}, TypeError, "mask must be made first: mask.causal(...)"),
+    "mask class": (
+        lambda: {"mask": mask.causal},
+        TypeError,
+        "mask must be an instance, not a class: mask.causal(...)",
+    ),
     "causal": (lambda: {"mask": mask.causal()}, ValueError, NEEDS_ALIGN.format("causal")),
     "window": (lambda: {"mask": ~mask.window(1, 1)}, ValueError, NEEDS_ALIGN.format("window")),
     "prefix": (lambda: {"mask": mask.prefix(1)}, ValueError, NEEDS_ALIGN.format("prefix")),
@@ -450,12 +454,12 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mask that is none": (
         lambda: mask.causal() & None,  # type: ignore[operator]
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got NoneType instead.",
+        "mask must be bool (True = visible) or a regard.mask object. Got NoneType instead.",
     ),
     "a mask's method": (
         lambda: regard.attend(Q, K, V, mask=mask.lengths(1).dense),
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got method instead.",
+        "mask must be bool (True = visible) or a regard.mask object. Got method instead.",
     ),
     "both directions": (
         lambda: position.t5_buckets(np.zeros((8, 1)), bidirectional="no"),  # type: ignore[arg-type]
@@ -480,8 +484,8 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ragged mask": (
         lambda: regard.attend(Q, K, V, mask=[[True], [True, False]]),
         ValueError,
-        "mask must be an array of truth values; its rows have different lengths.\n"
-        "  hint: it needs as many columns in each row as there are keys",
+        "mask must be an array of bools; its rows have different lengths.\n"
+        "  hint: each row needs as many columns as there are keys",
     ),
     "bias that is a mask": (
         lambda: regard.attend(Q, Q, Q, bias=mask.causal()),  # type: ignore[arg-type]
@@ -663,8 +667,8 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "mask and numbers": (
         lambda: mask.causal() & o(3, 3),
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
-        "  hint: numbers that are added to the scores go into bias=",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: an array that is added to the scores is bias=",
     ),
     "dense negative": (
         lambda: mask.causal().dense(-1, 2),

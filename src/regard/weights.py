@@ -239,7 +239,7 @@ class local_m:
     width : int
         Visible keys on either side of the aligned position (D in the paper).
     align : {"start", "end"}
-        Query i is at position i of the keys ("start") or at i + m - n ("end").
+        Query i is aligned with key i ("start") or key i + m - n ("end").
 
     Returns
     -------
