@@ -306,7 +306,7 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         lambda: {"bias": np.ones((5, 7), bool)},
         TypeError,
         "bias must hold numbers that are added to the scores. Got dtype bool instead.\n"
-        "  hint: who may see whom goes into mask=",
+        "  hint: a bool array of visible keys is mask=",
     ),
     "bias shape": (
         lambda: {"bias": o(7, 5)},
@@ -490,9 +490,9 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bias that is a mask": (
         lambda: regard.attend(Q, Q, Q, bias=mask.causal()),  # type: ignore[arg-type]
         TypeError,
-        "bias must hold numbers or be made by position.alibi or position.t5_buckets."
+        "bias must be an array of numbers, a position.alibi or a position.t5_buckets."
         + with_shapes(Q, Q, Q)
-        + "\n  hint: a bias object is made first: position.alibi(heads); a mask goes into mask=",
+        + "\n  hint: pass an object, not a class: position.alibi(heads); a mask is mask=",
     ),
     "merge of what does not fit itself": (
         lambda: regard.merge(regard.Partial(o(4, 2), o(3))),
@@ -699,17 +699,17 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "distances that are not whole": (
         lambda: position.t5_buckets(o(8, 2)).bucket([0.5]),
         TypeError,
-        "apart must hold whole numbers. Got dtype float64 instead.",
+        "distances must hold whole numbers. Got dtype float64 instead.",
     ),
     "distances in words": (
         lambda: position.t5_buckets(o(8, 2)).bucket("far"),
         TypeError,
-        "apart must hold whole numbers. Got dtype <U3 instead.",
+        "distances must hold whole numbers. Got dtype <U3 instead.",
     ),
     "a distance whose size no int64 holds": (
         lambda: position.t5_buckets(o(8, 2)).bucket(-(2**63)),
         ValueError,
-        f"apart must be at least {-(2**63) + 1}. Got {-(2**63)} instead.",
+        f"distances must be at least {-(2**63) + 1}. Got {-(2**63)} instead.",
     ),
     "rotary odd": (
         lambda: position.rotary(o(3, 5)),

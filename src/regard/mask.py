@@ -352,7 +352,7 @@ class causal(window):
     Parameters
     ----------
     align : {"start", "end"}, optional
-        Required where n != m: query i is at position i of the keys ("start") or at i + m - n ("end", as with a cache).
+        Required where n != m: query i is aligned with key i ("start") or key i + m - n ("end", as with a cache).
 
     Returns
     -------
