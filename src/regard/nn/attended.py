@@ -185,20 +185,20 @@ def _unrolled(
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
-        looked = as_rows(outputs.looked)
+        queried = as_rows(outputs.looked)  # the states that attended
         gradients = (
             d.dinputs,
             d.dstart,
             d.dkeys,
             d.dvalues,
-            multiply(looked.T, as_rows(d.dqueries)),
+            multiply(queried.T, as_rows(d.dqueries)),
             d.dvector,
             multiply(as_rows(outputs.contexts).T, as_rows(d.dafter)),
             multiply(as_rows(outputs.states[:-1]).T, as_rows(d.dhidden)),
         )
         if after is None:
             return gradients
-        return *gradients, multiply(looked.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
+        return *gradients, multiply(queried.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
 
     return (outputs.states, outputs.contexts, outputs.weights), pullback
 
