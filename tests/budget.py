@@ -1,10 +1,16 @@
 """The error budget of law 1, in one place.
 
-    |error of context_ie| <= eps * (2 * S_i * sqrt(d + 1) + sqrt(m) + 4) * sum_j w_ij |v_je|
+    |error of context_ie| <= eps * (S_i * (d + 4) + min(m, 256) + m / 64 + 4) * sum_j w_ij |v_je|
 
 against exact arithmetic, with S_i = max_j scale * sum |q_i||k_j|: the largest sum of absolute terms behind a logit that
 row i sees. Another score takes its own sum of absolute terms, a bias adds its absolute value, and d is the number of
 terms of the longest sum (`oracle.Score` says both).
+
+The bound holds for the worst case, where all rounding errors have one sign. A sum of k numbers, each rounded by at most
+eps / 2, is wrong by at most eps * k / 2 of the sum of absolute values. Hence d eps / 2 for a logit, which moves a
+weight and the sum of weights alike; and for numerator and denominator 256 eps / 2 each, since the kernels sum at most
+256 keys before they add them to what they have, and eps / 2 for each block added. Blocks have 64 keys or more up to
+d, e = 256.
 
 bfloat16 may be multiplied in pairs as it is stored. The weights are then rounded to it, each by half an eps = 2^-8.
 
@@ -29,7 +35,7 @@ def allowance(magnitude: F64, terms: int, weighted_values: F64, eps: float, tiny
     """The largest error allowed, (..., n, e), from (..., n, m) magnitudes and (..., n, e) weighted |values|."""
     m = magnitude.shape[-1]
     largest = magnitude.max(axis=-1, initial=0.0)[..., None]  # S_i
-    bound = eps * (2 * largest * np.sqrt(terms + 1) + np.sqrt(m) + 4) * weighted_values
+    bound = eps * (largest * (terms + 4) + min(m, 256) + m / 64 + 4) * weighted_values
     return np.asarray(bound + tiny * (m + 1), dtype=np.float64)  # numbers below the normal range lose digits
 
 

@@ -17,6 +17,7 @@ from regard.seq2seq.data.tokenizers import Words
 from regard.seq2seq.data.vocabulary import END, UNKNOWN, Vocabulary
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
+from regard.seq2seq.networks.base import Stepper
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translation, Translator
 
@@ -102,13 +103,13 @@ LOOKED = [  # over "Bu sees Ka . </s>": the names are looked at little, and the 
 ]
 
 
-class Recited:
+class Recited(Stepper):
     """A network that always says the same, and looks at the same positions; its own steps, of one step each."""
 
     def __init__(self) -> None:
         self.step = 0
 
-    def steps(self, source: Array, lengths: Array, width: int = 1) -> Recited:
+    def stepper(self, source: Array, lengths: Array, width: int = 1) -> Recited:
         return Recited()
 
     def __call__(self, words: Array) -> tuple[Array, Array]:

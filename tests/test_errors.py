@@ -1011,3 +1011,55 @@ def test_what_is_wrapped_shows_its_own_signature() -> None:
         parameters = inspect.signature(door).parameters
         assert list(parameters)[:4] == ["queries", "keys", "values", "score"]
         assert (door.__name__, door.__module__.split(".")[0]) == (name, "regard")
+
+
+# ---- sizes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp", "partial"])
+def test_at_most_32_dimensions(door: str) -> None:
+    x = np.zeros((1,) * 31 + (2, 3))
+    with pytest.raises(ValueError, match=r"^queries must have at most 32 dimensions\. Got 33 instead\.$"):
+        getattr(regard, door)(x, x, x)
+    x = x[0]
+    assert getattr(regard, door)(x, x[0], x[0]) is not None
+
+
+def test_masks_of_more_than_32_dimensions_are_refused() -> None:
+    ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
+    documents = regard.mask.documents(ids, ids)
+    for seen in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):
+        with pytest.raises(ValueError, match=r"must (broadcast|have at most 32 dimensions)"):
+            regard.attention(x, x, x, mask=seen)
+
+
+@pytest.mark.parametrize("strides", [(8, 8), (0, 8), (16, 8), (-8, 8)])
+def test_out_that_overlaps_itself(strides: tuple[int, int]) -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(64)[32:], (4, 4), strides)
+    text = rf"^out must have memory of its own for each number\. Got strides \({strides[0]}, 8\) at shape \(4, 4\)"
+    with pytest.raises(ValueError, match=text):
+        regard.attention(np.eye(4), np.eye(4), np.eye(4), out=out)
+
+
+def test_out_may_have_any_strides_without_overlap() -> None:
+    expected = regard.attention(np.eye(4), np.eye(4), np.eye(4))
+    for out in (np.zeros((8, 8))[::-2, ::2], np.zeros((4, 4)).T, np.zeros((4, 4), order="F")[::-1]):
+        assert regard.attention(np.eye(4), np.eye(4), np.eye(4), out=out) is out
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_sizes_beyond_any_memory() -> None:
+    """An empty context costs nothing however many queries there are; what can't be held is refused with its numbers."""
+    one, empty = np.ones((1, 1), np.float32), np.ones((1, 0), np.float32)
+    many = np.broadcast_to(np.float32(1), (1 << 60, 1))
+    for kernel in ("auto", "blocked"):
+        assert regard.attention(many, one, empty, kernel=kernel).shape == (1 << 60, 0)
+        assert regard.attention_vjp(many, one, empty, kernel=kernel)[0].shape == (1 << 60, 0)
+    with pytest.raises(
+        ValueError, match=rf"^attend keeps arrays .* of at most {1 << 48} numbers: {1 << 60}\n"
+    ):
+        regard.attend(many, one, empty)
+    batch = np.broadcast_to(np.float32(1), (1 << 40, 0, 1))
+    for function in (regard.attend, regard.attention, regard.partial):
+        with pytest.raises(ValueError, match=rf"must hold at most {1 << 31} attentions: {1 << 40}\n"):
+            function(batch, one, empty)

@@ -1211,3 +1211,53 @@ def test_law_1_a_window_begins_where_its_place_says(place: float) -> None:
         np.testing.assert_allclose(regard.attention(q, k, v, **options), wanted, rtol=1e-5)
         found, _ = regard.attention_vjp(q, k, v, **options)
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 3, 64])
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_law_1_equal_values_have_an_error_that_does_not_grow_with_m(kernel: str, n: int, dtype: type) -> None:
+    """All weights are equal, and each value is added with the same rounding error as the one before.
+
+    An addition to a sum in [2^k, 2^(k+1)) is wrong by at most eps 2^(k-1). Over 256 equal numbers that is at most
+    eps 256 / 6 of the sum, and what joins blocks and divides at the end adds a few.
+    """
+    constants = np.array([0.1, 1 / 3, 1.99999, 1.7, math.pi / 2, 1.49999, 1.9], dtype)
+    for m in (100, 128, 256, 1000, 1024, 4097):
+        zeros = np.zeros((n, 2), dtype), np.zeros((m, 2), dtype)
+        context = regard.attention(*zeros, np.broadcast_to(constants, (m, 7)), kernel=kernel)
+        assert (np.abs(context / constants - 1) <= np.finfo(dtype).eps * 48).all(), m
+
+
+@pytest.mark.parametrize("n", [1, 3, 64])
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+def test_law_1_errors_of_one_sign(kernel: str, n: int) -> None:
+    """Values too small to change a sum that began with 1, and long scores of equal terms."""
+    eps = float(np.finfo(np.float32).eps)
+    for m, d in ((16, 2), (128, 2), (256, 2), (1024, 300), (4097, 64)):
+        queries = np.full((n, d), 1 / 3, np.float32)
+        keys = np.repeat(np.linspace(0.05, 0.35, m, dtype=np.float32)[:, None], d, axis=1) * (d > 2)
+        values = np.full((m, 1), 0.49 * eps, np.float32)
+        values[0] = 1
+        exact = regard.attend(*(x.astype(float) for x in (queries, keys, values)))
+        allowed = budget.of_dot(queries, keys, values, exact.weights, d**-0.5, np.float32)
+        context = regard.attention(queries, keys, values, kernel=kernel)
+        budget.assert_within(context, exact.context, allowed, f"m = {m}, d = {d}")
+
+
+def test_law_8_pieces_give_the_bits_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and values that are converted piece by piece: some items and some chunks of keys at a time (law 5)."""
+    rng = np.random.default_rng(0)
+    for lead, n, masked in (((4,), 1, True), ((4,), 40, False), ((2, 2), 5, True)):
+        q = rng.standard_normal((*lead, n, 8), dtype=np.float32)
+        k, v = (rng.standard_normal((2, 3000, size), dtype=np.float32) for size in (8, 12))
+        v[0, 5, 3], v[1, 2999, 2] = np.nan, np.inf
+        option = {"mask": rng.random((*lead, n, 3000)) < 0.5} if masked else {"score": "cosine"}
+        whole = regard.partial(q, k, v, **option)
+        with monkeypatch.context() as patch:
+            patch.setattr("regard.kernels.native.COPIED", 1 << 16)
+            found = regard.partial(q, *(np.asfortranarray(x) for x in (k, v)), **option)
+            foreign = regard.partial(*(x.astype(x.dtype.newbyteorder()) for x in (q, k, v)), **option)
+        for part in (found, foreign):
+            np.testing.assert_array_equal(part.context, whole.context)
+            np.testing.assert_array_equal(part.lse, whole.lse)

@@ -1,4 +1,6 @@
-"""Law 6: extra memory is O((n + m)(d + e)) + 8 MiB per thread, for every option.
+"""Law 6: extra memory is O(n (d + e) + m) + 8 MiB per thread, for every option, dtype and layout.
+
+Gradients, which are as large as what they belong to, take O((n + m)(d + e)).
 
 Measured as the growth of the peak resident size of a fresh process during one call: the kernel's mark of the peak is
 set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be
@@ -101,6 +103,7 @@ PROCESS = """
         q, k, v = (normal(*shape).astype(dtype) for shape in ((1, n, d), (1, m, d), (1, m, e)))
         if name == "strided":
             q, k, v = (np.repeat(x, 2, axis=-1)[..., ::2][:, ::-1] for x in (q, k, v))
+        {layout}
         g = np.ones((1, n, e), np.float32)
         global_sizes["n"], global_sizes["m"] = old
         with open("/proc/self/clear_refs", "w") as marks:
@@ -122,20 +125,36 @@ PROCESS = """
 
 
 def program(
-    name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1, kernel: str = "auto"
+    name: str,
+    door: str,
+    n: int,
+    m: int,
+    d: int,
+    e: int,
+    threads: int = 1,
+    kernel: str = "auto",
+    layout: str = "",
 ) -> str:
     """What the fresh process runs."""
     letters = {"n": n, "m": m, "d": d, "e": e}
     return textwrap.dedent(PROCESS).format(
-        name=name, door=door, threads=threads, kernel=kernel, options=ALL[name], **letters
+        name=name, door=door, threads=threads, kernel=kernel, options=ALL[name], layout=layout, **letters
     )
 
 
 def growth(
-    name: str, door: str, n: int, m: int, d: int, e: int, threads: int = 1, kernel: str = "auto"
+    name: str,
+    door: str,
+    n: int,
+    m: int,
+    d: int,
+    e: int,
+    threads: int = 1,
+    kernel: str = "auto",
+    layout: str = "",
 ) -> int:
     """Bytes that the peak grew by."""
-    code = program(name, door, n, m, d, e, threads, kernel)
+    code = program(name, door, n, m, d, e, threads, kernel, layout)
     quiet = "ignore:regard was installed without its native kernel:RuntimeWarning"
     command = [sys.executable, "-W", "error", "-W", quiet, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
@@ -225,6 +244,38 @@ def test_law_6_at_16384(name: str, door: str) -> None:
 def test_law_6_few_against_many(name: str, n: int, m: int) -> None:
     for door in ("attention", "attention_vjp"):
         assert growth(name, door, n, m, 8, 8) <= allowed(door, n, m, 8, 8), door
+
+
+LAYOUTS = {  # of keys and values that have to be converted: block by block
+    "as-they-are": "",
+    "float64-queries": "q = q.astype(float)",
+    "fortran": "k, v = (np.asfortranarray(x[0])[None] for x in (k, v))",
+    "reversed": "k, v = (x[:, ::-1, ::-1] for x in (k, v))",
+    "big-endian": "q, k, v = (x.astype('>f4') for x in (q, k, v))",
+    "half-fortran": "q, k, v = (np.asfortranarray(x[0].astype(np.float16))[None] for x in (q, k, v))",
+    "half-keys": "k = k.astype(np.float16)",
+    "bytes": "q, k, v = (x.astype(np.int8) for x in (q, k, v))",
+    "int64": "q, k, v = (x.astype(np.int64) for x in (q, k, v))",
+    "nan": "v[0, 5, 3] = np.nan",
+}
+
+
+@pytest.mark.parametrize("kernel", ["auto", "blocked"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_law_6_few_queries_copy_no_keys(layout: str, kernel: str) -> None:
+    """64 queries, and 32 MiB of keys and values as float32."""
+    for door in ("attention", "partial"):
+        found = growth("none", door, 64, 131072, 32, 32, kernel=kernel, layout=LAYOUTS[layout])
+        assert found <= 8 << 20, door
+
+
+@pytest.mark.parametrize("layout", ["as-they-are", "float64-queries", "fortran"])
+@pytest.mark.parametrize(
+    "name",
+    ["score-cosine", "score-additive", "score-location", "score-gaussian", "sparsemax", "entmax15", "hard"],
+)
+def test_law_6_few_queries_with_options_copy_no_keys(name: str, layout: str) -> None:
+    assert growth(name, "attention", 64, 131072, 32, 32, layout=LAYOUTS[layout]) <= 8 << 20
 
 
 def test_law_6_two_threads_take_at_most_twice_8_mib() -> None:

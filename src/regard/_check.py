@@ -29,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST = int(np.iinfo(np.int64).max)
+DIMENSIONS = 32  # with more of them NumPy can't broadcast everything
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
@@ -233,6 +234,8 @@ def rows(**given: ArrayLike) -> dict[str, Array]:
     for name, array in arrays.items():
         if array.ndim < 2:
             fail(f"{name} must have at least 2 dimensions: {array.ndim}", arrays, _as_rows(name, arrays))
+        if array.ndim > DIMENSIONS:
+            fail(f"{name} must have at most {DIMENSIONS} dimensions. Got {array.ndim} instead.")
     return arrays
 
 
@@ -422,6 +425,9 @@ def _picked(sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
     """Return the shape that shapes broadcast to, or say which do not."""
+    most = max(map(len, shapes))
+    if most > DIMENSIONS:
+        fail(f"{what} must have at most {DIMENSIONS} dimensions. Got {most} instead.", arrays)
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -466,6 +472,22 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         )
     if not out.flags.writeable:
         fail("out must be writeable. Got a read-only array instead.")
+    if _overlaps(out):
+        fail(
+            f"out must have memory of its own for each number. Got strides {out.strides} at shape {out.shape} instead.",
+            hint="an array from np.broadcast_to or as_strided can't hold a result",
+        )
+
+
+def _overlaps(array: Array) -> bool:
+    """Return whether numbers of an array may share memory: a step along a dimension stays inside smaller ones."""
+    sizes = [(abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
+    reach = array.itemsize
+    for stride, size in sorted(sizes) if array.size else []:
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
 
 
 def floats(**named: Any) -> None:

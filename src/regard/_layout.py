@@ -158,6 +158,11 @@ class Items:
             return slice(first, last + 1)
         return source
 
+    def stored_rows(self, stored: NDArray[np.intp], rows: slice) -> Array:
+        """Return some rows of these stored arrays, in one array (..., rows, b); not copied where it is all of them."""
+        part = self.array[..., rows, :]
+        return part if len(stored) == self.stored else part[np.unravel_index(stored, self.lead)]
+
     def block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
         """Return the part (items or 1, rows, columns), without copying where that is possible."""
         picked = self._picked(items)

@@ -21,6 +21,8 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
+ITEMS = 1 << 31  # attentions in one call
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -66,6 +68,8 @@ def prepare(
     if isinstance(scorer, Score):
         scorer.check(arrays)
     shape = layout(q, k, v)
+    if shape.items > ITEMS:
+        _check.fail(f"the leading dimensions must hold at most {ITEMS} attentions: {shape.items}", arrays)
     compute, result = _check.dtypes(q, k, v)
     if scale is None:
         scale = scorer.scale(q.shape[-1]) if isinstance(scorer, Score) else 1.0

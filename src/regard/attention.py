@@ -147,11 +147,17 @@ class Forward(NamedTuple):
     """What a kernel computed: context (items, n, e), statistic (items, 2, n), and what a sink makes of it."""
 
     context: Array
-    statistic: Array
+    statistic: Array | None
     joined: Joined | None = None
 
 
 def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
+    """Run the forward kernel. An empty context needs no statistic, however many queries there are."""
+    shape = (p.layout.items, p.layout.n, p.values.shape[-1])
+    return Forward(np.empty(shape, p.compute), None) if 0 in shape else _computed(chosen, p, threads)
+
+
+def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
     """Run a kernel, which knows no sinks: a sink scales the context of a row, and joins its statistic.
 
     The backward pass reads context and statistic alone, so it needs no more for the gradients of all others.
@@ -324,6 +330,8 @@ def _gradients(
         _check.fail(
             f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead."
         )
+    if forward.statistic is None:
+        forward = _computed(kernel, p, threads)
     fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
     p = replace(p, bias=fresh)
     with np.errstate(all="ignore"):  # as forward: what is no number is in the result
@@ -447,7 +455,7 @@ def partial(
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, "softmax", sink)
     chosen = _chosen(kernel, threads, problem)
     remember(problem)
-    context, statistic, _ = _forward(chosen, problem, threads)
+    context, statistic, _ = _computed(chosen, problem, threads)
     lse = chosen.lse(statistic)
     return Partial(context.reshape(_context_shape(problem)), lse.reshape(_context_shape(problem)[:-1]))
 

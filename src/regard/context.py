@@ -25,6 +25,7 @@ __all__ = ["Attention", "attend", "named_scope", "record"]
 
 Array = NDArray[Any]
 PARTS = ("scores", "logits", "weights", "context", "lse")
+PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +294,14 @@ def attend(
     array([1., 1., 1., 1.])
     """
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
+    numbers = problem.layout.items * problem.layout.n * problem.layout.m
+    if numbers > PAIRS:
+        shapes = {"queries": problem.queries, "keys": problem.keys, "values": problem.values}
+        _check.fail(
+            f"attend keeps arrays (..., n, m), of at most {PAIRS} numbers: {numbers}",
+            shapes,
+            "attention keeps none",
+        )
     attention = define(problem)
     keep(attention)
     return attention
@@ -306,7 +315,7 @@ def define(p: Problem) -> Attention:
         logits = _logits(p, scores)
         joined = _with_sink(p, logits)
         weight = np.ascontiguousarray(_weights(p, joined)[..., : p.layout.m])
-        context = _context(weight, values, ~np.isneginf(logits))
+        context = _context(weight, values, logits)
         lse = weights.log_sum_exp(joined)
     lead, n, m = p.layout.lead, p.layout.n, p.layout.m
     return Attention(
@@ -392,13 +401,13 @@ def _distance(p: Problem, near: local_p) -> Array:
     return near.distance(p.layout.per_query_head(positions, 1), p.layout.m)
 
 
-def _context(weight: Array, values: Array, seen: Array) -> Array:
-    """Step 3: weight @ values, in which a value that is not seen takes no part, whatever it is."""
+def _context(weight: Array, values: Array, logits: Array) -> Array:
+    """Step 3: weight @ values, in which a masked value takes no part, whatever it is."""
     finite = np.isfinite(values)
     if finite.all():
         context: Array = weight @ values
         return context
-    see = seen.astype(weight.dtype)
+    see = (~np.isneginf(logits)).astype(weight.dtype)
     plus, minus, lost = (
         (see @ what.astype(weight.dtype)) > 0
         for what in (np.isposinf(values), np.isneginf(values), np.isnan(values))

@@ -46,6 +46,7 @@ R = TypeVar("R")
 
 TILE = 1 << 17  # numbers in the block that a thread works on
 UNIT = 1.0  # of the logarithms in a statistic
+COUNTED = 1 << 20  # an index is kept as a multiple of this and a rest
 WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
 
 
@@ -68,8 +69,13 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
     columns = min(
         _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
     )
-    strip = columns if p.normalize == "softmax" or isinstance(p.normalize, local_p) else p.layout.m
-    return _plan(p, pairs, columns, strip, 256)
+    whole = not _is_online(p) and LANES * p.layout.m <= TILE
+    return _plan(p, pairs, columns, p.layout.m if whole else columns, 256)
+
+
+def _is_online(p: Problem) -> bool:
+    """Return whether step two is done by a running maximum and sum."""
+    return p.normalize == "softmax" or isinstance(p.normalize, local_p)
 
 
 def plan_backward(p: Problem, pairs: Pairs) -> Plan:
@@ -126,15 +132,11 @@ class Kernel:
 
     def __init__(self, p: Problem) -> None:
         self.p = p
-        self.queries, self.keys = (
-            p.queries.astype(p.compute, copy=False),
-            p.keys.astype(p.compute, copy=False),
-        )
-        self.values = p.values.astype(p.compute, copy=False)
+        self.queries = p.queries.astype(p.compute, copy=False)
         with np.errstate(all="ignore"):
-            self.pairs = pairing.make(p, self.queries, self.keys)
-        self.values_items = Items(p.layout.per_key_head(self.values), p.layout.inner)
-        self.tainted = not all_finite(self.values)
+            self.pairs = pairing.make(p, self.queries, p.keys)
+        self.values_items = Items(p.layout.per_key_head(p.values), p.layout.inner)
+        self.tainted = not all_finite(p.values)
         self.power = {"sparsemax": 1, "entmax15": 2}.get(str(p.normalize), 0)
         self.near = self._near()
 
@@ -147,6 +149,10 @@ class Kernel:
         places = np.broadcast_to(places, (*places.shape[:-1], p.layout.n))
         places = np.broadcast_to(p.layout.per_query_head(places, 1), (*p.layout.inner, p.layout.n))
         return places.reshape(p.layout.items, p.layout.n)
+
+    def values(self, items: slice, columns: slice) -> Array:
+        """Return a block of values (items or 1, keys, e)."""
+        return self.values_items.block(items, columns).astype(self.p.compute, copy=False)
 
     def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
         """Answer who sees whom in a block."""
@@ -177,7 +183,7 @@ class Kernel:
         seen = self.seen(items, rows, columns)
         if seen is False:
             return None
-        block = self.pairs.block(left, self.pairs.right_items.block(items, columns))
+        block = self.pairs.block(left, self.pairs.right_block(items, columns))
         block *= p.compute.type(p.scale)
         if p.softcap is not None:
             block /= p.compute.type(p.softcap)
@@ -246,7 +252,7 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
         return context, statistic
     kernel = Kernel(p)
     plan = plan_forward(p, kernel.pairs)
-    tile = _online if p.normalize == "softmax" or kernel.near is not None else _strip
+    tile = _online if _is_online(p) else _rowwise
 
     def work(task: tuple[slice, slice]) -> None:
         items, rows = task
@@ -283,7 +289,7 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
         block = kernel.logits(left, items, rows, columns)
         if block is None:
             continue
-        values = kernel.values_items.block(items, columns)
+        values = kernel.values(items, columns)
         if taint is not None:
             values = taint.split(values, ~np.isneginf(block))
         higher = np.maximum(top, block.max(1, keepdims=True))
@@ -308,78 +314,132 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
     return context / divisor[:, 0, : left.shape[1], None], statistic
 
 
-def _strip(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
+class Logits:
+    """All logits of a tile, block by block, as often as they are needed."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, items: slice, rows: slice) -> None:
+        self.kernel, self.items, self.rows = kernel, items, rows
+        left = kernel.pairs.left_items.block(items, rows)
+        self.left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
+        self.shape = (len(self.left), 1, -(-self.left.shape[1] // LANES) * LANES)
+        self.columns = slices(kernel.p.layout.m, plan.columns)
+        self.kept: Array | None = None
+        if LANES * kernel.p.layout.m <= TILE:
+            kept = np.full((len(self.left), kernel.p.layout.m, self.shape[2]), -np.inf, self.left.dtype)
+            for columns, block in self:
+                kept[:, columns] = block
+            self.kept = kept
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        """Give each block that somebody sees (items, keys, lanes), with its columns; it must not be written to."""
+        for columns in self.columns:
+            if self.kept is not None:
+                yield columns, self.kept[:, columns]
+            elif (block := self.kernel.logits(self.left, self.items, self.rows, columns)) is not None:
+                yield columns, block
+
+    def parts(self) -> Iterator[tuple[slice, Array]]:
+        """Give the same logits in parts as large as there are."""
+        return iter(self) if self.kept is None else iter([(slice(0, self.kernel.p.layout.m), self.kept)])
+
+
+def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
     """Attend for a tile whose step two needs whole rows: context (items, t, e) and statistic (items, 2, lanes)."""
-    p = kernel.p
-    left = kernel.pairs.left_items.block(items, rows)
-    left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
-    lanes = -(-left.shape[1] // LANES) * LANES
-    strip = np.full((len(left), p.layout.m, lanes), -np.inf, p.compute)
-    for columns in slices(p.layout.m, plan.columns):
-        block = kernel.logits(left, items, rows, columns)
-        if block is not None:
-            strip[:, columns] = block
-    statistic = _threshold(strip, kernel.power) if kernel.power else _first_largest(strip)
+    logits = Logits(kernel, plan, items, rows)
+    statistic = _threshold(logits, kernel.power) if kernel.power else _first_largest(logits)
     taint = Taint() if kernel.tainted else None
-    context = np.zeros((len(left), lanes // LANES, p.values.shape[-1], LANES), p.compute)
-    for columns in slices(p.layout.m, plan.columns):
-        block, values = strip[:, columns], kernel.values_items.block(items, columns)
+    e = kernel.p.values.shape[-1]
+    context = np.zeros((logits.shape[0], logits.shape[2] // LANES, e, LANES), kernel.p.compute)
+    for columns, block in logits:
+        values = kernel.values(items, columns)
         unseen = np.isneginf(block)
         if taint is not None:
             values = taint.split(values, ~unseen)
         weights, _ = _weights(kernel, block, statistic, columns)
         np.copyto(weights, 0, where=unseen)
         context += _times_values(values, weights)
-    return rows_of(context if taint is None else taint.put(context), left.shape[1]), statistic
+    t = rows.stop - rows.start
+    return rows_of(context if taint is None else taint.put(context), t), statistic
 
 
-def _largest(strip: Array) -> Array:
+def _largest(logits: Logits) -> Array:
     """Return each row's largest logit; NaN where that is no number to subtract."""
-    largest = strip.max(1, keepdims=True)
+    largest = np.full(logits.shape, -np.inf, logits.left.dtype)
+    for _, block in logits.parts():
+        largest = np.maximum(largest, block.max(1, keepdims=True))
     return np.where(np.isposinf(largest), np.nan, largest)
 
 
-def _threshold(strip: Array, power: int) -> Array:
+def _threshold(logits: Logits, power: int) -> Array:
     """Return t with sum max(z / power - t, 0) ** power = 1, by Newton's method from below.
 
     The sum is convex and falls with t, so Newton's steps only go up and never pass the root. A row stops when it has
     arrived, whatever the rows beside it still do.
     """
-    largest = _largest(strip) / power
+    largest = _largest(logits) / power
     blind = np.isneginf(largest)
-    z = strip / power - np.where(blind, 0, largest)
+    base = np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
     for _ in range(60):
         _give_up_if_asked()
-        above = np.maximum(z - t, 0)
-        slope = (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
-        excess = (above**power).sum(1, keepdims=True, dtype=np.float64) - 1
+        slope, excess = _newton(logits, base, t, power)
         step = excess / (power * np.maximum(slope, 1e-30))
-        moving = (step > np.finfo(strip.dtype).eps * np.abs(t)) & ~blind
+        moving = (step > np.finfo(t.dtype).eps * np.abs(t)) & ~blind
         if not moving.any():
             break
-        t = np.where(moving, t + step, t).astype(strip.dtype)
-    return np.concatenate([np.where(blind, 0, largest), t], axis=1)
+        t = np.where(moving, t + step, t).astype(t.dtype)
+    return np.concatenate([base, t], axis=1)
 
 
-def _first_largest(strip: Array) -> Array:
-    """Return the index of each row's first largest logit, as a number; NaN where the row is lost."""
-    index = strip.argmax(1)[:, None].astype(strip.dtype)
-    return np.concatenate([np.zeros_like(index), np.where(np.isnan(_largest(strip)), np.nan, index)], axis=1)
+def _newton(logits: Logits, base: Array, t: Array, power: int) -> tuple[Array, Array]:
+    """Return what a step of Newton's method needs, in float64: minus the slope by `power`, and the sum minus 1."""
+    slope, total = np.zeros(logits.shape), np.zeros(logits.shape)
+    for _, block in logits.parts():
+        above = _above(block, base, t, power)
+        slope += (above if power == 2 else above > 0).sum(1, keepdims=True, dtype=np.float64)
+        if power == 2:
+            above *= above
+        total += above.sum(1, keepdims=True, dtype=np.float64)
+    return slope, total - 1
+
+
+def _above(block: Array, base: Array, t: Array, power: int) -> Array:
+    """Return max(block / power - base - t, 0)."""
+    above: Array = np.divide(block, power) if power > 1 else block - base
+    if power > 1:
+        above -= base
+    above -= t
+    return np.maximum(above, 0, out=above)
+
+
+def _first_largest(logits: Logits) -> Array:
+    """Return the index of each row's first largest logit, as two numbers since float32 counts to 2^24 only.
+
+    NaN where the row holds a NaN or +inf.
+    """
+    best, index = np.full(logits.shape, -np.inf, logits.left.dtype), np.zeros(logits.shape, np.int64)
+    for columns, block in logits.parts():
+        largest = block.max(1, keepdims=True)
+        index = np.where(largest > best, block.argmax(1)[:, None] + columns.start, index)
+        best = np.maximum(best, largest)  # a NaN stays
+    lost = np.isnan(best) | np.isposinf(best)
+    parts = index // COUNTED, np.where(lost, np.nan, index % COUNTED)
+    return np.concatenate(parts, axis=1).astype(best.dtype)
 
 
 def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> tuple[Array, Array]:
     """Return weights of a block and g: the gradient of the logits is g * (dweights - their mean under g)."""
     base, statistic = statistic[:, :1], statistic[:, 1:]
     if kernel.power == 1:
-        weights = np.maximum((block - base) - statistic, 0)
+        weights = _above(block, base, statistic, 1)
         return weights, (weights > 0).astype(block.dtype)
     if kernel.power == 2:
-        root = np.maximum((block / 2 - base) - statistic, 0)
+        root = _above(block, base, statistic, 2)
         return root * root, root
     if kernel.p.normalize == "hard":
         places = np.arange(columns.start, columns.stop)[:, None]
-        weights = np.where(np.isnan(statistic), np.nan, places == statistic).astype(block.dtype)
+        chosen = (places // COUNTED == base) & (places % COUNTED == statistic)
+        weights = np.where(np.isnan(statistic), np.nan, chosen).astype(block.dtype)
         return weights, np.zeros_like(weights)
     np.subtract(block, base, out=block)
     np.subtract(block, np.where(np.isneginf(statistic), 0, statistic), out=block)
@@ -402,11 +462,10 @@ def backward(
 ) -> tuple[Array, Array, Array, Named, Array | None]:
     """Compute all gradients but that of the bias, which collects its own."""
     kernel = Kernel(p)
-    queries, keys, dcontext_clean = (finite(x) for x in (kernel.queries, kernel.keys, dcontext))
-    clean = kernel.pairs
-    if queries is not kernel.queries or keys is not kernel.keys:
-        with np.errstate(all="ignore"):
-            clean = pairing.make(p, queries, keys)
+    keys = p.keys.astype(p.compute, copy=False)
+    queries, keys, dcontext_clean = (finite(x) for x in (kernel.queries, keys, dcontext))
+    with np.errstate(all="ignore"):
+        clean = pairing.make(p, queries, keys)
     of = (clean.left_items, clean.right_items, kernel.values_items)
     totals = [np.zeros((where.stored, *where.array.shape[-2:]), p.compute) for where in of]
     learned: Named = {name: np.zeros_like(value) for name, value in clean.learned.items()}
@@ -515,7 +574,7 @@ class Tile:
 
     def _dweights(self, columns: slice) -> Array:
         """Return values . dcontext (items, keys, lanes)."""
-        return self.kernel.pairs.dot(self.dcontext, self.kernel.values_items.block(self.items, columns))
+        return self.kernel.pairs.dot(self.dcontext, self.kernel.values(self.items, columns))
 
     def run(self) -> None:
         """Walk over the blocks of keys."""

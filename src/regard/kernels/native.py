@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, scores
-from regard._layout import Items, Layout, apart
+from regard._layout import Items, Layout, apart, slices
 from regard._problem import Problem
 from regard.kernels import pairs as pairing
 from regard.kernels.pairs import Distances, Named, Pairs, Perceptron, finite
@@ -50,6 +50,8 @@ DEPTH = 32  # of the stack on which the library answers who sees whom
 FILLED = 16  # rows of gradients are filled up to a multiple of this many numbers
 PARTS = 4  # into which many queries are cut, so that threads can share one head
 MANY = 128  # queries
+CHUNK = 1024  # keys that the library sums up by themselves: pieces have whole ones
+COPIED = 1 << 20  # bytes of keys and values that are converted at a time
 
 DENSE = struct.Struct("=21q40xdq")  # `struct Dense`, and with what gradients need or are
 DENSE_BACK = struct.Struct("=26qdq")
@@ -105,6 +107,8 @@ class CProblem(ctypes.Structure):
         ("dlearned", Pointer),
         ("threads", Int),
         ("stop", Pointer),
+        *((name, Int) for name in ("from_key", "to_key")),
+        ("taints", Pointer),
     ]
 
 
@@ -317,10 +321,19 @@ def _processors() -> int:
 
 def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return an array whose rows the library can read: aligned, of this dtype, columns side by side."""
-    x = x.astype(dtype, copy=False)
-    fits = x.flags.aligned and (x.shape[-1] < 2 or x.strides[-1] == x.itemsize)
-    whole = x.shape[-2] < 2 or x.strides[-2] % 4 == 0  # pairs of half precision are read as one
-    return x if fits and whole and x.strides[-2] % x.itemsize == 0 else aligned(x)
+    return x if _fits(x, dtype) else np.array(x, dtype, order="C")
+
+
+def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
+    """Return whether the library can read an array where it is."""
+    row, column = x.strides[-2:]
+    return bool(
+        x.dtype == dtype
+        and x.flags.aligned
+        and (x.shape[-1] < 2 or column == x.itemsize)
+        and (x.shape[-2] < 2 or row % 4 == 0)  # pairs of half precision are read as one
+        and row % x.itemsize == 0
+    )
 
 
 def addresses(x: Items) -> Addresses:
@@ -371,49 +384,163 @@ class Call:
 
     def run(self, backward: bool, threads: int | None) -> None:
         """Run the kernel."""
-        c, loaded = self.c, library()
-        assert loaded is not None
-        c.threads = thread_count(self.p, threads)
-
-        def call(stop: int) -> int:
-            c.stop = stop
-            failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
-            return failed
-
-        each = (
-            SLOW if c.score != KINDS["products"] else 1
-        )  # each number of a pair goes through tanh or a square
-        if interruptible(call, _work(c.items, c.n, c.m, each * (c.d + c.e), backward)):
-            raise MemoryError
+        _run(self.c, self.p, backward, threads)
 
 
-def _read(x: Array, p: Problem, plain: bool) -> Array:
-    """Return an array in a dtype that the library reads: half precision is widened on the way where it is `plain`."""
+def _run(c: CProblem, p: Problem, backward: bool, threads: int | None) -> None:
+    """Run the kernel on a problem, or on a piece of it."""
+    loaded = library()
+    assert loaded is not None
+    c.threads = thread_count(p, threads)
+
+    def call(stop: int) -> int:
+        c.stop = stop
+        failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
+        return failed
+
+    # Each number of a pair goes through tanh or a square, unless scores are products.
+    each = SLOW if c.score != KINDS["products"] else 1
+    if interruptible(call, _work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)):
+        raise MemoryError
+
+
+def _read_type(x: Array, p: Problem, plain: bool) -> np.dtype[Any]:
+    """Return the dtype in which the library reads an array: half precision as it is stored where it is `plain`."""
     half = plain and _check.is_half(x.dtype) and p.compute == np.float32
-    return _readable(x, x.dtype.newbyteorder("=") if half else p.compute)
+    return x.dtype.newbyteorder("=") if half else p.compute
+
+
+def _plain(p: Problem) -> bool:
+    return type(p.score) in (scores.dot, scores.scaled_dot)
 
 
 def call(p: Problem) -> Call:
     """Put a problem into the library's form."""
-    plain = type(p.score) in (scores.dot, scores.scaled_dot)
-    queries, keys = _read(p.queries, p, plain), _read(p.keys, p, plain)
-    values = Items(p.layout.per_key_head(_read(p.values, p, True)), p.layout.inner)
+    made = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
+    c, pairs = made.c, made.pairs
+    made.values = Items(
+        p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
+    )
+    c.keys_type, c.values_type = _type(pairs.right.dtype), _type(made.values.array.dtype)
+    c.keys, c.values = made.matrices(pairs.right_items), made.matrices(made.values)
+    groups = _groups(pairs.right_items, made.values)
+    c.groups, c.group = len(groups) - 1, made.pointer(groups)
+    return made
+
+
+def _without_keys(p: Problem, keys: Array) -> Call:
+    """Put all but the keys and values of a problem into the library's form."""
+    queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
     c = CProblem()
-    made = Call(p, pairs, values, c, [])
+    made = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
-    c.compute, c.values_type = _type(p.compute), _type(values.array.dtype)
-    c.queries_type, c.keys_type = _type(pairs.left.dtype), _type(pairs.right.dtype)
-    c.queries, c.keys, c.values = (made.matrices(x) for x in (pairs.left_items, pairs.right_items, values))
-    groups = _groups(pairs.right_items, values)
-    c.groups, c.group = len(groups) - 1, made.pointer(groups)
-    c.scale, c.softcap = p.scale, p.softcap or 0
+    c.compute, c.queries_type = _type(p.compute), _type(pairs.left.dtype)
+    c.queries = made.matrices(pairs.left_items)
+    c.scale, c.softcap, c.to_key = p.scale, p.softcap or 0, p.layout.m
     _score(made)
     _mask(made)
     _bias(made)
     return made
+
+
+class Pieces:
+    """A problem whose keys or values have to be converted first: pieces of it, so that never all of them are copied.
+
+    A piece has some items and some keys. The bits are those of a single call.
+    """
+
+    def __init__(self, p: Problem) -> None:
+        self.p, self.made = p, _without_keys(p, p.keys)
+        of_keys, of_values = _read_type(p.keys, p, _plain(p)), _read_type(p.values, p, True)
+        pairs = self.made.pairs
+        self.keys_fit = pairs.transform is None and _fits(p.keys, of_keys)
+        self.values_fit = _fits(p.values, of_values)
+        self.of_keys, self.of_values = of_keys, of_values
+        c = self.made.c
+        numbers = (0 if self.keys_fit else max(c.d, p.keys.shape[-1])) + (0 if self.values_fit else c.e)
+        self.row = max(numbers, 1) * p.compute.itemsize  # bytes of a key that are copied
+
+    @property
+    def needed(self) -> bool:
+        """Return whether more would be copied at once than a thread may."""
+        small = self.row * self.p.layout.m * self.made.pairs.key_items.stored <= COPIED
+        return not (small or (self.keys_fit and self.values_fit))
+
+    def __iter__(self) -> Iterator[CProblem]:
+        """Put each piece into the library's form; it has to run before the next one comes."""
+        m, items = self.p.layout.m, self.p.layout.items
+        together = max(COPIED // (self.row * min(m, CHUNK)), 1)  # items
+        step = max(COPIED // (self.row * min(together, items)) // CHUNK, 1) * CHUNK  # keys
+        for some in slices(items, together):
+            for columns in slices(m, step):
+                yield self._piece(some, columns)
+
+    def _piece(self, items: slice, columns: slice) -> CProblem:
+        made = self.made
+        c = _of_items(made, items)
+        pairs = made.pairs
+        keys, starts = self._rows(pairs.key_items, items, columns, None if self.keys_fit else self._keys)
+        values, of_values = self._rows(made.values, items, columns, None if self.values_fit else self._values)
+        c.keys_type, c.values_type = _type(keys.dtype), _type(values.dtype)
+        c.keys = CMatrices(0, 0, _address(starts), keys.strides[-2])
+        c.values = CMatrices(0, 0, _address(of_values), values.strides[-2])
+        ends = np.flatnonzero((np.diff(starts) != 0) | (np.diff(of_values) != 0)) + 1
+        groups = np.concatenate([[0], ends, [len(starts)]]).astype(np.int64)
+        c.groups, c.group = len(groups) - 1, _address(groups)
+        c.from_key, c.to_key = columns.start, columns.stop
+        self.alive = [keys, starts, values, of_values, groups]
+        return c
+
+    def _keys(self, keys: Array, columns: slice) -> Array:
+        with np.errstate(all="ignore"):
+            return self.made.pairs.of_keys(np.array(keys, self.of_keys, order="C"), columns)
+
+    def _values(self, values: Array, columns: slice) -> Array:
+        return np.array(values, self.of_values, order="C")
+
+    @staticmethod
+    def _rows(
+        x: Items, items: slice, columns: slice, convert: Callable[[Array, slice], Array] | None
+    ) -> tuple[Array, Addresses]:
+        """Return these rows of what the items read, and where row 0 of each item's matrix would start."""
+        if convert is None:
+            return x.array, addresses(x)[items]
+        stored, source = np.unique(x.source[items], return_inverse=True)
+        found = convert(x.stored_rows(stored, columns), columns)
+        found = np.ascontiguousarray(found).reshape(-1, *found.shape[-2:])
+        step = 0 if len(found) == 1 else found.strides[0]
+        start = _address(found) - columns.start * found.strides[-2]
+        return found, start + source.astype(np.int64) * step
+
+
+def _address(x: Array) -> int:
+    return address(x, False)
+
+
+def _of_items(made: Call, items: slice) -> CProblem:
+    """Return a problem that has some of the items only."""
+    c, p, first = CProblem.from_buffer_copy(made.c), made.p, items.start
+    c.items = items.stop - first
+    if not first:
+        return c
+    places, size = first * ctypes.sizeof(Int), p.compute.itemsize
+    starts = c.queries.starts and c.queries.starts + places
+    c.queries = CMatrices(c.queries.start + first * c.queries.step, c.queries.step, starts, c.queries.row)
+    if c.nodes:
+        program = (CNode * c.nodes).from_buffer_copy((CNode * c.nodes).from_address(c.program))
+        for node in program:
+            node.left, node.right = (node.left and node.left + places), (node.right and node.right + places)
+        made.alive.append(program)
+        c.program = ctypes.addressof(program)
+    if c.bias:
+        c.bias_address += places
+    c.context += first * p.layout.n * c.e * size
+    c.statistic += first * 2 * p.layout.n * size
+    c.taints += first * p.layout.n * c.e
+    return c
 
 
 def _groups(keys: Items, values: Items) -> Addresses:
@@ -482,9 +609,15 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
     if not statistic.size or not p.layout.m:
         return np.zeros(shape, p.compute), statistic
     context = np.empty(shape, p.compute)
-    made = call(p)
+    pieces = Pieces(p)
+    made = pieces.made if pieces.needed else call(p)
     made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
-    made.run(False, threads)
+    if not pieces.needed:
+        made.run(False, threads)
+        return context, statistic
+    made.c.taints = made.pointer(np.zeros(shape, np.uint8))
+    for c in pieces:
+        _run(c, p, False, threads)
     return context, statistic
 
 
@@ -531,6 +664,8 @@ def dense(
     if found is None:
         return None
     if queries.dtype.char == "l":
+        if keys.nbytes + values.nbytes > COPIED:
+            return None
         return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
     inputs, options, scale, lead = found
     half, loaded = queries.itemsize == 2, library()
@@ -615,7 +750,7 @@ def _simple(x: Any) -> bool:
     """Whether this is an array of numbers that the library reads, and not none of them."""
     return (
         type(x) is np.ndarray
-        and x.ndim >= 2
+        and 2 <= x.ndim <= _check.DIMENSIONS
         and x.size > 0
         and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
         and x.dtype.isnative

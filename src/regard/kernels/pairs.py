@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,10 +28,14 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Named = dict[str, Array]
 
+# Makes of keys (..., keys, d) in the dtype of the computation, at the positions of a slice, what queries meet.
+Transform = Callable[[Array, slice], Array]
+
 P = TypeVar("P", bound="Pairs")
 
 LANES = 16
 PRODUCT = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
+BUFFER = 1 << 16  # numbers that are looked at at once where a whole array might be too large
 
 
 def lanes_of(x: Array) -> Array:
@@ -65,9 +70,14 @@ def grouped(block: Array) -> Array:
 
 
 def all_finite(x: Array) -> bool:
-    """Whether all numbers are finite; the sum is a quick witness for it."""
+    """Return whether all numbers are finite; a finite sum is a quick proof."""
+    if x.dtype.kind in "biu" or not x.size:
+        return True
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+        if np.isfinite(x.sum(dtype=np.float32 if x.itemsize == 2 else None)):
+            return True
+        parts = np.nditer(x, ["external_loop", "buffered"], buffersize=BUFFER)
+        return all(bool(np.isfinite(part).all()) for part in parts)
 
 
 def finite(x: Array) -> Array:
@@ -98,17 +108,43 @@ def contiguous(block: Array) -> Array:
 class Pairs:
     """Queries and keys after what can be done for each of them alone, and the way back to the user's gradients.
 
-    left (..., n, c) and right (..., m, c) are in the form that blocks are read from; `depth` is how many numbers a
-    block holds for each pair while it is worked on.
+    left (..., n, c) is in the form that blocks are read from. The keys are as the caller gave them: `right_block`
+    converts and transforms one block, since a copy of all of them could take far more memory than few queries need.
+    `right` (..., m, c) is such a copy. `depth` is how many numbers a block holds for each pair while it is worked on.
     """
 
     left: Array
-    right: Array
+    keys: Array
     left_items: Items
-    right_items: Items
+    key_items: Items
     finish: Callable[[Array, Array, Named], tuple[Array, Array, Named]]
     depth: int = 1
     learned: Named = field(default_factory=dict)
+    transform: Transform | None = None
+
+    def of_keys(self, keys: Array, columns: slice) -> Array:
+        """Return what these keys, at the positions `columns`, are compared as: (..., keys, c)."""
+        return keys if self.transform is None else self.transform(keys, columns)
+
+    @cached_property
+    def right(self) -> Array:
+        """What all keys are compared as (..., m, c)."""
+        with np.errstate(all="ignore"):
+            return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
+
+    @cached_property
+    def right_items(self) -> Items:
+        """The same, by item."""
+        right = self.right
+        own = right.ndim == self.keys.ndim  # a location score has one matrix for all
+        lead = self.key_items.lead if own else ()
+        return Items(right.reshape(*lead, *right.shape[-2:]), self.key_items.inner)
+
+    def right_block(self, items: slice, columns: slice) -> Array:
+        """Return what a block of keys is compared as (items or 1, keys, c)."""
+        keys = self.key_items.block(items, columns).astype(self.left.dtype, copy=False)
+        right = self.of_keys(keys, columns)
+        return right if right.ndim == 3 else right[None]
 
     def block(self, left: Array, right: Array) -> Array:
         """Score rows left (items, t, c) against right (items or 1, keys, c): (items, keys, lanes)."""
@@ -231,21 +267,20 @@ def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def make(p: Problem, queries: Array, keys: Array) -> Pairs:
-    """Choose how the problem's score is computed by blocks; queries and keys are in the compute dtype."""
+    """Choose how the problem's score is computed by blocks; queries are in the compute dtype."""
     if not scores.is_builtin(p.score):
         return _function(p, queries, keys)
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
     assert isinstance(score, scores.Score)
-    learned = {name: value.astype(p.compute) for name, value in score.parameters().items()}
+    if isinstance(score, scores.location):
+        return _location(p, queries, keys, score.parameters()["weight"])
+    learned = {name: value.astype(p.compute, copy=False) for name, value in score.parameters().items()}
     if isinstance(score, scores.general):
         return _products(
             p, project(queries, learned["weight"]), keys, _finish_general(queries, learned["weight"])
         )
     if isinstance(score, scores.cosine):
         return _cosine(p, queries, keys, learned["sharpness"])
-    if isinstance(score, scores.location):
-        places = np.ascontiguousarray(learned["weight"][:, : p.layout.m].T)
-        return _products(p, queries, places, _finish_location(keys, learned["weight"]))
     if isinstance(score, scores.additive):
         return _perceptron(p, queries, keys, learned)
     if isinstance(score, scores.gaussian):
@@ -261,19 +296,19 @@ def _function(p: Problem, queries: Array, keys: Array) -> Function:
     return pairs
 
 
-def _pairs(kind: type[P], p: Problem, left: Array, right: Array, finish: Any) -> P:
+def _pairs(kind: type[P], p: Problem, left: Array, keys: Array, finish: Any) -> P:
     inner = p.layout.inner
     return kind(
         left,
-        right,
+        keys,
         Items(p.layout.per_query_head(left, 2), inner),
-        Items(p.layout.per_key_head(right), inner),
+        Items(p.layout.per_key_head(keys), inner),
         finish,
     )
 
 
-def _products(p: Problem, left: Array, right: Array, finish: Any) -> Pairs:
-    return _pairs(Products, p, left, right, finish)
+def _products(p: Problem, left: Array, keys: Array, finish: Any) -> Pairs:
+    return _pairs(Products, p, left, keys, finish)
 
 
 def _finish_general(queries: Array, weight: Array) -> Any:
@@ -283,9 +318,15 @@ def _finish_general(queries: Array, weight: Array) -> Any:
     return finish
 
 
+def _location(p: Problem, queries: Array, keys: Array, weight: Array) -> Pairs:
+    pairs = _products(p, queries, keys, _finish_location(keys, weight))
+    pairs.transform = lambda _, columns: np.ascontiguousarray(weight[:, columns].T, p.compute)
+    return pairs
+
+
 def _finish_location(keys: Array, weight: Array) -> Any:
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
-        dweight = np.zeros_like(weight)
+        dweight = np.zeros(weight.shape, dright.dtype)
         dweight[:, : len(dright)] = dright.T
         return dleft, np.zeros_like(keys), {"weight": dweight}
 
@@ -305,9 +346,9 @@ def _unit(x: Array) -> tuple[Array, Array]:
 
 def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
     left, left_length = _unit(queries)
-    right, right_length = _unit(keys)
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
+        right, right_length = _unit(keys)
         dsharp = np.einsum("...d,...d->...", dleft, left)
         dleft = dleft * sharpness[..., None]
         return (
@@ -316,7 +357,9 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
             {"sharpness": sum_to(dsharp, sharpness.shape)},
         )
 
-    return _products(p, left * sharpness[..., None], right, finish)
+    pairs = _products(p, left * sharpness[..., None], keys, finish)
+    pairs.transform = lambda keys, _: _unit(keys)[0]
+    return pairs
 
 
 def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
@@ -336,7 +379,10 @@ def sum_to(gradient: Array, shape: tuple[int, ...]) -> Array:
 def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pairs:
     query_weight, key_weight, bias = (learned.get(name) for name in ("query_weight", "key_weight", "bias"))
     left = queries if query_weight is None else project(queries, query_weight)
-    right = keys if key_weight is None else project(keys, key_weight)
+
+    def transform(keys: Array, columns: slice) -> Array:
+        right = keys if key_weight is None else project(keys, key_weight)
+        return right if bias is None else right + bias
 
     def finish(dleft: Array, dright: Array, total: Named) -> tuple[Array, Array, Named]:
         named = dict(total)
@@ -355,7 +401,9 @@ def _perceptron(p: Problem, queries: Array, keys: Array, learned: Named) -> Pair
             }
         return dleft, dright, named
 
-    pairs = _pairs(Perceptron, p, left, right if bias is None else right + bias, finish)
+    pairs = _pairs(Perceptron, p, left, keys, finish)
+    if key_weight is not None or bias is not None:
+        pairs.transform = transform
     pairs.learned = {"vector": learned["vector"]}
     pairs.depth = max(len(learned["vector"]), 1)
     return pairs

@@ -1,7 +1,6 @@
 """The verb `explain`: scores, weights and context of any input, in numbers and words."""
 
 import argparse
-import dataclasses
 import functools
 import inspect
 import math
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard import _check, mask, scores, weights
 from regard._characters import report
-from regard.context import Attention, attend
+from regard.context import PARTS, Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
 from regard.show import numbers
@@ -378,7 +377,7 @@ def _slice(
         raise ValueError(f"--at must choose places in the leading dimensions {leading}, from 1: {at}")
     chosen = at + (1,) * (len(leading) - len(at))
     place = tuple(i - 1 for i in chosen)
-    parts = {field.name: getattr(attention, field.name)[place] for field in dataclasses.fields(attention)}
+    parts = {name: getattr(attention, name)[place] for name in PARTS}
     told = ""
     if leading:
         told = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"

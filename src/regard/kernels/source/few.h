@@ -48,7 +48,7 @@ class Few {
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
     const Scale<T> scale;
     Room room;
-    T *queries, *strips, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys;
+    T *queries, *strips, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys, *fresh;
     char* spare;
     Learned<T> of_pairs;
     Features<T> left, right;
@@ -70,6 +70,7 @@ class Few {
         memset(strips, 0, (at_a_time * rows + 3) * K * sizeof(T));
         nobodys = room.take<T>(width_of<T>(p.e));
         memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
+        fresh = room.take<T>(UNIT ? 0 : rows * width_of<T>(p.e));  // sums of one block, from zero as in a tile
         bias = room.take<T>(K);
         queries = room.take<T>(std::max(rows + 3, UNIT ? SIDE / 2 : 0) * p.d);
         memset(queries + rows * p.d, 0, 3 * p.d * sizeof(T));
@@ -409,12 +410,23 @@ class Few {
             *faded = 1;
         }
 #else
+        const int64_t width = width_of<T>(p.e);
+        memset(fresh, 0, rows * width * sizeof(T));
+        sum_values(j, keys);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < width; c += L<T>) {
+                T* at = out[r].context() + c;
+                store(at, fma(load(at), all(faded[r]), load(fresh + r * width + c)));
+            }
+#endif
+    }
+
+#if !defined(__AMX_BF16__)
+    ONCE void sum_values(int64_t j, int64_t keys) {
         int64_t c = 0;
         auto done = [&](auto stored, int64_t count) {
-            for (const int64_t step = rows > 4 ? BITE : count; c < count; c += step) {
-                collect<decltype(stored)>(row_of(p.values, j + c), p.values.row, c, std::min(step, count - c), faded);
-                std::fill_n(faded, rows, T(1));
-            }
+            for (const int64_t step = rows > 4 ? BITE : count; c < count; c += step)
+                collect<decltype(stored)>(row_of(p.values, j + c), p.values.row, c, std::min(step, count - c));
             c = count;
         };
         if (!clean) {
@@ -429,11 +441,10 @@ class Few {
         for (; c < keys; c += BITE) {
             const int64_t count = std::min(BITE, keys - c);
             Block<T> values = values_of(j + c, count);
-            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count, faded);
-            std::fill_n(faded, rows, T(1));
+            collect<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count);
         }
-#endif
     }
+#endif
 
 #if defined(__AMX_BF16__)
     // Several queries: keys are the unit's left side, as they are stored, and queries its columns.
@@ -597,37 +608,33 @@ class Few {
     }
 
     template <class S>
-    void collect(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded) {
+    void collect(const char* values, int64_t row, int64_t first, int64_t keys) {
         constexpr int LEAST = PAIRS && sizeof(typename S::Number) == 2 ? 2 : 1;
         int64_t c = 0;
         if (rows == 1) {
-            if constexpr (MOST > 8) c = add<S, 1, MOST>(values, row, first, keys, faded, c);
-            c = add<S, 1, 8>(values, row, first, keys, faded, c);
-            c = add<S, 1, 4>(values, row, first, keys, faded, c);
-            c = add<S, 1, LEAST>(values, row, first, keys, faded, c);
+            if constexpr (MOST > 8) c = add<S, 1, MOST>(values, row, first, keys, c);
+            c = add<S, 1, 8>(values, row, first, keys, c);
+            c = add<S, 1, 4>(values, row, first, keys, c);
+            c = add<S, 1, LEAST>(values, row, first, keys, c);
         } else if constexpr (ALONG) {
             for (int64_t r = 0; r < rows; r += 4)
-                c = rows - r > 2 ? add_along<S, 4, 3>(values, row, first, keys, faded, r)
-                                 : add_along<S, 2, 4>(values, row, first, keys, faded, r);
+                c = rows - r > 2 ? add_along<S, 4, 3>(values, row, first, keys, r)
+                                 : add_along<S, 2, 4>(values, row, first, keys, r);
         } else {
-            c = add<S, 4, BYTES == 64 ? 4 : 2>(values, row, first, keys, faded, c);
-            c = add<S, 4, LEAST>(values, row, first, keys, faded, c);
+            c = add<S, 4, BYTES == 64 ? 4 : 2>(values, row, first, keys, c);
+            c = add<S, 4, LEAST>(values, row, first, keys, c);
         }
-        if (c < (PAIRS ? width_of<T>(p.e) : p.e)) rest<S>(values, row, first, keys, faded, c);
+        if (c < (PAIRS ? width_of<T>(p.e) : p.e)) rest<S>(values, row, first, keys, c);
     }
 
     // All whole vectors of columns to R queries from r on; returns where columns are left. Rows are read from end to end, M at
     // a time, as memory likes it best: their weights are in registers, and sums in the nearest cache.
     template <class S, int R, int M>
-    ONCE int64_t add_along(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t r) {
+    ONCE int64_t add_along(const char* values, int64_t row, int64_t first, int64_t keys, int64_t r) {
         constexpr int64_t SIZE = L<T> * sizeof(typename S::Number);  // of a vector as it is stored
         const int64_t stop = p.e / L<T> * L<T>, lot = Soon::LOT * ((rows + 3) / 4);
         T* at[R];
-        for (int u = 0; u < R; u++) {
-            at[u] = r + u < rows ? out[r + u].context() : nobodys;
-            const T factor = faded[std::min(r + u, rows - 1)];
-            for (int64_t c = 0; c < stop && factor != 1; c += L<T>) store(at[u] + c, load(at[u] + c) * factor);
-        }
+        for (int u = 0; u < R; u++) at[u] = sums_of(r + u);
         Soon soon = values_soon;
         int64_t k = 0, read = 0;
         auto meet = [&](auto some) INLINE_LAMBDA {
@@ -656,18 +663,19 @@ class Few {
 
     // The last columns, from c on, which fill no vector.
     template <class S>
-    COLD void rest(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+    COLD void rest(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c) {
         typename S::Number x;
         for (; c < p.e; c++)
             for (int64_t r = 0; r < rows; r++) {
-                T sum = out[r].context()[c] * faded[r];
+                T sum = sums_of(r)[c];
                 for (int64_t k = 0; k < keys; k++) {
                     memcpy(&x, values + k * row + c * sizeof x, sizeof x);
                     sum = fma1(number(x, p.values_type), strip[r * K + first + k], sum);
                 }
-                out[r].context()[c] = sum;
+                sums_of(r)[c] = sum;
             }
     }
+    T* sums_of(int64_t r) const { return r < rows ? fresh + r * width_of<T>(p.e) : nobodys; }
     static T number(T x, int32_t) { return x; }
     static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
 
@@ -707,19 +715,16 @@ class Few {
 
     // Columns from c on by steps of NV vectors, to R queries at a time; returns where columns are left.
     template <class S, int R, int NV>
-    int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, const T* faded, int64_t c) {
+    int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c) {
         using Number = typename S::Number;
         const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
         for (; c + NV * L<T> <= columns; c += NV * L<T>)
             for (int64_t r = 0; r < rows; r += R) {
                 V<T> sums[R][NV];
                 T* at[R];
-                for (int u = 0; u < R; u++) at[u] = (r + u < rows ? out[r + u].context() : nobodys) + c;
+                for (int u = 0; u < R; u++) at[u] = sums_of(r + u) + c;
                 UNROLL for (int u = 0; u < R; u++)
-                    UNROLL for (int v = 0; v < NV; v++) {
-                        sums[u][v] = load(at[u] + v * L<T>);
-                        sums[u][v] *= faded[std::min(r + u, rows - 1)];
-                    }
+                    UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at[u] + v * L<T>);
                 const char* from = values + c * sizeof(Number);
                 sum_up<S, R, NV, 1>(sums, strip + r * K + first / (PAIRS + 1), K, numbers(keys), from, row,
                                     values_soon);
@@ -744,8 +749,31 @@ void absorb(const Partial<T>& x, const Partial<T>& y) {
     for (int64_t c = 0; c < x.width; c++) x.taints()[c] = T(uint8_t(x.taints()[c]) | uint8_t(y.taints()[c]));
 }
 
+// What the calls before found in their keys.
+template <class T>
+COLD void resume(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
+    const int64_t at = (item * p.n + i) * p.e;
+    const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
+    memcpy(x.context(), static_cast<const T*>(p.context) + at, p.e * sizeof(T));
+    x.top() = statistic[0], x.total() = statistic[p.n];
+    for (int64_t c = 0; c < p.e; c++) {
+        x.taints()[c] = T(p.taints[at + c]);
+        if (p.taints[at + c]) x.tainted() = 1;
+    }
+}
+// The same for the call to come.
+template <class T>
+COLD void suspend(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
+    const int64_t at = (item * p.n + i) * p.e;
+    T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
+    memcpy(static_cast<T*>(p.context) + at, x.context(), p.e * sizeof(T));
+    statistic[0] = x.top(), statistic[p.n] = x.total();
+    for (int64_t c = 0; c < p.e && x.tainted() != 0; c++) p.taints[at + c] = uint8_t(x.taints()[c]);
+}
+
 template <class T>
 ONCE void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t i) {
+    if (p.to_key < p.m) return suspend(p, x, item, i);
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
     for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, one_nan<T>(load(x.context() + c) / divisor));

@@ -17,12 +17,14 @@
 namespace regard {
 namespace ISA {
 
+inline int64_t chunks_of(const Problem& p) { return cut(p.to_key - p.from_key, CHUNK); }
+
 // Where few queries lie: packs of rows of a group of items, and lots of some chunks of keys each.
 struct Packs {
     const Problem& p;
     int64_t chunks, lot, lots;
     COLD explicit Packs(const Problem& p)
-        : p(p), chunks(cut(p.m, CHUNK)), lot(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? LOT : 1),
+        : p(p), chunks(chunks_of(p)), lot(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? LOT : 1),
           lots(cut(chunks, lot)) {}
     int64_t of(int64_t group) const { return cut((p.first(group + 1) - p.first(group)) * p.n, PACK); }
     int64_t tasks() const {
@@ -51,22 +53,24 @@ void few(const Problem& p, int64_t task, char* shared, Room room) {
     const int64_t first = task % packs.lots * packs.lot, last = std::min(first + packs.lot, packs.chunks);
     const int64_t size = Partial<T>::size(p.e);
     Partial<T> found[PACK];
-    T* own = packs.chunks == 1 ? room.take<T>(size * at.rows) : nullptr;
+    T* own = p.m <= CHUNK ? room.take<T>(size * at.rows) : nullptr;
     for (int64_t c = first; c < last; c++)
         for (int64_t r = 0; r < at.rows; r++)
             found[(c - first) * at.rows + r] = {
                 own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + c) * size,
                 width_of<T>(p.e)};
-    Few<T>(p, at.first_item, at.row, at.rows, first * CHUNK, std::min(p.m, last * CHUNK), room).run(found);
+    Few<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
+           std::min(p.to_key, p.from_key + last * CHUNK), room).run(found);
     if (own)
         for (int64_t r = 0; r < at.rows; r++) write<T>(p, found[r], (at.ahead + r) / p.n, (at.ahead + r) % p.n);
 }
 
 template <class T>
 void merge(const Problem& p, int64_t row, char* shared, Room room) {
-    int64_t chunks = cut(p.m, CHUNK), size = Partial<T>::size(p.e);
+    int64_t chunks = chunks_of(p), size = Partial<T>::size(p.e);
     Partial<T> whole{room.take<T>(size), width_of<T>(p.e)};
     whole.clear(p.e);
+    if (p.from_key) resume(p, whole, row / p.n, row % p.n);
     for (int64_t c = 0; c < chunks; c++) {
         Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, whole.width};
         if (part.top() == -INF<T> && part.total() == 0) continue;  // no NaN either
@@ -125,7 +129,7 @@ int64_t forward_scratch(const Problem& p) {
     const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
     int64_t numbers, bytes = 4096;
     if (few_queries<T>(p))
-        numbers = std::max<int64_t>(PACK * K, LOT * CHUNK) + 3 * K + e + PACK * (2 * d + 1 + Partial<T>::size(p.e) + width) +
+        numbers = std::max<int64_t>(PACK * K, LOT * CHUNK) + 3 * K + e + PACK * (2 * d + 1 + e + Partial<T>::size(p.e) + width) +
                   K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
     else {
         const int64_t count = together<T>(p);
@@ -137,7 +141,7 @@ int64_t forward_scratch(const Problem& p) {
 
 template <class T>
 int64_t forward_shared(const Problem& p) {
-    return few_queries<T>(p) && p.m > CHUNK ? p.items * p.n * cut(p.m, CHUNK) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+    return few_queries<T>(p) && p.m > CHUNK ? p.items * p.n * chunks_of(p) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {

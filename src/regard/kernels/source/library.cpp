@@ -457,7 +457,7 @@ EXPORT int32_t regard_dense(const Dense* x) {
     Problem p = {};
     p.program = &band, p.nodes = x->nodes;
     p.items = x->items, p.n = x->n, p.m = x->m, p.d = x->d, p.e = x->e, p.groups = groups;
-    p.scale = x->scale, p.context = x->context, p.threads = x->threads;
+    p.scale = x->scale, p.context = x->context, p.threads = x->threads, p.to_key = x->m;
     p.queries_type = p.keys_type = p.values_type = int32_t(x->type), p.compute = x->type == FLOAT64 ? FLOAT64 : FLOAT32;
     p.queries = {x->queries.start, x->queries.step, nullptr, x->queries.row};
     p.keys = {x->keys.start, x->keys.step, nullptr, x->keys.row};

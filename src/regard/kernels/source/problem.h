@@ -59,6 +59,10 @@ struct Problem {
     void* dlearned;         // PERCEPTRON: (groups, parts, d), filled up; DISTANCES: (groups, parts); zeros before
     int64_t threads;        // that share the work
     const int32_t* stop;    // not 0 once the call is to return early; or null
+    // Forward, where keys come in several calls: these ones, from a multiple of CHUNK on. Between calls `context` holds sums
+    // and `statistic` the largest logit and the total, as they are; `taints` (items, n, e) starts as zeros.
+    int64_t from_key, to_key;
+    uint8_t* taints;
 
     int64_t first(int64_t g) const { return group ? group[g] : g; }
 };

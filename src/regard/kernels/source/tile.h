@@ -87,7 +87,10 @@ class Tile : Strip<T, NV> {
     }
 
     // The keys come in order, by chunks, and in them by blocks.
-    void begin() { clear(whole); }
+    void begin() {
+        clear(whole);
+        if (p.from_key) resume();
+    }
     void begin_chunk(int64_t first, int64_t last) {
         sees = !chunks() || guess(p, item, i, rows, first, last - first) != NOBODY;
         if (chunks() && sees) clear(part);
@@ -113,6 +116,7 @@ class Tile : Strip<T, NV> {
     }
 
     ONCE void write() {
+        if (p.to_key < p.m) return suspend();
         const Running<T, NV>& x = whole;
         T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
         UNROLL for (int v = 0; v < NV; v++) {
@@ -124,6 +128,8 @@ class Tile : Strip<T, NV> {
         if (clean)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
+        else if (p.from_key)
+            for (int64_t c = 0; c < rows * p.e; c++) out[c] = tainted(out[c], taints_kept()[c]);
         if (!p.statistic) return;
         T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         for (int64_t r = 0; r < rows; r++)
@@ -132,6 +138,25 @@ class Tile : Strip<T, NV> {
 
    private:
     bool chunks() const { return p.m > CHUNK; }
+    uint8_t* taints_kept() const { return p.taints + (item * p.n + i) * p.e; }
+
+    // What the calls before found in their keys.
+    COLD void resume() {
+        T top[W] = {}, total[W] = {};
+        const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
+        turn_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, whole.context, W, W);
+        for (int64_t r = 0; r < rows; r++) top[r] = statistic[r], total[r] = statistic[p.n + r];
+        UNROLL for (int v = 0; v < NV; v++) whole.top[v] = load(top + v * L<T>), whole.total[v] = load(total + v * L<T>);
+        for (int64_t c = 0; c < rows * p.e && clean; c++) taints[c % p.e * W + c / p.e] = taints_kept()[c];
+    }
+    // The same for the call to come.
+    COLD void suspend() {
+        T top[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
+        turn_back<T>(whole.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
+        UNROLL for (int v = 0; v < NV; v++) store(top + v * L<T>, whole.top[v]), store(total + v * L<T>, whole.total[v]);
+        for (int64_t r = 0; r < rows; r++) statistic[r] = top[r], statistic[p.n + r] = total[r];
+        for (int64_t c = 0; c < rows * p.e && clean; c++) taints_kept()[c] = taints[c % p.e * W + c / p.e];
+    }
     int64_t rows_of_context() const { return UNIT ? up_to(SIDE, p.e) : p.e; }
 
     void clear(Running<T, NV>& x) {
@@ -165,14 +190,15 @@ class Tile : Strip<T, NV> {
 #else
         in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
-            V<T> sums[R][NV];
+            V<T> sums[R][NV] = {};  // of this block alone: rounding errors of long sums could add up in one direction
             T* context = x.context + c * W;
-            UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) sums[r][v] = load(context + r * W + v * L<T>) * faded[v];
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
                                      stop - start, desk.values_ahead);
             UNROLL for (int r = 0; r < R; r++)
-                UNROLL for (int v = 0; v < NV; v++) store(context + r * W + v * L<T>, sums[r][v]);
+                UNROLL for (int v = 0; v < NV; v++) {
+                    T* at = context + r * W + v * L<T>;
+                    store(at, fma(load(at), faded[v], sums[r][v]));
+                }
         });
 #endif
     }
@@ -246,8 +272,8 @@ ONCE void walk(const Problem& p, Desk<T>& desk, Tile<T, NV>* first, Tile<T, NV>*
         for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
     };
     each([](auto& x) { x.begin(); });
-    const int64_t keys = end_of_sight(p, desk.item, desk.i, desk.stop - desk.i);
-    for (int64_t j = 0; j < keys; j += CHUNK) {
+    const int64_t keys = std::min(p.to_key, end_of_sight(p, desk.item, desk.i, desk.stop - desk.i));
+    for (int64_t j = p.from_key; j < keys; j += CHUNK) {
         const int64_t last = std::min(j + CHUNK, keys);
         each([&](auto& x) { x.begin_chunk(j, last); });
         for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
