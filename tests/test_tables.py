@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.parallel_text import read_pairs
+from regard.seq2seq.data.parallel_text import Skipped, read_pairs
 from regard.seq2seq.data.tables import name_like, records
 
 TWO = [("the black, cat", 'le "chat" noir'), ("a dog", "un chien")]
@@ -81,9 +81,9 @@ def test_two_columns_without_a_header(tmp_path: Path) -> None:
 
 def test_lines_with_tabs_have_columns_too(tmp_path: Path) -> None:
     path = saved(tmp_path / "p.tsv", b'id\ten\tfr\n1\t"a\tb\n\n2\tc\td\n')
-    left_out: list[str] = []
+    left_out: list[Skipped] = []
     assert read_pairs(path, columns=["fr", "en"], skipped=left_out.append) == [("b", '"a'), ("d", "c")]
-    assert left_out == [f"{path}, line 3: empty; expected a source and a target"]
+    assert left_out == [Skipped(3, "empty; expected a source and a target", str(path))]
 
 
 WRONG = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ __all__ = [
     "Given",
     "Line",
     "check_range",
-    "line_number",
     "read_counted",
     "read_links",
     "warn_of_one",
@@ -151,27 +149,6 @@ def read_links(path: Path, skipped: Collection[int], count: int, first: int | No
     if len(golds) != count + len(skipped):
         raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
     return [Line(number, gold.sure) for number, gold in enumerate(golds, 1) if number not in skipped]
-
-
-def line_number(reason: str) -> int:
-    """Return the number in what is said of a line that was left out.
-
-    Parameters
-    ----------
-    reason : str
-        As `read_pairs` says it.
-
-    Returns
-    -------
-    int
-        From 1 on.
-
-    Examples
-    --------
-    >>> line_number("pairs.tsv, line 7: the source is empty")
-    7
-    """
-    return int(re.findall(r", line ([0-9]+): ", reason)[-1])
 
 
 def check_range(

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 from regard import _check, _signals
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, line_number, read_links
+from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, read_links
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
-from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
+from regard.seq2seq.data.parallel_text import Pair, Skipped, read_pairs, read_two
 from regard.seq2seq.data.splits import keep_aside
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tables import is_csv
@@ -458,11 +458,11 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
-    skipped: list[str] = []
+    skipped: list[Skipped] = []
     train = _pairs(args.pairs, "PAIRS", args, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
-        lines = read_links(args.links, set(map(line_number, skipped)), len(train), args.links_from)
+        lines = read_links(args.links, {pair.line for pair in skipped}, len(train), args.links_from)
     if args.valid:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
@@ -478,17 +478,17 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: list[str]) -> list[Pair]:
+def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: list[Skipped]) -> list[Pair]:
     """Read one file of pairs, or two of sides."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs or two of sides. Got {len(files)} files instead."
         )
     check_one_file(args.columns, files, name)
-    told = skipped.append if args.skip_empty else None
+    on_skipped = skipped.append if args.skip_empty else None
     if len(files) == 2:
-        return list(read_two(*files, skipped=told))
-    return list(read_pairs(files[0], skipped=told, columns=args.columns))
+        return list(read_two(*files, skipped=on_skipped))
+    return list(read_pairs(files[0], skipped=on_skipped, columns=args.columns))
 
 
 def _short(
