@@ -422,7 +422,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["--links", "-", "--gold", "-"], "only one file can be standard input"),
         (
             ["--links", "gold", "--gold", "gold", "--json", "gold"],
-            "gold would be written over: give --json a file of its own",
+            "gold would be overwritten: give --json a file of its own",
         ),
         (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
         (
@@ -443,7 +443,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
             )
         ),
         (["m", "text", "--links-from", "1"], "--links-from needs --links"),
-        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what is counted there"),
+        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what the numbers there count"),
     ],
 )
 def test_what_is_wrong_with_links_is_said_in_one_line(
@@ -498,7 +498,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
         (
             ["model", "test", "--gold-from", "1"],
-            "--gold-from needs --gold: it is how words are counted there",
+            "--gold-from needs --gold: it is the number of the first word there",
         ),
         (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
         (
@@ -512,7 +512,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
         (
             ["model", "test", "--gold", "links", "--alternatives"],
-            "--gold has links for each line of TEST, --alternatives puts lines together: give one",
+            "--gold has links for each line of TEST, --alternatives merges lines: give one",
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
@@ -528,15 +528,15 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
         (
             ["model", "test", "--json", "test"],
-            "test would be written over: give --json and --png files of their own",
+            "test would be overwritten: give --json a file of its own",
         ),
         (
             ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
-            "gold would be written over: give --json and --png files of their own",
+            "gold would be overwritten: give --json a file of its own",
         ),
         (
             ["model", "test", "--json", "x.svg", "--png", "x.svg"],
-            "x.svg would be written over: give --json and --png files of their own",
+            "x.svg would be overwritten: give --png a file of its own",
         ),
         (
             ["model", "test", "--beam", "0"],

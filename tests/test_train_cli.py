@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -566,11 +567,36 @@ def test_a_finished_model_is_not_overwritten(
 def test_who_begins_anew_is_told_how_to_go_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running.Stop, "asked", True, raising=False)
-    monkeypatch.setattr(running.Stop, "__init__", lambda self: None)
+    monkeypatch.setattr(running.Stop, "asked", True)
+    monkeypatch.setattr(running.Stop, "status", 130)
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
     assert main(arguments) == 130
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+
+
+def test_a_model_and_a_checkpoint_are_read_once(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[Path] = []
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda path, *rest: paths.append(path) or read(path, *rest)  # type: ignore[func-returns-value]
+
+    for name in ("read_model", "read_checkpoint"):
+        monkeypatch.setattr(running, name, counted(getattr(running, name)))
+    arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:
+        patched.setattr(running.Stop, "asked", True)
+        patched.setattr(running.Stop, "status", 130)
+        assert main(arguments) == 130
+    assert paths == []
+    model, checkpoint = tmp_path / "m" / "model.safetensors", tmp_path / "m" / "checkpoint.safetensors"
+    assert main(arguments) == 0
+    assert paths == [checkpoint]
+    paths.clear()
+    assert main(arguments) == 0
+    assert paths == [model]
+    assert "training is done already" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")

@@ -136,7 +136,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == wanted
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert said.endswith("--references; --compare takes all names behind it")
+    assert said.endswith("--references; --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams

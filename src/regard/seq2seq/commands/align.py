@@ -52,20 +52,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard align`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors", "pairs.tsv"]).by
-    'words'
-    """
+    """Describe the arguments of `regard align`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -122,31 +109,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Align.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError
-        If the model is none, options don't fit each other, or a line can't be read.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> run(parser.parse_args(["no-such-file", "pairs.tsv"]))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
+    """Align."""
     if len(args.files) > 2:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrise and not args.reverse:

@@ -15,11 +15,6 @@ __all__ = ["add_columns", "check_one_file"]
 def add_columns(parser: argparse.ArgumentParser | Any) -> None:
     """Add ``--columns``.
 
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Of a verb that reads pairs.
-
     Examples
     --------
     >>> parser = argparse.ArgumentParser()
@@ -38,20 +33,6 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
 
 def check_one_file(columns: Sequence[str] | None, files: Sequence[object], name: str) -> None:
     """Check that columns are chosen of one file.
-
-    Parameters
-    ----------
-    columns : two of str, optional
-        As given with ``--columns``.
-    files : sequence
-        The files that pairs are read from.
-    name : str
-        What they are called in an error.
-
-    Raises
-    ------
-    ValueError
-        If there are two files, one for each side, or the columns are the same.
 
     Examples
     --------

@@ -30,20 +30,7 @@ Lines = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard curve`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model/log.jsonl"]).along
-    'steps'
-    """
+    """Describe the arguments of `regard curve`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -59,29 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw learning curves as text, and as a picture where one is asked for.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError, OSError
-        If a log can't be read or has nothing to draw.
-
-    Examples
-    --------
-    >>> run(argparse.Namespace(logs=[Path("no-such-log")], along="steps", png=None))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-log'
-    """
+    """Draw learning curves as text, and as a picture where one is asked for."""
     if args.png:
         check_picture(args.png)
     drawn = panels(_read(args.logs), along=args.along)
@@ -108,19 +73,6 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     """Turn training logs into what `show.chart.curves` draws.
-
-    Parameters
-    ----------
-    logs : mapping of str to entries
-        What `read_log` returns, by the name of the run.
-    along : str
-        "steps" or "minutes".
-
-    Returns
-    -------
-    list of Panel
-        The loss of training and validation; errors and BLEU where they were measured. Of several runs, those of
-        validation.
 
     Examples
     --------

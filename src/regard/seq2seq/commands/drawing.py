@@ -31,16 +31,6 @@ _EXTRAS = {
 def missing(*names: str) -> str:
     """Say in one line which extras are not installed and how to get them; nothing if all are there.
 
-    Parameters
-    ----------
-    *names : str
-        Those that are wanted; all by default.
-
-    Returns
-    -------
-    str
-        A line, or the empty string.
-
     Examples
     --------
     >>> print(missing().partition(":")[0] or "all there")  # doctest: +SKIP
@@ -53,11 +43,6 @@ def missing(*names: str) -> str:
 
 def can_draw() -> bool:
     """Return whether Matplotlib can be used; where it is installed and can't, warn.
-
-    Returns
-    -------
-    bool
-        Whether pictures can be drawn.
 
     Examples
     --------
@@ -86,16 +71,6 @@ def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
 def draw(translation: Translation) -> str:
     """Draw an alignment as text.
 
-    Parameters
-    ----------
-    translation : Translation
-        With an alignment.
-
-    Returns
-    -------
-    str
-        Lines.
-
     Examples
     --------
     >>> import numpy as np
@@ -107,18 +82,6 @@ def draw(translation: Translation) -> str:
 
 def save(translation: Translation, path: Path) -> bool:
     """Draw an alignment into a PNG file; whatever goes wrong is a warning.
-
-    Parameters
-    ----------
-    translation : Translation
-        With an alignment.
-    path : Path
-        Where to.
-
-    Returns
-    -------
-    bool
-        Whether it has been drawn.
 
     Examples
     --------
@@ -139,17 +102,6 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     """Draw where all heads looked into three PNG files: in the encoder, in the decoder, and from there in the source.
 
     Whatever goes wrong is a warning.
-
-    Parameters
-    ----------
-    heads : Heads
-        Of a translation that has a token.
-    translation : Translation
-        That one.
-    folder : Path
-        Where to.
-    name : str
-        What the files' names begin with.
 
     Examples
     --------

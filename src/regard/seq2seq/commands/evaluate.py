@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import _files
-from regard._check import replaceable
 from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands import linked
@@ -20,6 +19,7 @@ from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, read_counted, warn_of_one
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
+from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.normalization import Normalization, tidy
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Text
@@ -132,20 +132,7 @@ _FILES: dict[str, Any] = {"nargs": "+", "type": numbers.place, "action": "extend
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard evaluate`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors", "test.tsv", "--beam", "3"]).beam
-    3
-    """
+    """Describe the arguments of `regard evaluate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -253,21 +240,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Translate, measure and show.
 
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError, OSError
-        If an argument or a file is not what it should be.
-
     Examples
     --------
     >>> parser = argparse.ArgumentParser()
@@ -278,7 +250,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.links:
         return linked.run(args)
-    _check(args)
+    _check_options(args)
     test = _read_test(args)
     gold = None if args.gold is None else _read_gold(args, len(test.references))
     names = _names(args)
@@ -305,72 +277,47 @@ def run(args: argparse.Namespace) -> int:
 # ---------------------------------------------------------------------------------------------------- what is given
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Check what argparse can't: which arguments go together."""
-    of_lines = {"--references": args.references, "--sources": args.sources}
-    of_models = {
-        "MODEL": args.model,
-        "--ensemble": args.ensemble,
-        "--compare": args.compare,
-        "--gold": args.gold,
-    }
+# Options of text without a model, and of models; then (option, what it needs, why).
+_OF_TEXT = ("--references", "--sources")
+_OF_MODELS = (
+    *("MODEL", "--ensemble", "--compare", "--gold"),
+    *("--columns", "--alternatives", "--beam"),
+)
+_NEEDS = (
+    ("--hypotheses", "--references", ""),
+    ("--posterior", "--gold", "it is about links"),
+    ("--gold-from", "--gold", "it is the number of the first word there"),
+    ("--by", "--gold", "it is what the numbers there count"),
+    (LINKS_FROM, "--links", ""),
+)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
-        of_models |= {"--columns": args.columns, "--alternatives": args.alternatives, "--beam": args.beam}
-        wrong = [name for name, value in of_models.items() if value]
-        if wrong:
-            raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
-        if not args.references:
-            raise ValueError("--hypotheses need --references")
-    else:
-        wrong = [f"{name} goes with --hypotheses" for name, value in of_lines.items() if value]
-        if wrong or args.test is None:
-            taken = "; --compare takes all names behind it" * bool(args.compare)
-            raise ValueError(
-                wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
-            )
+        if option := first_given(args, _OF_MODELS):
+            raise ValueError(f"give a model or --hypotheses, not both: {option} goes with a model")
+    elif option := first_given(args, _OF_TEXT):
+        raise ValueError(f"{option} goes with --hypotheses")
+    elif args.test is None:
+        hint = "; --compare takes all names after it" * bool(args.compare)
+        raise ValueError(f"give MODEL and TEST, or --hypotheses and --references{hint}")
+    check_needs(args, _NEEDS)
     check_one_file(args.columns, [args.test], "TEST")
-    _check_links(args)
-    for path in filter(None, (args.png, args.json)):
-        if not path.parent.is_dir():  # said before the work, not after it
-            raise ValueError(f"{path}: there is no folder {path.parent}")
-        replaceable(path)
+    if args.gold and args.alternatives:
+        raise ValueError("--gold has links for each line of TEST, --alternatives merges lines: give one")
+    _check_files(args)
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Check the files that are read and written."""
+    texts = args.test, args.gold, args.sources, *(args.hypotheses or ()), *(args.references or ())
+    inputs = list(filter(None, texts))
+    models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
     if args.png:
         check_picture(args.png)
-    _check_apart(args)
-    if sum(str(path) == "-" for path in _read_files(args)) > 1:
-        raise ValueError("only one file can be standard input")
-
-
-def _check_links(args: argparse.Namespace) -> None:
-    """Check the options that are about links."""
-    if args.posterior and not args.gold:
-        raise ValueError("--posterior needs --gold: it is about links")
-    if args.gold_from is not None and not args.gold:
-        raise ValueError("--gold-from needs --gold: it is how words are counted there")
-    if args.by and not args.gold:
-        raise ValueError("--by needs --gold: it is what is counted there")
-    if args.links_from is not None:
-        raise ValueError(f"{LINKS_FROM} needs --links")
-    if args.gold and args.alternatives:
-        raise ValueError(
-            "--gold has links for each line of TEST, --alternatives puts lines together: give one"
-        )
-
-
-def _read_files(args: argparse.Namespace) -> list[Path]:
-    """Return all files that are read, but not models."""
-    given = [args.test, args.gold, args.sources, *(args.hypotheses or ()), *(args.references or ())]
-    return [path for path in given if path]
-
-
-def _check_apart(args: argparse.Namespace) -> None:
-    """Refuse to write over what is read, or over what else is written."""
-    models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
-    taken = {path.resolve() for path in (*_read_files(args), *models, *map(model_file, models))}
-    for path in filter(None, (args.png, args.json)):
-        if path.resolve() in taken:
-            raise ValueError(f"{path} would be written over: give --json and --png files of their own")
-        taken.add(path.resolve())
+    check_outputs({"--json": args.json, "--png": args.png}, [*inputs, *models, *map(model_file, models)])
+    check_standard_input(inputs)
 
 
 def _read_test(args: argparse.Namespace) -> _Test:

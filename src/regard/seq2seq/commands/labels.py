@@ -15,16 +15,6 @@ __all__ = ["names_of"]
 def names_of(paths: Sequence[Path]) -> list[str]:
     """Return a name for each file: its own, or its folder's where its own is the usual one.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Different files, or folders.
-
-    Returns
-    -------
-    list of str
-        To be shown, all different: where they would be alike, whole paths.
-
     Examples
     --------
     >>> names_of([Path("runs/one/log.jsonl"), Path("two.jsonl")])

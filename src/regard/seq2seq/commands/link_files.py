@@ -43,27 +43,6 @@ class Line(NamedTuple):
 def read_counted(path: Path, first: int | None, option: str) -> list[Gold]:
     """Read a file in Pharaoh's format whose words may be counted from 1.
 
-    Parameters
-    ----------
-    path : Path
-        A line for each pair.
-    first : int or None
-        The number of the first word, 0 or 1; None means 0.
-    option : str
-        The option that sets `first`, for errors.
-
-    Returns
-    -------
-    list of Gold
-        Links from 0 on.
-
-    Raises
-    ------
-    ValueError
-        If a line has anything but links, or a link has the number 0 where the first word is 1.
-    OSError
-        If the file can't be read.
-
     Examples
     --------
     >>> import tempfile
@@ -92,17 +71,6 @@ def _from_one(links: Links) -> Links:
 def warn_of_one(path: Path, links: Sequence[Links], first: int | None, option: str) -> None:
     """Print a warning if nobody has said how words are counted, and they seem to be counted from 1.
 
-    Parameters
-    ----------
-    path : Path
-        Where the links come from.
-    links : sequence of frozenset of (int, int)
-        All links of the file.
-    first : int or None
-        The number of the first word; None where nobody has said.
-    option : str
-        The option that sets `first`.
-
     Examples
     --------
     >>> warn_of_one(Path("links"), [frozenset({(0, 1)})], None, "--gold-from")
@@ -114,27 +82,6 @@ def warn_of_one(path: Path, links: Sequence[Links], first: int | None, option: s
 
 def read_links(path: Path, skipped: Collection[int], count: int, first: int | None = None) -> list[Line]:
     """Read the sure links of pairs in Pharaoh's format.
-
-    Parameters
-    ----------
-    path : Path
-        A line for each pair.
-    skipped : collection of int
-        Numbers of the lines, from 1 on, whose pairs were left out.
-    count : int
-        How many pairs are left.
-    first : int or None
-        As for `read_counted`.
-
-    Returns
-    -------
-    list of Line
-        One for each of them.
-
-    Raises
-    ------
-    ValueError
-        If a line has anything but links, or there are not as many lines as pairs.
 
     Examples
     --------
@@ -161,26 +108,6 @@ def check_range(
     option: str = LINKS_FROM,
 ) -> None:
     """Check that links are between what a pair has.
-
-    Parameters
-    ----------
-    path : Path
-        Where they come from, for errors.
-    line : Line
-        The links.
-    numbers : two sequences of int
-        For each token of the source and of the target, what it is counted as.
-    by : {"words", "tokens"}
-        What is counted.
-    first : int
-        The number of the first of them in the file.
-    option : str
-        The option that sets `first`, for the hint.
-
-    Raises
-    ------
-    ValueError
-        With the line's number and the link.
 
     Examples
     --------

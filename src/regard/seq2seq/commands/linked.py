@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 
 from regard import _files
-from regard._check import replaceable
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_of_one
+from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.show.terminal import align, clean
 
@@ -18,36 +18,14 @@ __all__ = ["run"]
 
 # Everything that is about models or translations.
 _OTHERS = (
-    *("model", "test", "ensemble", "compare", "beam", "alternatives", "posterior", "by"),
-    *("hypotheses", "references", "sources", "measure", "png"),
+    *("MODEL", "TEST", "--ensemble", "--compare", "--beam", "--alternatives", "--posterior", "--by"),
+    *("--hypotheses", "--references", "--sources", "--measure", "--png"),
 )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the alignment error rate, precision and recall of each file.
-
-    Parameters
-    ----------
-    args
-        The arguments of `regard evaluate`, with ``--links``.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError, OSError
-        If an option has nothing to do with links, or a file can't be read.
-
-    Examples
-    --------
-    >>> run(argparse.Namespace(links=["mine"], gold=None))
-    Traceback (most recent call last):
-    ValueError: --links needs --gold: links that people have drawn
-    """
-    _check(args)
+    """Print the alignment error rate, precision and recall of each file."""
+    _check_options(args)
     gold = read_counted(args.gold, args.gold_from, "--gold-from")
     if not any(links.possible for links in gold):
         raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
@@ -66,22 +44,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     if not args.gold:
         raise ValueError("--links needs --gold: links that people have drawn")
-    for name in _OTHERS:
-        if getattr(args, name):
-            option = name.upper() if name in ("model", "test") else f"--{name}"
-            raise ValueError(f"--links measures files of links: {option} goes with models or translations")
-    paths = [*args.links, args.gold]
-    if sum(str(path) == "-" for path in paths) > 1:
-        raise ValueError("only one file can be standard input")
-    if args.json:
-        if not args.json.parent.is_dir():
-            raise ValueError(f"{args.json}: there is no folder {args.json.parent}")
-        replaceable(args.json)
-        if args.json.resolve() in {path.resolve() for path in paths}:
-            raise ValueError(f"{args.json} would be written over: give --json a file of its own")
+    if option := first_given(args, _OTHERS):
+        raise ValueError(f"--links measures files of links: {option} goes with models or translations")
+    check_standard_input([*args.links, args.gold])
+    check_outputs({"--json": args.json}, [*args.links, args.gold])
 
 
 def _names(args: argparse.Namespace) -> list[str]:

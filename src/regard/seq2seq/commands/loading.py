@@ -25,11 +25,6 @@ _NAMED = 5  # symbols in a warning
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
     """Describe the models that translate together with the first.
 
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
     Examples
     --------
     >>> parser = argparse.ArgumentParser()
@@ -50,23 +45,6 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     """Load a model, and those that translate together with it.
-
-    Parameters
-    ----------
-    path : Path
-        Its file or folder.
-    ensemble : sequence of Path
-        The others, if there are any.
-
-    Returns
-    -------
-    Translator
-        One model, or all of them.
-
-    Raises
-    ------
-    ValueError, OSError
-        If one is no model, or can't translate together with the first.
 
     Examples
     --------
@@ -100,17 +78,7 @@ class Unseen:
         self.warned = False
 
     def check(self, text: Text, tokens: Sequence[str], place: str) -> None:
-        """Warn if this is the first text with such symbols.
-
-        Parameters
-        ----------
-        text : Text
-            The side of the model.
-        tokens : sequence of str
-            What it cut a text into.
-        place : str
-            Where the text is from; the warning begins with it.
-        """
+        """Warn if this is the first text with such symbols."""
         if self.warned or not (symbols := unseen(text, tokens)):
             return
         self.warned = True
@@ -127,18 +95,6 @@ class Unseen:
 
 def check_pictures(folder: Path | None) -> None:
     """Make the folder for pictures, if they are wanted and can be drawn.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Where they shall be.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is not there.
-    OSError
-        If there can be no such folder, or no file in it.
 
     Examples
     --------
@@ -159,22 +115,6 @@ def found_links(
 ) -> frozenset[tuple[int, int]]:
     """Return the links between a sentence and its translation.
 
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With an alignment; without one there are no links.
-    by : {"words", "tokens"}
-        What is linked: words, which are separated by spaces, or what the model cuts text into.
-    threshold : float
-        A token that looked nowhere more than that has no link.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        The links.
-
     Examples
     --------
     >>> import numpy as np
@@ -191,18 +131,6 @@ def found_links(
 
 def numbers_of_words(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
     """Return the words that the tokens of a sentence and of its translation are parts of.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With its tokens.
-
-    Returns
-    -------
-    source, target : list of int
-        As `regard.seq2seq.alignment.links.word_numbers` gives them.
 
     Examples
     --------

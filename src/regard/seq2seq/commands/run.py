@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import FrameType
+from typing import Generic, TypeVar
 
 from regard import _files, _signals
 from regard.seq2seq.commands import curve
@@ -19,7 +20,8 @@ from regard.seq2seq.commands.summary import Reached, reached
 from regard.seq2seq.data.normalization import tidy
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
+from regard.seq2seq.storage.model_file import read_model
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, read_log
@@ -42,18 +44,6 @@ _SHORT = 0.5  # a training that sees pairs less than this share of the usual tim
 def beside(place: Path, name: str) -> Path:
     """Return the place of a file that belongs to a model.
 
-    Parameters
-    ----------
-    place : Path
-        Of the model.
-    name : str
-        Of the file, for a model that is called model.safetensors.
-
-    Returns
-    -------
-    Path
-        In the same folder.
-
     Examples
     --------
     >>> beside(Path("runs/model.safetensors"), "log.jsonl").as_posix()
@@ -66,18 +56,6 @@ def beside(place: Path, name: str) -> Path:
 
 def counted(count: int, thing: str) -> str:
     """Return a number with its noun.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    thing : str
-        What one of them is called.
-
-    Returns
-    -------
-    str
-        With a plural's "s" where it is one.
 
     Examples
     --------
@@ -115,6 +93,38 @@ SHOWN = 3  # translations that are shown, and drawn, at the end
 _OTHERWISE = "--fresh begins anew"  # what helps where a checkpoint is of no use
 
 
+T = TypeVar("T")
+
+
+class _CachedFile(Generic[T]):
+    """The content of a file, which is read again only after the file has changed."""
+
+    def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
+        self.path, self._read = path, read
+        self._cached: tuple[tuple[int, int, int], T] | None = None
+
+    def read(self) -> T:
+        """Return the content of the file."""
+        stat = self.path.stat()
+        version = stat.st_ino, stat.st_size, stat.st_mtime_ns
+        if self._cached is None or self._cached[0] != version:
+            self._cached = version, self._read(self.path)
+        return self._cached[1]
+
+    def clear(self) -> None:
+        """Free the memory of the content."""
+        self._cached = None
+
+
+def _is_model(path: Path) -> bool:
+    """Return whether a file is a model file."""
+    try:
+        read_model(path)
+    except ValueError:
+        return False
+    return True
+
+
 class Run:
     """One training, its model's file, and what lies beside it.
 
@@ -136,6 +146,10 @@ class Run:
         self.model, self.place, self.fresh = model, place, fresh
         self.name = "training" if model.attention else "training without attention"
         self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, LOG_FILE)
+        self._model_file = _CachedFile(place, _is_model)
+        self._state: _CachedFile[State] = _CachedFile(
+            self.checkpoint, lambda path: read_checkpoint(path, _OTHERWISE)
+        )
         names = "curve.png", *(f"alignment-{number}.png" for number in range(1, SHOWN + 1))
         self.pictures = [beside(place, name) for name in names]
         self.sample: Sequence[Pair] = []  # what is translated on the way
@@ -143,15 +157,7 @@ class Run:
         self.stop = Stop()
 
     def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: Given | None) -> None:
-        """Learn the vocabularies and draw the network.
-
-        Parameters
-        ----------
-        train, valid : sequences of (source, target)
-            To learn from, and to judge by.
-        links : Given, optional
-            Where each target word should look.
-        """
+        """Learn the vocabularies and draw the network."""
         if self.model.joint:
             note(f"counting what {self.model.joint} tokens in a row became")
         with ExitStack() as shown:
@@ -168,6 +174,10 @@ class Run:
         """Say whether there is a model, and nothing to go on from."""
         return self.place.exists() and not self.checkpoint.exists()
 
+    def is_model(self) -> bool:
+        """Return whether the file where the model is written is a model file."""
+        return self._model_file.read()
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other trainings out of its place; what those that were killed have left there is removed."""
@@ -181,13 +191,13 @@ class Run:
     def check_checkpoint(self) -> None:
         """Refuse a checkpoint that is none, if it would be gone on from."""
         if self.checkpoint.exists() and not self.fresh:
-            read_checkpoint(self.checkpoint, _OTHERWISE)
+            self._state.read()
 
     def go_on(self) -> None:
         """Go on from the checkpoint, if there is one by now: it must be of this training."""
         if self.checkpoint.exists() and not self.fresh:
-            state = read_checkpoint(self.checkpoint, _OTHERWISE)
-            go_on(self.training, state, self.checkpoint, _OTHERWISE)
+            go_on(self.training, self._state.read(), self.checkpoint, _OTHERWISE)
+        self._state.clear()
 
     def keep(self) -> None:
         """See to it that there is a checkpoint."""
@@ -353,24 +363,6 @@ class Run:
 
 def foreseen(a_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
     """Say how often each pair will be seen at the measured speed.
-
-    Parameters
-    ----------
-    a_second : float
-        How often each pair is seen in a second.
-    seen : float
-        How often each has been seen already.
-    minutes : float
-        How long that took.
-    usual : int
-        How often it is seen where nobody limits it.
-    recipe : Recipe
-        With the limits.
-
-    Returns
-    -------
-    str
-        One line; with the minutes that are needed if those that were given are far too few.
 
     Examples
     --------

@@ -43,22 +43,6 @@ class Reached(NamedTuple):
 def reached(kind: str, sources: Sequence[str], found: Sequence[str], right: Sequence[str]) -> Reached:
     """Measure translations by what says most about them.
 
-    Parameters
-    ----------
-    kind : {"words", "characters", "subwords", "tokens"}
-        What a token of the target is.
-    sources : sequence of N str
-        What was translated.
-    found : sequence of N str
-        What a model made of them.
-    right : sequence of N str
-        What is right.
-
-    Returns
-    -------
-    Reached
-        BLEU for sentences, if sacrebleu is there; exact and errors for the others, and for characters and tokens.
-
     Examples
     --------
     >>> print(reached("tokens", ["cat", "dog"], ["K AE T", "D AO K"], ["K AE T", "D AO G"]))

@@ -14,6 +14,7 @@ from regard import _check, _signals
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, read_links
+from regard.seq2seq.commands.options import check_needs
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, Skipped, read_pairs, read_two
@@ -25,7 +26,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
-from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
+from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import read_log
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
@@ -54,20 +55,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard train`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["pairs.tsv"]).max_tokens
-    50
-    """
+    """Describe the arguments of `regard train`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     parser.usage = "%(prog)s PAIRS [SECOND] [--valid FILE] [--test FILE] [--out PLACE] [options]"
@@ -288,42 +276,8 @@ class _Data:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, measure and show.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0; 1 if the loss stopped being a number; 128 and its number if a signal ends it (130 for Ctrl-C, 143 for
-        SIGTERM, 129 for SIGHUP).
-
-    Raises
-    ------
-    ValueError
-        If a file is not what it should be: before anything is written.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> run(parser.parse_args(["no-such-file"]))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
-    if args.compare and _options("network", args.network).get("score") == "none":
-        raise ValueError("--compare needs a score: score=none has no attention to compare with")
-    if args.links_by and not args.links:
-        raise ValueError("--links-by needs --links")
-    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
-        raise ValueError(
-            "--links with --skip-empty needs pairs with TABs and no header: links are counted by lines"
-        )
-    if args.links_from is not None and not args.links:
-        raise ValueError(f"{LINKS_FROM} needs --links")
+    """Train, measure and show."""
+    _check_options(args)
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
         raise ValueError("--links needs attention: it is what learns them")
@@ -343,6 +297,17 @@ def run(args: argparse.Namespace) -> int:
         print(report(f"the model is in {runs[0].place}"))
         return 0
     return _train_and_show(args, data, runs, mark)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Check which options go together, which argparse cannot do."""
+    if args.compare and _options("network", args.network).get("score") == "none":
+        raise ValueError("--compare needs a score: score=none has no attention to compare with")
+    check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
+    if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
+        raise ValueError(
+            "--links with --skip-empty needs pairs with TABs and no header: links are counted by lines"
+        )
 
 
 def _refuse_done(runs: Sequence[Run]) -> NoReturn:
@@ -523,10 +488,8 @@ def _check_free(one: Run) -> None:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"--out: {folder} is a file, not a folder; nothing is overwritten")
     if place.exists():
-        try:
-            read_model(place)
-        except ValueError:
-            raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten") from None
+        if not one.is_model():
+            raise ValueError(f"--out: {place} exists and is no model file; nothing is overwritten")
     elif not one.checkpoint.exists() and not _is_log(one.log):
         raise ValueError(f"--out: {one.log} exists and is no log of a training; nothing is overwritten")
     for path in (one.checkpoint, one.log, *one.pictures):

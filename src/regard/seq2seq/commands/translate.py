@@ -19,6 +19,7 @@ from regard.seq2seq.commands.loading import (
     found_links,
     load_all,
 )
+from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -54,20 +55,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard translate`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors"]).length_penalty
-    1.0
-    """
+    """Describe the arguments of `regard translate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -137,21 +125,6 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Translate.
 
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError
-        If the model is none, options don't fit each other, or a line can't be read.
-
     Examples
     --------
     >>> parser = argparse.ArgumentParser()
@@ -195,19 +168,18 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
         raise ValueError(f"{rule}: {args.model} has {config.heads} in each of {layers} layers")
 
 
+_NEEDS = (
+    ("--by", "--alignment pharaoh", "it is about links"),
+    *((option, "--sample", "") for option in ("--temperature", "--top-k", "--top-p", "--seed")),
+)
+
+
 def _check_options(args: argparse.Namespace) -> None:
-    if args.by and args.alignment != "pharaoh":
-        raise ValueError("--by needs --alignment pharaoh: it is about links")
-    if args.sample is None:
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            if getattr(args, name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')} needs --sample")
-        if args.beam and args.n_best and args.n_best > args.beam:
-            raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
-        return
-    for name in ("beam", "n_best"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
+    check_needs(args, _NEEDS)
+    if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
+        raise ValueError(f"{option} and --sample exclude each other: give one")
+    if args.beam and args.n_best and args.n_best > args.beam:
+        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
 
 
 class _Reader:
