@@ -17,9 +17,7 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate
-from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands import loading as models
+from regard.seq2seq.commands import curve, drawing, evaluate, loading
 from regard.seq2seq.data.vocabulary import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
@@ -76,7 +74,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (models, evaluate):
+    for module in (loading, evaluate):
         monkeypatch.setattr(module, "Seq2Seq", Parrot)
 
 
@@ -177,7 +175,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    for module in (evaluate, pictures):
+    for module in (evaluate, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = told(capsys, *files)
@@ -463,7 +461,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         (["nowhere", "test"], "nowhere: No such file or directory"),
         (["model", "gold"], "gold, line 1: expected source TAB target, found 1 column"),
         (["model", "test", "--references", "test"], "--references goes with --hypotheses"),
-        (["--hypotheses", "test"], "--hypotheses need --references"),
+        (["--hypotheses", "test"], "--hypotheses needs --references"),
         (
             ["model", "--hypotheses", "test"],
             "give a model or --hypotheses, not both: MODEL goes with a model",

@@ -176,7 +176,7 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
     columns = ["--columns", "en", "fr"]
     options = ["--valid", str(path), "--test", str(path), "--epochs", "1", "--out", out]
     assert main(["train", str(path), *columns, *options]) == 0
-    assert "40 pairs to learn from" in capsys.readouterr().err
+    assert "40 training pairs" in capsys.readouterr().err
     assert main(["evaluate", out, str(path), *columns]) == 0
     assert "40 items" in capsys.readouterr().out
     assert main(["align", out, str(path), *columns]) == 0
@@ -190,7 +190,7 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
 
 def test_columns_are_of_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "a", "b", "--columns", "1", "2"]) == 2
-    said = "regard train: error: --columns is about one file of pairs. PAIRS has 2 instead.\n"
+    said = "regard train: error: --columns needs one file of pairs. PAIRS has 2 instead.\n"
     assert capsys.readouterr().err == said
     arguments = ["train", "a.csv", "--links", "l", "--skip-empty"]
     assert main(arguments) == 2

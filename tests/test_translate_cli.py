@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
@@ -247,7 +247,7 @@ def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
 def test_pictures_of_several_translations(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands.pictures, "save", lambda _, path: path.write_text(""))
+    monkeypatch.setattr(translate.drawing, "save_alignment", lambda _, path: path.write_text(""))
     typed(monkeypatch, b"a\n\nb\n")
     said_by(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
     assert [path.name for path in sorted(tmp_path.iterdir())] == [

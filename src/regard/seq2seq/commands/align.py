@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
-from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
             number += 1
             print(line)
             if args.png and translation.tokens:
-                pictures.save(translation, args.png / f"line-{number}.png")
+                drawing.save_alignment(translation, args.png / f"line-{number}.png")
         sys.stdout.flush()  # whoever waits for these lines gets them now
     return 0
 

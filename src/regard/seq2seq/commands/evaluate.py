@@ -13,11 +13,16 @@ from typing import Any, NamedTuple
 
 from regard import _files
 from regard.seq2seq.alignment.links import Gold, word_numbers
-from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands import linked
+from regard.seq2seq.commands import drawing, linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, read_counted, warn_of_one
+from regard.seq2seq.commands.link_files import (
+    LINKS_FROM,
+    LineLinks,
+    check_range,
+    read_counted,
+    warn_if_from_one,
+)
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.normalization import Normalization, tidy
@@ -386,7 +391,7 @@ def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
     _, cut = test.edited
     found: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
-        note(pictures.missing("sacrebleu"))
+        note(drawing.missing_extras("sacrebleu"))
     else:
         found["bleu"] = _Column("BLEU", 1, lambda h, r: measure.bleu(h, r, tokenize=tokenize))
         found["chrf"] = _Column("chrF", 1, measure.chrf)
@@ -437,7 +442,7 @@ def _systems(
             # Whether this model has a posterior at all is said by the first pair, before all are translated.
             model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
     if gold is not None:
-        warn_of_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
+        warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam or BEAM, name)
         links = None
@@ -507,7 +512,7 @@ def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: 
     for number, (links, *pair) in enumerate(zip(gold, test.measured[1], test.right, strict=True), 1):
         if links.possible:
             source, target = (_counted(text, side, args.by) for text, side in zip(texts, pair, strict=True))
-            line, first = Line(number, links.possible), args.gold_from or 0
+            line, first = LineLinks(number, links.possible), args.gold_from or 0
             by = args.by or "words"
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from regard import _files
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_of_one
+from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_if_from_one
 from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.show.terminal import align, clean
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
     for path, found in zip(args.links, files, strict=True):
         if len(found) != len(gold):
             raise ValueError(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(found)}.")
-    warn_of_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
+    warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
     for path, found in zip(args.links, files, strict=True):
-        warn_of_one(path, [links.possible for links in found], args.links_from, LINKS_FROM)
+        warn_if_from_one(path, [links.possible for links in found], args.links_from, LINKS_FROM)
     scores = [_score(found, gold) for found in files]
     print(_shown(args, gold, names, files, scores), flush=True)
     if args.json:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.seq2seq.alignment.links import spell
-from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
@@ -261,13 +261,13 @@ class _Output:
             if translation.alignment is None or not translation.tokens:
                 continue
             if self.draws:
-                print(pictures.draw(translation), end="\n\n")
+                print(drawing.draw_alignment(translation), end="\n\n")
             name = f"line-{number}-{rank}" if self.form.number else f"line-{number}"
             if self.png:
-                pictures.save(translation, self.png / f"{name}.png")
+                drawing.save_alignment(translation, self.png / f"{name}.png")
             if self.heads:
                 assert isinstance(self.model, Seq2Seq)  # as `run` has checked
-                pictures.save_heads(self.model.heads(translation), translation, self.heads, name)
+                drawing.save_heads(self.model.heads(translation), translation, self.heads, name)
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""
