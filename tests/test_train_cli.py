@@ -386,7 +386,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
+@pytest.mark.parametrize("what", ["_measure", "_examples", "_draw"])
 def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     what: str,
     number: int,

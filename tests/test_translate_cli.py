@@ -338,17 +338,17 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (
             "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; what it makes of them is a guess\n",
+            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
         ),
         (
             "READ\n#",
-            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; what it makes of them is a guess;"
-            " a model trained with --lower takes capitals for small letters\n",
+            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
+            " a model trained with --lower does not distinguish capitals\n",
         ),
         (
             "uvwxyz",
             "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
-            " what it makes of them is a guess\n",
+            " their translation is a guess\n",
         ),
         ("read\n\n \n\u200b\nera", ""),
     ],
@@ -372,9 +372,7 @@ def test_every_verb_warns_of_symbols_never_seen(
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
-        assert lines == [
-            f"warning: {place}: the model has never seen {symbol}; what it makes of them is a guess"
-        ]
+        assert lines == [f"warning: {place}: the model has never seen {symbol}; their translation is a guess"]
 
 
 INVISIBLE = [
@@ -430,7 +428,7 @@ def test_pairs_are_told_once_where_sources_are_wanted(
     assert main(["translate", str(trained)]) == 0
     said, told = capsys.readouterr()
     assert said.count("\n") == 3
-    assert told == "line 2 has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)\n"
+    assert told == "line 2 has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)\n"
 
 
 EMPTY = [
@@ -532,7 +530,7 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
         _, told = refused(["translate", str(path), "--alignment", how], capsys)
         assert told == f"{path} was trained without attention: there is no alignment to show"
     _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
-    assert told == f"{path} was trained without attention: --coverage-penalty is about where it looked"
+    assert told == f"{path} was trained without attention: --coverage-penalty needs attention weights"
 
 
 def test_pictures_need_matplotlib(
@@ -671,7 +669,9 @@ def test_a_model_that_looks_nowhere_can_not_align(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
-    assert refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention: it looks nowhere"
+    assert (
+        refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention, so it cannot align"
+    )
 
 
 @pytest.mark.slow

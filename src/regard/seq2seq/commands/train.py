@@ -37,7 +37,7 @@ __all__ = ["add_arguments", "run"]
 EXAMPLES = """\
 The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
 the same command resumes it, with exactly the same result as without the stop. A finished model is trained anew only
-with --fresh. Pairs that are too long are left out and with_noun. The output folder gets model.safetensors, log.jsonl,
+with --fresh. Pairs that are too long are left out and counted. The output folder gets model.safetensors, log.jsonl,
 the pictures curve.png and alignment-1.png, ..., and checkpoint.safetensors until training is done; with --compare,
 also model-without-attention.safetensors with its own log and curve.
 
