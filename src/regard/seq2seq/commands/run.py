@@ -370,7 +370,7 @@ def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe:
     Examples
     --------
     >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
-    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 15
+    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 16
     >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe()))
     at this speed each pair will be seen 9 times in 15 minutes
     """
