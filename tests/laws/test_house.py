@@ -355,7 +355,9 @@ def public_methods(cls: type) -> dict[str, object]:
 def test_every_public_name_is_described() -> None:
     faults = []
     for name, thing in public_objects().items():
-        faults += [f"{name}: {fault}" for fault in doc_faults(thing)]
+        verb = name.startswith("regard.seq2seq.commands.")  # described by its help; a sentence is enough
+        found = summary_faults(inspect.getdoc(thing) or "") if verb else doc_faults(thing)
+        faults += [f"{name}: {fault}" for fault in found]
         if inspect.isclass(thing):
             for method, member in public_methods(thing).items():
                 doc = inspect.cleandoc(inspect.getdoc(member) or "")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
@@ -134,7 +134,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == wanted
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert said.endswith("--references; --compare takes all names behind it")
+    assert said.endswith("--references; --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -245,7 +245,7 @@ def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
 def test_pictures_of_several_translations(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands.pictures, "save", lambda _, path: path.write_text(""))
+    monkeypatch.setattr(translate.drawing, "save_alignment", lambda _, path: path.write_text(""))
     typed(monkeypatch, b"a\n\nb\n")
     said_by(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
@@ -336,17 +336,17 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (
             "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; what it makes of them is a guess\n",
+            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
         ),
         (
             "READ\n#",
-            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; what it makes of them is a guess;"
-            " a model trained with --lower takes capitals for small letters\n",
+            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
+            " a model trained with --lower does not distinguish capitals\n",
         ),
         (
             "uvwxyz",
             "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
-            " what it makes of them is a guess\n",
+            " their translation is a guess\n",
         ),
         ("read\n\n \n\u200b\nera", ""),
     ],
@@ -370,9 +370,7 @@ def test_every_verb_warns_of_symbols_never_seen(
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
-        assert lines == [
-            f"warning: {place}: the model has never seen {symbol}; what it makes of them is a guess"
-        ]
+        assert lines == [f"warning: {place}: the model has never seen {symbol}; their translation is a guess"]
 
 
 INVISIBLE = [
@@ -428,7 +426,7 @@ def test_pairs_are_told_once_where_sources_are_wanted(
     assert main(["translate", str(trained)]) == 0
     said, told = capsys.readouterr()
     assert said.count("\n") == 3
-    assert told == "line 2 has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)\n"
+    assert told == "line 2 has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)\n"
 
 
 EMPTY = [
@@ -530,7 +528,7 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
         _, told = refused(["translate", str(path), "--alignment", how], capsys)
         assert told == f"{path} was trained without attention: there is no alignment to show"
     _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
-    assert told == f"{path} was trained without attention: --coverage-penalty is about where it looked"
+    assert told == f"{path} was trained without attention: --coverage-penalty needs attention weights"
 
 
 def test_pictures_need_matplotlib(
@@ -669,7 +667,9 @@ def test_a_model_that_looks_nowhere_can_not_align(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
-    assert refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention: it looks nowhere"
+    assert (
+        refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention, so it cannot align"
+    )
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from regard import _check
 from regard.seq2seq.data import tables
@@ -24,6 +24,7 @@ from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.tables import Columns
 
 __all__ = [
+    "Skipped",
     "as_pairs",
     "as_sentences",
     "no_pair",
@@ -38,7 +39,6 @@ __all__ = [
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
-Skipped = Callable[[str], object]
 
 LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
 _BLOCK = 1 << 18  # bytes that are read at a time
@@ -47,8 +47,38 @@ _GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
 _SIDES = ("source", "target")
 
 
+class Skipped(NamedTuple):
+    """A pair that was left out; its text is one line.
+
+    Parameters
+    ----------
+    line : int
+        The number of its line, or of the pair in a sequence, from 1.
+    reason : str
+        Why it was left out.
+    file : str
+        The name of the file; empty for a sequence of pairs.
+
+    Examples
+    --------
+    >>> print(Skipped(7, "the source is empty", "pairs.tsv"))
+    pairs.tsv, line 7: the source is empty
+    """
+
+    line: int
+    reason: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        location = f"{self.file}, line" if self.file else "pair"
+        return f"{location} {self.line}: {self.reason}"
+
+
+_OnSkipped = Callable[[Skipped], object]
+
+
 def read_pairs(
-    path: Place, *, skipped: Skipped | None = None, columns: Columns | None = None
+    path: Place, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
 ) -> list[tuple[str, str]]:
     """Read sentence pairs, or say which line is not one.
 
@@ -58,7 +88,7 @@ def read_pairs(
         Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
         name ends in .csv or .csv.gz is read as CSV, with commas, semicolons or TABs between fields.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because it or a side of it is empty. Without it such a
+        Called with a `Skipped` for each pair that is left out because it or a side of it is empty. Without it such a
         pair is an error.
     columns : two of str or int, optional
         Which columns are source and target: names in the first line, which is no pair then, or numbers from 1.
@@ -105,12 +135,14 @@ def read_pairs(
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
             pairs.append((cells[0], cells[1]))
         else:
-            _no_pair(line, cells, f"{name}, line {number}", skipped)
+            _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
     return _some(pairs, [name], number)
 
 
-def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | None) -> list[tuple[str, str]]:
+def _of_table(
+    records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None
+) -> list[tuple[str, str]]:
     """Return the pairs of a table's two columns."""
     pairs: list[tuple[str, str]] = []
     number = 0
@@ -124,18 +156,18 @@ def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | No
                 if any(filled)
                 else "empty; expected a source and a target"
             )
-            _skip(f"{name}, line {line}: {what}", skipped)
+            _skip(Skipped(line, what, name), skipped)
     return _some(pairs, [name], number)
 
 
-def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | None) -> None:
-    """Say what is wrong with a line: only one without text may be left out."""
+def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
+    """Leave out a line with an empty side; raise for any other that is not a pair."""
     if is_blank(line):
-        _skip(f"{place}: empty; expected source TAB target", skipped)
+        _skip(Skipped(number, "empty; expected source TAB target", name), skipped)
     elif len(cells) == 2:
-        _skip(f"{place}: the {_SIDES[not is_blank(cells[0])]} is empty", skipped)
+        _skip(Skipped(number, f"the {_SIDES[not is_blank(cells[0])]} is empty", name), skipped)
     else:
-        raise ValueError(f"{place}: {no_pair(line)}")
+        raise ValueError(f"{name}, line {number}: {no_pair(line)}")
 
 
 def no_pair(line: str) -> str:
@@ -163,10 +195,10 @@ def no_pair(line: str) -> str:
     return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
 
-def _skip(reason: str, skipped: Skipped | None) -> None:
+def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     if skipped is None:
-        raise ValueError(reason)
-    skipped(reason)
+        raise ValueError(str(pair))
+    skipped(pair)
 
 
 def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
@@ -178,7 +210,7 @@ def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> lis
     return pairs
 
 
-def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) -> list[tuple[str, str]]:
+def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None) -> list[tuple[str, str]]:
     """Read sentence pairs from two files: a line of the one belongs to the line of the other with the same number.
 
     Parameters
@@ -186,7 +218,7 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
     source, target : str, path or binary file
         Sentences in UTF-8, one a line; gzip is recognised by its content. One of them may be "-", standard input.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
         is an error.
 
     Returns
@@ -217,7 +249,7 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
             pairs.append(pair)
         else:
             side = not is_blank(pair[0])
-            _skip(f"{names[side]}, line {files[1].count}: the {_SIDES[side]} is empty", skipped)
+            _skip(Skipped(files[1].count, f"the {_SIDES[side]} is empty", names[side]), skipped)
     counts = [file.finish() for file in files]
     if counts[0] != counts[1]:
         few = int(counts[1] < counts[0])
@@ -247,7 +279,7 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[Pair]:
+def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> list[Pair]:
     """Check sentence pairs that come from Python.
 
     Parameters
@@ -255,7 +287,7 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[P
     pairs : iterable of (source, target)
         Each side is text, or a sequence of tokens.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
         is an error.
 
     Returns
@@ -284,7 +316,7 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[P
             _is_empty(side, f"pair {number}: the {what}") for what, side in zip(_SIDES, pair, strict=True)
         ]
         if any(empty):
-            _skip(f"pair {number}: the {_SIDES[empty.index(True)]} is empty", skipped)
+            _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)
         else:
             kept.append((pair[0], pair[1]))
     if not kept:
