@@ -22,7 +22,7 @@ from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.ensemble import Together
-from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.networks.base import Network, Predictor, Stepper
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -249,7 +249,7 @@ def test_without_attention() -> None:
 
 
 def test_the_memory_is_read_by_all() -> None:
-    models = [learned(memory=1, seed=seed) for seed in (1, 2)]
+    models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
     found = Ensemble(models).translate(["one three"])[0]
     assert found.beside == models[0].translate(["one three"])[0].beside
     assert found.looked_beside is not None
@@ -265,8 +265,8 @@ def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:
 
 
 def other_memory() -> Seq2Seq:
-    model = learned(memory=1)
-    model._model = model.model._replace(memory=Memory(1, [[4]], [[4]]))
+    model = learned(extras={"translation_memory": 1})
+    model._model = model.model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
     return model
 
 
@@ -275,8 +275,12 @@ def other_memory() -> Seq2Seq:
     [
         ({}, {"lower": False}, "know the same tokens of the source"),
         ({}, {"target": "tokens"}, "know the same tokens of the target"),
-        ({}, {"memory": 1}, "have the same memory"),
-        ({"memory": 1}, {"memory": 2}, "have the same memory"),
+        ({}, {"extras": {"translation_memory": 1}}, "have the same translation_memory, or none"),
+        (
+            {"extras": {"translation_memory": 1}},
+            {"extras": {"translation_memory": 2}},
+            "have the same translation_memory, or none",
+        ),
     ],
 )
 def test_models_that_do_not_go_together_are_refused(
@@ -292,8 +296,8 @@ def test_models_that_do_not_go_together_are_refused(
 
 
 def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
-    with pytest.raises(ValueError, match="have the same memory"):
-        Ensemble([learned(memory=1), other_memory()])
+    with pytest.raises(ValueError, match="have the same translation_memory, or none"):
+        Ensemble([learned(extras={"translation_memory": 1}), other_memory()])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
         Ensemble([])
     with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):
@@ -307,7 +311,9 @@ def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
     ):
         Ensemble(three).align(LEFT, SAID, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        Ensemble([learned(memory=1)]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
+        Ensemble([learned(extras={"translation_memory": 1})]).translate(
+            ["one"], scoring=Scoring(coverage_penalty=0.1)
+        )
 
 
 # ----------------------------------------------------------------------------------------------------- commands

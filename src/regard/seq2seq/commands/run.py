@@ -152,16 +152,16 @@ class Run:
         links : Given, optional
             Where each target word should look.
         """
-        if self.model.joint:
-            note(f"counting what {self.model.joint} tokens in a row became")
+        if self.model.extras:
+            note(f"learning {' and '.join(self.model.extras)}")
         with ExitStack() as shown:
 
-            @cache  # one bar, and none without a memory
+            @cache  # one bar, and none if no extra appends tokens
             def bar(total: int) -> Progress:
-                return shown.enter_context(Progress(total, "looking up what is alike"))
+                return shown.enter_context(Progress(total, "appending tokens to sources"))
 
             self.training = self.model.begin(
-                train, valid, links=links, looking_up=lambda more, total: bar(total).advance(more)
+                train, valid, links=links, progress=lambda more, total: bar(total).advance(more)
             )
 
     def is_done(self) -> bool:
@@ -269,13 +269,13 @@ class Run:
                 )
 
     def _save_weight(self, told: _Told | None) -> None:
-        """Save the weight of joint sequences, which is fitted when training is over."""
-        joint = self.model.model.joint
-        if joint is None or not self.place.exists():
+        """Save the weight of a reranker, which is fitted at the end of training."""
+        reranker = self.model.model.reranker
+        if reranker is None or not self.place.exists():
             return
         self.model.save(self.place)
         if told is not None:
-            told.progress.say(f"joint sequences count {joint.weight:g} times beside the network")
+            told.progress.say(f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)")
 
     def validated(self, step: Step) -> tuple[str, Reached | None]:
         """Save the model if it is better; return what there is to say, and what it reached if that was measured."""
