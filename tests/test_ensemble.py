@@ -14,7 +14,8 @@ from scipy.special import logsumexp
 
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.alignment.links import joint, links, spell
+from regard.seq2seq.alignment.links import links, spell
+from regard.seq2seq.alignment.symmetrize import posterior_product
 from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
@@ -356,13 +357,15 @@ def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]
     expected = [spell(links(one.alignment, threshold=0.3)) for one in found if one.alignment is not None]
     assert capsys.readouterr().out.splitlines() == expected
     turned = back.align(SAID, LEFT, posterior=True)
-    assert main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrise", "joint", "--scores"]) == 0
+    assert (
+        main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrize", "product", "--scores"]) == 0
+    )
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     for line, one, other in zip(lines, found, turned, strict=True):
         assert one.alignment is not None
         assert other.alignment is not None
         assert line[:2] == [f"{one.score:.4f}", f"{other.score:.4f}"]
-        assert line[2] == spell(links(joint(one.alignment, other.alignment), end=False))
+        assert line[2] == spell(links(posterior_product(one.alignment, other.alignment), end=False))
 
 
 @pytest.mark.usefixtures("files")

@@ -21,7 +21,7 @@ from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.evaluation.metrics import edit_distance
-from regard.seq2seq.extras.graphones import em_aligner
+from regard.seq2seq.extras.graphones import align_pairs, em_aligner
 from regard.seq2seq.extras.graphones import model as module
 from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable
 from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
