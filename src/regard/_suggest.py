@@ -141,6 +141,8 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
         ("threads", "workers", "num-workers", "cpu-threads"),
         ("OPENBLAS_NUM_THREADS sets the number of threads",),
     ),
+    **dict.fromkeys(("memory", "translation-memory", "fuzzy-match"), ("--extras translation_memory=N",)),
+    **dict.fromkeys(("joint", "graphones", "joint-ngrams"), ("--extras graphones=N",)),
     **dict.fromkeys(("config", "c", "yaml"), ("options are given on the command line",)),
     **dict.fromkeys(("reference", "refs", "ref", "gold-references"), ("--references",)),
     **dict.fromkeys(("hyp", "hypothesis", "hyps"), ("--hypotheses",)),

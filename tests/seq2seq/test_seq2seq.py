@@ -226,9 +226,10 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Memory, "learn", None)  # whoever calls it fails otherwise
-    monkeypatch.setattr(module.Joint, "learn", None)
-    model = Seq2Seq(family="transformer", memory=1, joint=3, network={"heads": 256})
+    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # whoever calls it fails otherwise
+    model = Seq2Seq(
+        family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
+    )
     with pytest.raises(ValueError, match="width must be a multiple of heads = 256"):
         model.fit(["a"] * 9, ["b"] * 9)
 

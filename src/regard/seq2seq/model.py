@@ -23,8 +23,8 @@ from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
-from regard.seq2seq.extras.graphones.model import LONGEST, Joint
-from regard.seq2seq.extras.translation_memory import Memory, with_memory
+from regard.seq2seq.extras import augments, check_options, extra_class
+from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, look_into
@@ -39,7 +39,7 @@ from regard.seq2seq.translator import Translation, Translator
 __all__ = ["Seq2Seq"]
 
 CHECKPOINT_EVERY = 60.0  # seconds
-_FITTED = 1000  # validation sources, at most, that the weight of joint sequences is fitted to
+_FITTED = 1000  # validation sources, at most, that the weight of a reranker is fitted to
 
 
 class Seq2Seq(Translator):
@@ -68,13 +68,11 @@ class Seq2Seq(Translator):
     subwords : {"unigram", "bpe"}, optional
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
-    memory : int
-        How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
-        `regard.seq2seq.extras.translation_memory`. 0 for none.
-    joint : int
-        How many source tokens in a row are counted together with what they became, to rank what a beam finds by that,
-        too: for targets that follow their source from left to right, as sounds follow letters; see
-        `regard.seq2seq.extras.graphones.model`. 0 for none, 12 at most; 8 are plenty.
+    extras : mapping of str to int, optional
+        Parts next to the network, by name. ``{"translation_memory": n}`` appends the targets of the n most similar
+        training pairs to each source (`regard.seq2seq.extras.translation_memory`). ``{"graphones": n}`` reranks the
+        hypotheses of a beam by joint n-grams of source and target tokens, for targets that follow their source from
+        left to right, as sounds follow letters; n is 12 at most, 8 is plenty (`regard.seq2seq.extras.graphones`).
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
@@ -122,8 +120,7 @@ class Seq2Seq(Translator):
         lower: bool | None = None,
         normalization: str = "NFC",
         subwords: str | None = None,
-        memory: int = 0,
-        joint: int = 0,
+        extras: Mapping[str, int] | None = None,
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
@@ -148,10 +145,11 @@ class Seq2Seq(Translator):
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _method(subwords, (source, target))
-        self.memory = _check.whole("memory", memory)
-        if self.memory and self.network.get("score") == "none":
-            _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
-        self.joint = _check.whole("joint", joint, most=LONGEST)
+        self.extras = check_options(extras)
+        if self._augmented and self.network.get("score") == "none":
+            _check.fail(
+                f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
+            )
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
@@ -163,7 +161,11 @@ class Seq2Seq(Translator):
         self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model[Network] | None = None
-        self._judged: list[tuple[Row, Row]] = []  # what the weight of joint sequences is fitted to
+        self._judged: list[tuple[Row, Row]] = []  # what the weight of a reranker is fitted to
+
+    @property
+    def _augmented(self) -> bool:
+        return any(map(augments, self.extras))
 
     @property
     def model(self) -> files.Model[Network]:
@@ -321,7 +323,7 @@ class Seq2Seq(Translator):
             raise
         finally:
             training.rest()
-        self._fit_joint()
+        self._fit_reranker()
         if place is not None and keep:
             write_checkpoint(place, training.state())
         elif place is not None:
@@ -334,7 +336,7 @@ class Seq2Seq(Translator):
         valid: Sequence[Pair] | None = None,
         *,
         links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
-        looking_up: Callable[[int, int], object] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
 
@@ -344,8 +346,9 @@ class Seq2Seq(Translator):
             As for `fit`.
         links
             As for `fit`; or, where `valid` is given, a function that makes them of the two texts that were learned.
-        looking_up : callable, optional
-            With a memory, called with how many more sources were looked up, and how many there are.
+        progress : callable, optional
+            Called with the number of sources to which an extra has appended tokens since the last call, and the number
+            of all.
 
         Returns
         -------
@@ -372,41 +375,39 @@ class Seq2Seq(Translator):
         links = links(*texts) if callable(links) else links
         learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
         judged = number_pairs(texts, valid, longest=self.max_tokens, what="validation")
-        known = len(texts[0]) + (len(texts[1]) if self.memory else 0)
+        known = len(texts[0]) + (len(texts[1]) if self._augmented else 0)
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
-        joint = memory = None
-        if self.joint:
-            joint = self._learn_joint(learned, judged, (len(texts[0]), len(texts[1])))
-        if self.memory:
-            memory = Memory.learn(self.memory, map(own_tokens, learned))
-            learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
+        extras = self._learn_extras(learned, judged, (len(texts[0]), len(texts[1])))
+        for extra in extras.values():
+            if isinstance(extra, SourceAugmenter):
+                learned, judged = _augmented((learned, judged), extra, len(texts[0]), progress)
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts, memory, joint)
+        self._model = files.Model(network, *texts, extras)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
-        besides = ("source", "target", "memory", "joint")
+        besides = ("source", "target", "extras")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
 
-    def _learn_joint(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> Joint:
-        """Count joint sequences, and keep what their weight will be fitted to."""
-        pairs = list(map(own_tokens, learned))
-        self._judged = _others(map(own_tokens, judged), pairs)
-        return Joint.learn(self.joint, pairs, sizes)
+    def _learn_extras(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
+        """Learn the extras, and store what the weight of a reranker will be fitted to."""
+        pairs = list(map(own_tokens, learned)) if self.extras else []
+        self._judged = _others(map(own_tokens, judged), pairs) if self.extras else []
+        return {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
 
-    def _fit_joint(self) -> None:
-        """Fit the weight of joint sequences to validation pairs, if there are any that were not learned from."""
-        joint, right = self.model.joint, dict[Row, list[Row]]()
+    def _fit_reranker(self) -> None:
+        """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""
+        reranker, references = self.model.reranker, dict[Row, list[Row]]()
         for source, target in self._judged:
-            right.setdefault(source, []).append(target)
-        sources = list(right)[:: -(-len(right) // _FITTED) or 1]
-        if joint is not None and sources:
+            references.setdefault(source, []).append(target)
+        sources = list(references)[:: -(-len(references) // _FITTED) or 1]
+        if reranker is not None and sources:
             scoring = Scoring()
-            found = self._find(sources, BEAM, scoring)
-            joint.fit_weight(sources, found, [right[source] for source in sources], scoring)
+            hypotheses = self._find(sources, BEAM, scoring)
+            reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
@@ -551,8 +552,7 @@ class Seq2Seq(Translator):
             lower=cut["lower"],
             normalization=cut["normalization"],
             subwords=cut.get("method"),
-            memory=model.memory.count if model.memory else 0,
-            joint=model.joint.order if model.joint else 0,
+            extras={name: extra.option for name, extra in model.extras.items()},
         )
         loaded._model = model
         return loaded
@@ -577,20 +577,20 @@ def _options(name: str, given: Any) -> dict[str, Any]:
     return dict(given or {})
 
 
-def _looked_up(
+def _augmented(
     corpora: tuple[Corpus, Corpus],
-    memory: Memory,
-    known: int,
-    looking_up: Callable[[int, int], object] | None,
+    augmenter: SourceAugmenter,
+    size: int,
+    progress: Callable[[int, int], object] | None,
 ) -> Iterator[Corpus]:
-    """Let other pairs' targets be read beside each source, and tell how far that is."""
+    """Append tokens to the sources of all corpora, and report progress."""
     total = sum(map(len, corpora))
 
-    def told(more: int) -> None:
-        if looking_up is not None:
-            looking_up(more, total)
+    def report(more: int) -> None:
+        if progress is not None:
+            progress(more, total)
 
-    return (with_memory(corpus, memory, known, told) for corpus in corpora)
+    return (augment(corpus, augmenter, size, report) for corpus in corpora)
 
 
 def _others(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:

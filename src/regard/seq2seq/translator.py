@@ -22,12 +22,13 @@ from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
-from regard.seq2seq.data.vocabulary import END, SPECIAL, UNKNOWN
+from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
+from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.storage.model_file import Model
 
@@ -67,14 +68,14 @@ class Translation:
     source : tuple of str
         The source's m - 1 tokens and the end's sign.
     score : float
-        What translations are ranked by; by default the mean logarithm of the tokens' probabilities. With joint
-        sequences, and a beam, what `regard.seq2seq.extras.graphones.model` says.
+        What translations are ranked by; by default the mean logarithm of the tokens' probabilities. From a beam with
+        a reranker, that of `regard.seq2seq.extras.base.Reranker.rerank`.
     alignment : array (n, m) or None
-        Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
+        Rows sum to 1 (or to less with the window "local-p", or with appended tokens); None without attention.
     log_probability : float
         Logarithm of the whole sentence's probability.
     beside : tuple of str
-        What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
+        What an extra has appended to the source: b tokens of other pairs' targets, <s> before each target.
     looked_beside : array (n, b) or None
         Where it looked in them.
     numbers : tuple of int
@@ -149,7 +150,12 @@ class Translator(ABC):
         """Whether there is an alignment to see."""
 
     def translate(
-        self, sources: Sequence[Side], *, beam: int = BEAM, scoring: Scoring | None = None
+        self,
+        sources: Sequence[Side],
+        *,
+        beam: int = BEAM,
+        scoring: Scoring | None = None,
+        propose: int = 0,
     ) -> list[Translation]:
         """Translate sentences.
 
@@ -160,8 +166,10 @@ class Translator(ABC):
         beam : int
             How many hypotheses are followed at a time; 1 is greedy, and from the beginning alone.
         scoring : Scoring, optional
-            What hypotheses are ranked by; by default the mean log-probability of their tokens. With joint sequences
-            only the beam's choice is; what it finds is ranked by network and counts.
+            What hypotheses are ranked by; by default the mean log-probability of their tokens. With a
+            reranker only the hypotheses of the beam are chosen by it.
+        propose : int
+            How many candidates of its own the reranker adds to those of the beam.
 
         Returns
         -------
@@ -173,7 +181,7 @@ class Translator(ABC):
         ValueError
             If a sentence has more than 1,000 tokens, or the model knows nothing yet.
         """
-        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring)
+        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
         return [translations[0] for translations in found]
 
     def candidates(
@@ -183,6 +191,7 @@ class Translator(ABC):
         beam: int = BEAM,
         n_best: int | None = None,
         scoring: Scoring | None = None,
+        propose: int = 0,
     ) -> list[list[Translation]]:
         """Translate sentences in several ways each.
 
@@ -194,7 +203,7 @@ class Translator(ABC):
             How many hypotheses are followed at a time.
         n_best : int, optional
             How many translations are wanted, `beam` at most; by default as many.
-        scoring
+        scoring, propose
             As for `translate`.
 
         Returns
@@ -209,15 +218,45 @@ class Translator(ABC):
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         ranked = self._scoring(scoring)
-        joint = self.model.joint if width > 1 else None
-        kept = width if wanted > 1 or joint is not None else 1  # what is said twice makes room for others
+        reranker = self._reranker(width, _check.whole("propose", propose))
+        kept = width if wanted > 1 or reranker is not None else 1  # what is said twice makes room for others
 
         search = self._beam(width, kept, ranked)
 
         def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-            return found if joint is None else joint.ranked(rows, found, ranked, kept)
+            if reranker is None:
+                return found
+            found = self._with_proposals(reranker, propose, rows, found, ranked) if propose else found
+            return reranker.rerank(rows, found, ranked, kept)
 
         return [_different(several)[:wanted] for several in self._each(sources, search, rank)]
+
+    def _reranker(self, width: int, propose: int) -> Reranker | None:
+        """Return what ranks the hypotheses of a beam; greedy search without proposals has no choice."""
+        reranker = self.model.reranker
+        if propose and reranker is None:
+            _check.fail(f"propose must be 0 for a model without a reranker. Got {propose} instead.")
+        return reranker if width > 1 or propose else None
+
+    def _with_proposals(
+        self,
+        reranker: Reranker,
+        count: int,
+        sources: Sequence[Row],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        scoring: Scoring,
+    ) -> list[list[Hypothesis]]:
+        """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
+        candidates = [list(several) for several in hypotheses]
+        inputs, new = self._inputs(sources), list[tuple[int, Row]]()
+        for i, proposed in enumerate(reranker.propose(sources, count)):
+            known = {one.words for one in hypotheses[i]}
+            new += [(i, target) for target in proposed if target not in known]
+        targets = [[START, *target, END] for _, target in new]
+        forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
+        for (i, _), hypothesis in zip(new, forced, strict=True):
+            candidates[i].append(hypothesis)
+        return [sorted(several, key=lambda one: -one.score) for several in candidates]
 
     def _beam(self, width: int, kept: int, scoring: Scoring) -> _Search:
         """Return a search by beam."""
@@ -311,28 +350,37 @@ class Translator(ABC):
             for tokens in sides:
                 check_length(len(tokens), f"sentence {number}: ")
         read = self._read([source for source, _ in cut])
-        groups = list(_alike([each.row for each in read]))
+        ids = [target_ids(texts[1], target) for _, target in cut]
+        forced = self._forced([each.row for each in read], ids, Scoring(), posterior=posterior)
+        return [
+            self._spell(source, hypothesis, tuple(target))
+            for source, hypothesis, (_, target) in zip(read, forced, cut, strict=True)
+        ]
 
-        def said(group: Sequence[int]) -> list[Hypothesis]:
+    def _forced(
+        self, sources: Sequence[Row], targets: Sequence[Row], scoring: Scoring, *, posterior: bool = False
+    ) -> list[Hypothesis]:
+        """Decode given targets, those of sources of similar lengths together."""
+        groups, network = list(_alike(sources)), self.model.network
+
+        def forced(group: Sequence[int]) -> list[Hypothesis]:
             with np.errstate(all="ignore"):  # as in `_each`
-                batch = collate([Numbered(read[i].row, target_ids(texts[1], cut[i][1])) for i in group])
-                network = self.model.network
-                return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
+                batch = collate([Numbered(sources[i], targets[i]) for i in group])
+                return force(
+                    network, batch.source, batch.lengths, batch.target, scoring=scoring, posterior=posterior
+                )
 
-        found: dict[int, Translation] = {}
-        for group, of_group in zip(groups, _on_two_threads(said, groups), strict=True):
-            for i, hypothesis in zip(group, of_group, strict=True):
-                found[i] = self._spell(read[i], hypothesis, tuple(cut[i][1]))
-        return [found[i] for i in range(len(cut))]
+        found: dict[int, Hypothesis] = {}
+        for group, of_group in zip(groups, _on_two_threads(forced, groups), strict=True):
+            found.update(zip(group, of_group, strict=True))
+        return [found[i] for i in range(len(sources))]
 
     def _scoring(self, asked: Scoring | None) -> Scoring:
         """Return what hypotheses are ranked by."""
         scoring = asked or Scoring()
-        model = self.model
-        if (model.memory or model.joint) and scoring.coverage_penalty:
+        if self.model.extras and scoring.coverage_penalty:
             _check.fail(
-                "coverage_penalty must be 0 for a model with a memory or joint sequences. "
-                f"Got {scoring.coverage_penalty} instead."
+                f"coverage_penalty must be 0 for a model with extras. Got {scoring.coverage_penalty} instead."
             )
         return scoring
 
@@ -356,21 +404,22 @@ class Translator(ABC):
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
         """Return what a beam finds for sources that are given by the numbers of their own tokens."""
-        memory = self.model.memory
-        rows = [[*source, END] for source in sources]
-        rows = rows if memory is None else memory.extended(sources, len(self.model.source))
-        return _searched(dict(enumerate(rows)), self._beam(width, width, scoring))
+        return _searched(dict(enumerate(self._inputs(sources))), self._beam(width, width, scoring))
+
+    def _inputs(self, sources: Sequence[Row]) -> list[list[int]]:
+        """Return what the network reads of sources: their own tokens, END, and what an extra appends."""
+        augmenter = self.model.augmenter
+        if augmenter is None:
+            return [[*source, END] for source in sources]
+        return augmenter.extend(sources, len(self.model.source))
 
     def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
-        """Number sources, and look up what is read beside them."""
-        source, target, memory = self.model.source, self.model.target, self.model.memory
-        rows = [source.encode(own) for own in tokens]
-        if memory is None:
-            return [_Read(own, (), [*row, END]) for own, row in zip(tokens, rows, strict=True)]
-        names = (*source.tokens, *target.tokens)
+        """Number sources, and append what an extra adds to them."""
+        source, target = self.model.source, self.model.target
+        names = (*source.tokens, *target.tokens) if self.model.augmenter else ()
         return [
             _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
-            for own, row in zip(tokens, memory.extended(rows, len(source)), strict=True)
+            for own, row in zip(tokens, self._inputs([source.encode(own) for own in tokens]), strict=True)
         ]
 
     def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
@@ -386,7 +435,7 @@ class Translator(ABC):
             best.alignment[:, :count] if aligned else None,
             best.log_probability,
             source.beside,
-            best.alignment[:, count:] if aligned and self.model.memory else None,
+            best.alignment[:, count:] if aligned and self.model.augmenter else None,
             best.words,
         )
 
@@ -405,7 +454,7 @@ class Translator(ABC):
     def _nothing(self) -> Translation:
         """Return the translation of no words: none, which looked nowhere."""
         looked = np.zeros((0, 1), np.float32) if self.attention else None
-        beside = np.zeros((0, 0), np.float32) if self.model.memory else None
+        beside = np.zeros((0, 0), np.float32) if self.model.augmenter else None
         return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
 
 

@@ -20,9 +20,9 @@ PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "t
 SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_layers": 3}
 
 
-@pytest.fixture(scope="module", params=[0, 2], ids=["plain", "memory"])
+@pytest.fixture(scope="module", params=[{}, {"translation_memory": 2}], ids=["plain", "memory"])
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
-    return Seq2Seq(family="transformer", network=SMALL, memory=request.param, epochs=30).fit(*PAIRS)
+    return Seq2Seq(family="transformer", network=SMALL, extras=request.param, epochs=30).fit(*PAIRS)
 
 
 @pytest.mark.parametrize("target", ["deux un trois deux", "un", ""])

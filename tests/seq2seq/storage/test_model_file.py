@@ -172,8 +172,8 @@ CASES = {
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
     "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
-    "its memory is damaged: it must have sources and targets": lambda good: metadata(
-        good, memory='{"count": 1}'
+    "translation_memory is damaged: it must have sources and targets": lambda good: metadata(
+        good, translation_memory='{"count": 1}'
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),

@@ -11,7 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
+from regard.seq2seq.alignment.links import links, merge, spell
+from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
@@ -36,7 +37,7 @@ Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
 _SHARE = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
-TOGETHER = ("agreement", "joint")  # of weights, not of links
+PRODUCT = "product"  # of weights, not of links
 EXAMPLES = f"""\
 The model predicts the tokens of each given target, and each target word is linked with the source word that got the
 most attention. One line is written for each pair, in order: 0-2 links the first source word with the third target
@@ -47,7 +48,7 @@ empty side has no links.
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
   regard align en-fr/model.safetensors english.txt french.txt --reverse fr-en/model.safetensors
-  regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrise joint --posterior
+  regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrize product --posterior
 """
 
 
@@ -102,11 +103,11 @@ def _add_merging(add: Callable[..., Any]) -> None:
         help="a model of the other direction, whose links are merged with the first; repeated: an ensemble",
     )
     add(
-        "--symmetrise",
-        choices=(*METHODS, *TOGETHER),
+        "--symmetrize",
+        choices=(*METHODS, PRODUCT),
         metavar="METHOD",
         help=f"how two directions are merged: {', '.join(METHODS)} (default {DEFAULT}); "
-        "agreement: what both look at; joint: each target word with what both look at most",
+        f"{PRODUCT}: each target word with the largest product of both directions' weights",
     )
     add(
         "--posterior",
@@ -117,8 +118,9 @@ def _add_merging(add: Callable[..., Any]) -> None:
     add(
         "--threshold",
         type=_SHARE,
+        default=0.0,
         metavar="X",
-        help=f"link only where the attention weight is above X (default 0; {AGREEMENT} for agreement)",
+        help="link only where the attention weight is above X (default 0)",
     )
 
 
@@ -126,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
     """Align."""
     if len(args.files) > 2:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
-    if args.symmetrise and not args.reverse:
-        raise ValueError("--symmetrise needs --reverse: a model of the other direction")
+    if args.symmetrize and not args.reverse:
+        raise ValueError("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
     aligner = _Aligner(args)
     make_picture_folder(args.png)
@@ -237,9 +239,8 @@ class _Aligner:
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
                 raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
-        self.method = args.symmetrise or DEFAULT
-        usual = AGREEMENT if self.method == "agreement" else 0.0
-        self.threshold = usual if args.threshold is None else args.threshold
+        self.method = args.symmetrize or DEFAULT
+        self.threshold: float = args.threshold
         self.read = self.done = 0  # lines
         self.unseen = Unseen()
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
@@ -274,18 +275,16 @@ class _Aligner:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
         if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
             raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
-        if self.method == "agreement":
-            return agree(*map(self._weights, self.models, both), threshold=self.threshold)
-        if self.method == "joint":
-            together = joint(*map(self._weights, self.models, both))
-            return links(together, end=False, threshold=self.threshold)
+        if self.method == PRODUCT:
+            product = posterior_product(*map(self._weights, self.models, both))
+            return links(product, end=False, threshold=self.threshold)
         each = [
             word_links(model, translation, self.by, self.threshold)
             for model, translation in zip(self.models, both, strict=True)
         ]
         if len(each) == 1:
             return each[0]
-        return symmetrise(each[0], {(source, target) for target, source in each[1]}, self.method)
+        return symmetrize(each[0], {(source, target) for target, source in each[1]}, self.method)
 
     def _weights(self, model: Translator, translation: Translation) -> Array:
         """Return the attention weights of a model; the end of the sentence is last."""

@@ -158,16 +158,16 @@ class Run:
 
     def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: PairLinks | None) -> None:
         """Learn the vocabularies and initialise the network."""
-        if self.model.joint:
-            note(f"counting what {self.model.joint} tokens in a row became")
+        if self.model.extras:
+            note(f"learning {' and '.join(self.model.extras)}")
         with ExitStack() as stack:
 
-            @cache  # one bar, and none without a translation memory
+            @cache  # one bar, and none if no extra appends tokens
             def bar(total: int) -> Progress:
-                return stack.enter_context(Progress(total, "looking up similar pairs"))
+                return stack.enter_context(Progress(total, "appending tokens to sources"))
 
             self.training = self.model.begin(
-                train, valid, links=links, looking_up=lambda more, total: bar(total).advance(more)
+                train, valid, links=links, progress=lambda more, total: bar(total).advance(more)
             )
 
     def is_done(self) -> bool:
@@ -280,13 +280,15 @@ class Run:
                 )
 
     def _save_weight(self, reporter: _Reporter | None) -> None:
-        """Save the weight of joint sequences, which is fitted when training is over."""
-        joint = self.model.model.joint
-        if joint is None or not self.path.exists():
+        """Save the weight of a reranker, which is fitted at the end of training."""
+        reranker = self.model.model.reranker
+        if reranker is None or not self.path.exists():
             return
         self.model.save(self.path)
         if reporter is not None:
-            reporter.progress.say(f"joint sequences count {joint.weight:g} times beside the network")
+            reporter.progress.say(
+                f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"
+            )
 
     def validated(self, step: Step) -> tuple[str, Summary | None]:
         """Save an improved model; return the report of a validation, and its summary if translations were measured."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regard import _check, _signals
+from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.link_files import LINKS_FROM, LineLinks, PairLinks, read_links
@@ -110,18 +111,13 @@ def _add_model(group: Any) -> None:
         help="options of the network: style, score, window, cell, layers, coverage, ... (an unknown name lists all)",
     )
     add(
-        "--memory",
-        type=argument_types.integer(0),
-        default=0,
-        metavar="N",
-        help="look up the N training pairs whose sources are most like the one at hand, and read their targets too",
-    )
-    add(
-        "--joint",
-        type=argument_types.integer(0),
-        default=0,
-        metavar="N",
-        help="count what up to N (at most 12) source tokens in a row became, and rank by it too (letters to sounds: 8)",
+        "--extras",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
+        "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
     for side in ("source", "target"):
         add(f"--{side}", choices=KINDS, default="words", help=f"type of tokens of the {side} (default words)")
@@ -357,9 +353,10 @@ def _attentions(args: argparse.Namespace) -> list[bool]:
 
 
 def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
-    network, memory = _options("network", args.network), args.memory
+    network, options = _options("network", args.network), _options("extras", args.extras)
     if args.compare and not attention:  # the same apart from attention
-        network, memory = {name: network[name] for name in network if name not in _OF_ATTENTION}, 0
+        network = {name: network[name] for name in network if name not in _OF_ATTENTION}
+        options = extras.without_attention(options)
     return Seq2Seq(
         family=args.family,
         attention=attention,
@@ -371,8 +368,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         lower=args.lower,
         normalization=args.normalization,
         subwords=args.subwords,
-        memory=memory,
-        joint=args.joint,
+        extras=options,
         max_tokens=args.max_tokens,
         epochs=args.epochs,
         minutes=args.minutes,
@@ -390,6 +386,8 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
     test = _short_pairs(runs[0].model, data.test, longest, args)
     with _prepared(runs):
         note(data.counts(runs[0], len(test), args.max_tokens))
+        if line := extras.hint(args.source, runs[0].model.extras):
+            note(line)
         if line := drawing.missing_extras():
             note(line)
         drawing.can_draw()  # warns before the training
