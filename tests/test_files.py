@@ -22,15 +22,9 @@ from regard.seq2seq.data.tokenizers import Subwords, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-from regard.seq2seq.storage.model_file import (
-    Model,
-    read_checkpoint,
-    read_model,
-    write_checkpoint,
-    write_model,
-)
+from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
+from regard.seq2seq.storage.model_file import Model, read_model, write_model
 from regard.seq2seq.training.log import Log
-from regard.seq2seq.training.loop import State
 
 pytestmark = pytest.mark.slow  # trains, or damages files in many ways
 
@@ -179,8 +173,11 @@ CASES = {
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
     "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
-    "its memory is damaged: it must have sources and targets": lambda good: metadata(
-        good, memory='{"count": 1}'
+    "how its source is cut is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: (
+        metadata(
+            good,
+            memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
+        )
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
@@ -235,7 +232,8 @@ def test_names_must_be_those_of_the_model(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     header["another"] = header.pop("start_bias")
     assert refused(joined(header, body), tmp_path / "m") == "start_bias is missing"
-    header["start_bias"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header["start_bias"] = header["another"]
+    header["another"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     assert refused(joined(header, body), tmp_path / "m") == "'another' is unknown"
     twice = json.dumps(header)[:-1] + ', "another": 1}'
     assert refused(joined(twice.encode(), body), tmp_path / "m") == "its header is not JSON"
@@ -250,7 +248,11 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (b"\ncat", b"_cat", "the source must have 6 words. It has 5 instead."),
+        (
+            b"\ncat",
+            b"_cat",
+            "how its source is cut is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
+        ),
         ("é".encode(), b"\xff\xff", "how its source is cut is damaged: "),
         (b"<pad>\n<s>", b"<pad>\n<x>", "how its source is cut is damaged: "),
         (b"<unk>\nchat", b"chat\n<unk>", "how its target is cut is damaged: "),

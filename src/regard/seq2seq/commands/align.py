@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard import _files
 from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
@@ -163,7 +164,7 @@ def _pairs(files: Sequence[Path], check: Callable[[Pair], Pair]) -> Iterator[lis
     """Yield pairs as they come, of one file or of two."""
     if len(files) < 2:
         return windows(read_blocks(files[0] if files else "-", lambda line: check(_cells(line))))
-    if files[0].resolve() == files[1].resolve():
+    if _files.real(files[0]) == _files.real(files[1]):
         raise ValueError("PAIRS must be two different files")
     return windows(_side_by_side(list(map(read_lines, files)), list(map(place_name, files)), check))
 

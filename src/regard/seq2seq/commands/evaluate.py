@@ -20,7 +20,7 @@ from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import Line, check_range
 from regard.seq2seq.commands.loading import add_ensemble, links_of_words, load_all
 from regard.seq2seq.data.normalization import Normalization, tidy
-from regard.seq2seq.data.parallel_text import read_lines, read_pairs
+from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
 from regard.seq2seq.data.tokenizers import Text
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics as measure
@@ -322,11 +322,11 @@ def _read_files(args: argparse.Namespace) -> list[Path]:
 def _check_apart(args: argparse.Namespace) -> None:
     """Refuse to write over what is read, or over what else is written."""
     models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
-    taken = {path.resolve() for path in (*_read_files(args), *models, *map(model_file, models))}
+    taken = {_files.real(path) for path in (*_read_files(args), *models, *map(model_file, models))}
     for path in filter(None, (args.png, args.json)):
-        if path.resolve() in taken:
+        if _files.real(path) in taken:
             raise ValueError(f"{path} would be written over: give --json and --png files of their own")
-        taken.add(path.resolve())
+        taken.add(_files.real(path))
 
 
 def _read_test(args: argparse.Namespace) -> _Test:
@@ -356,7 +356,8 @@ def _called(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return list(chain.from_iterable(read_lines(path)))
+    shared: Callable[[str], str] = remembering(str)  # equal lines share their memory
+    return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
 def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
@@ -379,7 +380,7 @@ def _names(args: argparse.Namespace) -> list[str]:
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
         return [clean(name) for name in args.names]
-    if len({tuple(model_file(path).resolve() for path in several) for several in paths}) < len(paths):
+    if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
     different = list({path for several in paths for path in several})
     called = dict(zip(different, names_of(different), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from regard import _files
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
 from regard.show.terminal import clean
@@ -34,7 +35,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     """
 
     def short(path: Path) -> str:
-        whole = path.resolve()
+        whole = _files.real(path)
         if whole.name in (LOG_FILE, MODEL_FILE):
             return whole.parent.name
         return whole.name if whole.is_dir() else whole.stem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from regard.seq2seq.data.batching import Links
 from regard.seq2seq.data.parallel_text import Pair, Side
 from regard.seq2seq.data.tokenizers import Text
 
-__all__ = ["Given", "Line", "check_range", "line_number", "read_links"]
+__all__ = ["Given", "Line", "Skipped", "check_range", "line_number", "read_links"]
 
 
 class Line(NamedTuple):
@@ -64,7 +65,35 @@ def read_links(path: Path, skipped: Collection[int], count: int) -> list[Line]:
     golds = read_gold(path)
     if len(golds) != count + len(skipped):
         raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
-    return [Line(number, gold.sure) for number, gold in enumerate(golds, 1) if number not in skipped]
+    left_out = bytearray(len(golds) + 1)
+    for number in skipped:
+        left_out[number] = True
+    return [Line(number, gold.sure) for number, gold in enumerate(golds, 1) if not left_out[number]]
+
+
+class Skipped:
+    """Count the pairs that are left out; keep the first reason, and where they stand in eight bytes each.
+
+    Examples
+    --------
+    >>> skipped = Skipped()
+    >>> skipped.add("pairs.tsv, line 7: the source is empty")
+    >>> skipped.count, skipped.first, list(skipped.lines)
+    (1, 'pairs.tsv, line 7: the source is empty', [7])
+    """
+
+    def __init__(self) -> None:
+        self.first, self.lines = "", array("Q")
+
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return len(self.lines)
+
+    def add(self, reason: str) -> None:
+        """Count a pair, given the message of `read_pairs` about it."""
+        self.first = self.first or reason
+        self.lines.append(line_number(reason))
 
 
 def line_number(reason: str) -> int:

@@ -23,7 +23,7 @@ from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
-from regard.seq2seq.training.log import LOG_FILE, Log, read_log
+from regard.seq2seq.training.log import LOG_FILE, Log, entries
 from regard.seq2seq.training.loop import Diverged, Step, Training
 from regard.show.canvas import warned
 from regard.show.chart import save_curves
@@ -304,7 +304,7 @@ class Run:
     def _draw(self) -> None:
         if can_draw():
             with warned(self.pictures[0]):
-                save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
+                save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
 
 
 class _Told:

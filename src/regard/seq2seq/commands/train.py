@@ -12,7 +12,7 @@ from typing import Any
 
 from regard import _check
 from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands.link_files import Given, Line, line_number, read_links
+from regard.seq2seq.commands.link_files import Given, Line, Skipped, read_links
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
@@ -23,7 +23,7 @@ from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE, read_model
-from regard.seq2seq.training.log import read_log
+from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import numbers
 from regard.show.terminal import clean
@@ -386,18 +386,18 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
-    skipped: list[str] = []
+    skipped = Skipped()
     train = _pairs(args.pairs, "PAIRS", args.skip_empty, skipped)
     lines: Sequence[Line] | None = None
     if args.links:
-        lines = read_links(args.links, set(map(line_number, skipped)), len(train))
+        lines = read_links(args.links, skipped.lines, len(train))
     if args.valid:
         valid = _pairs(args.valid, "--valid", args.skip_empty, skipped)
     else:
         train, valid, lines = keep_aside(train, lines, model.fits)
     test = _pairs(args.test, "--test", args.skip_empty, skipped) if args.test else valid
-    if skipped:
-        print(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}", file=sys.stderr)
+    if skipped.count:
+        print(f"{counted(skipped.count, 'pair')} left out: {skipped.first}", file=sys.stderr)
     links = None
     if lines is not None:
         links = Given(args.links, lines, train, args.links_by or "words", args.max_tokens)
@@ -405,13 +405,13 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, skip: bool, skipped: list[str]) -> list[Pair]:
+def _pairs(files: Sequence[str], name: str, skip: bool, skipped: Skipped) -> list[Pair]:
     """Read one file of pairs, or two of sides."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs or two of sides. Got {len(files)} files instead."
         )
-    told = skipped.append if skip else None
+    told = skipped.add if skip else None
     return list(read_two(*files, skipped=told) if len(files) == 2 else read_pairs(files[0], skipped=told))
 
 
@@ -468,7 +468,7 @@ def _is_log(path: Path) -> bool:
     if not path.is_file() or not path.stat().st_size:
         return True
     try:
-        return bool(read_log(path))
+        return sum(1 for _ in entries(path)) > 0
     except ValueError:
         return False
 

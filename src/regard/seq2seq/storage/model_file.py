@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -191,8 +192,16 @@ def _read(file: Container) -> Model[Network]:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
-    source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
+    file.expect("F32", config.shapes())  # so that what the sizes promise is in the file
     more = [part for part in MORE if part in file.metadata]
+    copied = (
+        config.target_tokens if "memory" in more else 0
+    )  # with a memory the target's tokens are source tokens, too
+    counts = config.source_tokens - copied, config.target_tokens
+    source, target = (
+        _restored(file, side, partial(restore, size=count), f"how its {side} is cut")
+        for side, count in zip(SIDES, counts, strict=True)
+    )
     parts = [*SIDES, *more]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
@@ -236,13 +245,7 @@ def _assembled(
     file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
-    known = len(source) + (len(target) if memory else 0), len(target)
-    for side, found, count in zip(SIDES, known, (config.source_tokens, config.target_tokens), strict=True):
-        if found != count:
-            raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
-    shapes = config.shapes()
-    file.expect("F32", shapes)
-    parameters = Parameters(shapes)  # no more than the file has, as was checked
+    parameters = Parameters(config.shapes())  # no more than the file has, as was checked
     for name, parameter in parameters.items():
         file.fill(name, parameter)
     return Model(build(config, parameters), source, target, memory)
