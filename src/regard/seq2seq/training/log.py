@@ -211,7 +211,7 @@ def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[st
         for name, numbers in kept.items():
             value = entry.get(name)
             numbers.append(value if _drawable(value) else math.nan)
-    return {name: np.array(numbers, np.float64) for name, numbers in kept.items()}
+    return {name: np.asarray(numbers) for name, numbers in kept.items()}
 
 
 def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") -> NDArray[Any]:
