@@ -503,7 +503,8 @@ def test_only_partial_files_of_the_path_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    code = "import os, signal; from regard import _files\nwith _files.replacing('it'): os.kill(os.getpid(), signal.SIGKILL)"
+    code = "import os, signal; from regard import _files\n"
+    code += "with _files.replacing('it'): os.kill(os.getpid(), signal.SIGKILL)"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -556,7 +557,7 @@ def test_a_loop_of_links_is_one_line(
     assert cli.main([name.split("-")[0], *LOOPED[name]]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "error: loop" in said or "loop: " in said
+    assert "loop" in said
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
