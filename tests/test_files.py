@@ -491,7 +491,7 @@ def test_only_partial_files_of_the_path_are_removed(tmp_path: Path) -> None:
     mine = [
         f".it.{'0a' * 6}.partial.txt",
         f".it.{'0g' * 6}.partial",
-        ".it.12.partial",
+        ".it.12a.partial",
         f".it.x.{'0a' * 6}.partial",
     ]
     for name in (left.name, *mine):

@@ -23,7 +23,9 @@ __all__: list[str] = []
 
 _TRIES = 100  # to open a lock that another process is removing, or to find an unused random name
 _RANDOM = 6  # bytes in the name of a partial file
-_PARTIAL = re.compile(rf"[0-9a-f]{{{2 * _RANDOM}}}\.partial")
+_PARTIAL = re.compile(
+    rf"([0-9a-f]{{{2 * _RANDOM}}}|[0-9]+)\.partial"
+)  # or a process number, as earlier versions wrote
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
