@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
+from regard import _check, _files
 from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
@@ -327,7 +327,7 @@ class Seq2Seq(Translator):
         if place is not None and keep:
             write_checkpoint(place, training.state())
         elif place is not None:
-            place.resolve().unlink(missing_ok=True)  # what was written, and not only a link to it
+            _files.real(place).unlink(missing_ok=True)  # what was written, and not only a link to it
             place.unlink(missing_ok=True)
 
     def begin(

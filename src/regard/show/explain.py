@@ -6,6 +6,7 @@ import inspect
 import math
 import operator
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ __all__ = ["add_arguments", "run"]
 
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
 _SEED = 42
+_MOST_WEIGHTS = 1 << 22
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
 _LEARNED_SCORES = ("general", "additive", "concat", "location")
@@ -315,6 +317,7 @@ def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
 
 
 def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
+    _check_size(arrays)
     return attend(
         *arrays,
         score=_score(args),
@@ -323,6 +326,15 @@ def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
         softcap=args.softcap,
         normalize=args.normalize,
     )
+
+
+def _check_size(arrays: list[NDArray[Any]]) -> None:
+    """Refuse inputs of a few kilobytes whose weights take gigabytes."""
+    n, m = arrays[0].shape[-2], arrays[1].shape[-2]
+    leading = [max(sizes) for sizes in zip_longest(*(array.shape[-3::-1] for array in arrays), fillvalue=1)]
+    if math.prod(leading) * n * m > _MOST_WEIGHTS:
+        rule = f"explain computes at most {_MOST_WEIGHTS:,} weights, here {math.prod(leading) * n * m:,}"
+        raise ValueError(f"{rule} ({'x'.join(map(str, (*leading[::-1], n, m)))}): give fewer queries or keys")
 
 
 def _score(args: argparse.Namespace) -> ScoreLike:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.parallel_text import read_lines
+from regard.seq2seq.data.parallel_text import read_lines, remembering
 
 __all__ = [
     "Gold",
@@ -383,8 +384,9 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
 
 
 def _golds(name: str, first: int) -> Iterator[Gold]:
+    shared: Callable[[str], Gold] = remembering(partial(parse, first=first))
     for number, line in enumerate(chain.from_iterable(read_lines(name)), 1):
         try:
-            yield parse(line, first=first)
+            yield shared(line)
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard import _files
 from regard.seq2seq.alignment.links import links, merge, spell
 from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
 from regard.seq2seq.commands import drawing
@@ -153,7 +154,7 @@ def _pairs(
         if columns is not None or is_csv(str(file)):
             return windows(_of_table(file, check, columns))
         return windows(read_blocks(file, _PairParser(place_name(file), check)))
-    if files[0].resolve() == files[1].resolve():
+    if _files.real(files[0]) == _files.real(files[1]):
         raise ValueError("PAIRS must be two different files")
     return windows(_of_two_files(list(map(read_lines, files)), list(map(place_name, files)), check))
 

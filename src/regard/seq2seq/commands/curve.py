@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
+from regard import _files
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.training.log import LOG_FILE, column, read_log
+from regard.seq2seq.training.log import LOG_FILE, column, columns, entries
 from regard.show import argument_types, terminal
 from regard.show.figures import Panel, save_curves
 from regard.show.figures.canvas import check_picture, warned
 
 __all__ = ["add_arguments", "panels", "run"]
 
-Entries = Sequence[Mapping[str, Any]]
+Entries = Iterable[Mapping[str, Any]]
+Table = Mapping[str, NDArray[Any]]
+
+_READ = ("step", "seconds", "loss", "validation", "bleu", "errors")
 
 EXAMPLES = """\
 examples:
@@ -66,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 def _read(paths: Sequence[Path]) -> dict[str, Entries]:
     """Read logs by the name of their run."""
     files = [path / LOG_FILE if path.is_dir() else path for path in paths]
-    if len({file.resolve() for file in files}) < len(files):
+    if len({_files.real(file) for file in files}) < len(files):
         raise ValueError("the logs to compare must be different files")
-    return {name: read_log(file) for name, file in zip(names_of(files), files, strict=True)}
+    return {name: entries(file) for name, file in zip(names_of(files), files, strict=True)}
 
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
@@ -80,21 +84,22 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     >>> [(panel.title, list(panel.lines)) for panel in panels({"mine": log})]
     [('loss per token', ['training', 'validation'])]
     """
-    if len(logs) == 1:
-        entries = next(iter(logs.values()))
+    tables = {name: columns(log, _READ) for name, log in logs.items()}
+    if len(tables) == 1:
+        table = next(iter(tables.values()))
         loss = {
-            "training": _points(entries, "loss", along),
-            "validation": _points(entries, "validation", along),
+            "training": _points(table, "loss", along),
+            "validation": _points(table, "validation", along),
         }
     else:
-        loss = {name: _points(entries, "validation", along) for name, entries in logs.items()}
-    names = {"validation": next(iter(logs.values()))} if len(logs) == 1 else logs
-    bleu = {name: _points(entries, "bleu", along) for name, entries in names.items()}
-    errors = {name: _percent(_points(entries, "errors", along)) for name, entries in names.items()}
+        loss = {name: _points(table, "validation", along) for name, table in tables.items()}
+    names = {"validation": next(iter(tables.values()))} if len(tables) == 1 else tables
+    bleu = {name: _points(table, "bleu", along) for name, table in names.items()}
+    errors = {name: _percent(_points(table, "errors", along)) for name, table in names.items()}
     result = []
     candidates: list[tuple[str, Lines, Literal["lowest", "highest"]]]
     candidates = [
-        ("loss per token" if len(logs) == 1 else "validation loss per token", loss, "lowest"),
+        ("loss per token" if len(tables) == 1 else "validation loss per token", loss, "lowest"),
         ("errors %", errors, "lowest"),
         ("BLEU", bleu, "highest"),
     ]
@@ -106,8 +111,8 @@ def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
     return result
 
 
-def _points(entries: Entries, name: str, along: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    x, y = column(entries, name, "step" if along == "steps" else "seconds")
+def _points(table: Table, name: str, along: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    x, y = column(table, name, "step" if along == "steps" else "seconds")
     return (x if along == "steps" else x / 60), y
 
 

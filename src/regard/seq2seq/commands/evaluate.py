@@ -26,7 +26,7 @@ from regard.seq2seq.commands.link_files import (
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.normalization import Normalization, tidy
-from regard.seq2seq.data.parallel_text import read_lines, read_pairs
+from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
 from regard.seq2seq.data.tokenizers import Text
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
@@ -364,7 +364,8 @@ def _display_name(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return list(chain.from_iterable(read_lines(path)))
+    shared: Callable[[str], str] = remembering(str)  # equal lines share their memory
+    return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
 def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
@@ -387,7 +388,7 @@ def _names(args: argparse.Namespace) -> list[str]:
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
         return [clean(name) for name in args.names]
-    if len({tuple(model_file(path).resolve() for path in several) for several in paths}) < len(paths):
+    if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
     different = list({path for several in paths for path in several})
     called = dict(zip(different, names_of(different), strict=True))

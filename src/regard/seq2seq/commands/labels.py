@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from regard import _files
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
 from regard.show.terminal import clean
@@ -24,7 +25,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     """
 
     def short(path: Path) -> str:
-        full = path.resolve()
+        full = _files.real(path)
         if full.name in (LOG_FILE, MODEL_FILE):
             return full.parent.name
         return full.name if full.is_dir() else full.stem

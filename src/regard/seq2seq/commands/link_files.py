@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
 from regard.seq2seq.data.batching import Links
-from regard.seq2seq.data.parallel_text import Pair, Side
+from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
 from regard.seq2seq.data.tokenizers import Text
 
 __all__ = [
     "LINKS_FROM",
     "LineLinks",
     "PairLinks",
+    "SkippedPairs",
     "check_range",
     "read_counted",
     "read_links",
@@ -95,7 +97,27 @@ def read_links(path: Path, skipped: Collection[int], count: int, first: int | No
     golds = read_counted(path, first, LINKS_FROM)
     if len(golds) != count + len(skipped):
         raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
-    return [LineLinks(number, gold.sure) for number, gold in enumerate(golds, 1) if number not in skipped]
+    left_out = bytearray(len(golds) + 1)
+    for number in skipped:
+        left_out[number] = True
+    return [LineLinks(number, gold.sure) for number, gold in enumerate(golds, 1) if not left_out[number]]
+
+
+class SkippedPairs:
+    """The pairs that are left out: the first one, and the line numbers of all in eight bytes each."""
+
+    def __init__(self) -> None:
+        self.first, self.lines = "", array("Q")
+
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return len(self.lines)
+
+    def add(self, pair: Skipped) -> None:
+        """Count a pair, as `read_pairs` reports it."""
+        self.first = self.first or str(pair)
+        self.lines.append(pair.line)
 
 
 def check_range(

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard import _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
 from regard.seq2seq.data.tokenizers import Text, unseen
 from regard.seq2seq.ensemble import Ensemble
@@ -51,7 +52,7 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    if len({model_file(file).resolve() for file in (path, *ensemble)}) <= len(ensemble):
+    if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     for other, model in zip(ensemble, models[1:], strict=True):

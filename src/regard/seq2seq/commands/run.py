@@ -24,7 +24,7 @@ from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
 from regard.seq2seq.storage.model_file import read_model
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.defaults import choose_epochs
-from regard.seq2seq.training.log import LOG_FILE, Log, read_log
+from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
 from regard.show.figures import save_curves
 from regard.show.figures.canvas import warned
@@ -363,7 +363,7 @@ class Run:
     def _draw(self) -> None:
         if can_draw():
             with warned(self.pictures[0]):
-                save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
+                save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
 
 
 def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:

@@ -14,11 +14,17 @@ from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
-from regard.seq2seq.commands.link_files import LINKS_FROM, LineLinks, PairLinks, read_links
+from regard.seq2seq.commands.link_files import (
+    LINKS_FROM,
+    LineLinks,
+    PairLinks,
+    SkippedPairs,
+    read_links,
+)
 from regard.seq2seq.commands.options import check_needs
 from regard.seq2seq.commands.run import Run, with_noun
 from regard.seq2seq.data.normalization import NORMALIZATIONS
-from regard.seq2seq.data.parallel_text import Pair, Skipped, read_pairs, read_two
+from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
 from regard.seq2seq.data.splits import keep_aside
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tables import is_csv
@@ -28,7 +34,7 @@ from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE
-from regard.seq2seq.training.log import read_log
+from regard.seq2seq.training.log import entries
 from regard.seq2seq.translator import LONGEST_SENTENCE
 from regard.show import argument_types
 from regard.show.terminal import clean, note, report
@@ -428,18 +434,18 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
-    skipped: list[Skipped] = []
+    skipped = SkippedPairs()
     train = _pairs(args.pairs, "PAIRS", args, skipped)
     lines: Sequence[LineLinks] | None = None
     if args.links:
-        lines = read_links(args.links, {pair.line for pair in skipped}, len(train), args.links_from)
+        lines = read_links(args.links, skipped.lines, len(train), args.links_from)
     if args.valid:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
         train, valid, lines = keep_aside(train, lines, model.fits)
     test = _pairs(args.test, "--test", args, skipped) if args.test else valid
-    if skipped:
-        note(f"{with_noun(len(skipped), 'pair')} left out: {skipped[0]}")
+    if skipped.count:
+        note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None
     if lines is not None:
         by = args.links_by or "words"
@@ -448,14 +454,14 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: list[Skipped]) -> list[Pair]:
+def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: SkippedPairs) -> list[Pair]:
     """Read pairs from one file of pairs, or from a source and a target file."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs, or a source and a target file. Got {len(files)} files instead."
         )
     check_one_file(args.columns, files, name)
-    on_skipped = skipped.append if args.skip_empty else None
+    on_skipped = skipped.add if args.skip_empty else None
     if len(files) == 2:
         return list(read_two(*files, skipped=on_skipped))
     return list(read_pairs(files[0], skipped=on_skipped, columns=args.columns))
@@ -509,7 +515,7 @@ def _is_log(path: Path) -> bool:
     if not path.is_file() or not path.stat().st_size:
         return True
     try:
-        return bool(read_log(path))
+        return sum(1 for _ in entries(path)) > 0
     except ValueError:
         return False
 

@@ -67,15 +67,20 @@ def unpacked(name: str, data: bytes, size: int) -> list[tuple[int, ...]]:
     width = _width(size)
     if len(data) % width.itemsize:
         raise ValueError(f"{name} must be numbers of {width.itemsize} bytes")
-    tokens = np.frombuffer(data, width).astype(np.int64)
+    tokens = np.frombuffer(data, width)
     if not len(tokens) or tokens[-1] != END:
         raise ValueError(f"{name} are cut off")
     if tokens.min() < END or tokens.max() >= size:
         raise ValueError(f"{name} must be numbers from {END} to {size - 1}")
-    numbers, ends = tokens.tolist(), np.flatnonzero(tokens == END).tolist()
-    return [
-        tuple(numbers[begin:end]) for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)
-    ]
+    shared: dict[
+        tuple[int, ...], tuple[int, ...]
+    ] = {}  # equal rows, so that a row of a byte doesn't take a hundred
+    rows, begin = [], 0
+    for end in map(int, np.flatnonzero(tokens == END)):
+        row = tuple(tokens[begin:end].tolist())
+        rows.append(shared.setdefault(row, row))
+        begin = end + 1
+    return rows
 
 
 def _width(size: int) -> np.dtype[Any]:

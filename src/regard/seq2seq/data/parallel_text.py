@@ -15,10 +15,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from regard import _check
+from regard import _check, _files
 from regard.seq2seq.data import tables
 from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.tables import Columns
@@ -33,17 +32,23 @@ __all__ = [
     "read_lines",
     "read_pairs",
     "read_two",
+    "remembering",
     "standard_input",
 ]
 
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
+T = TypeVar("T")
+Key = TypeVar("Key", str, tuple[str, str])
 
 LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
 _BLOCK = 1 << 18  # bytes that are read at a time
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
+_RATIO = 200  # bytes that one byte of gzip may unpack to; text comes to 3 to 20, a repeated line to 1,000
+_FREE = 1 << 20  # bytes that any gzip file may unpack to
+_RECENT = 1 << 20  # characters of lines that are recognised if they come again; gzip sees 32 KiB at a time
 _SIDES = ("source", "target")
 
 
@@ -124,6 +129,7 @@ def read_pairs(
     lines = chain.from_iterable(read_lines(path))
     if columns is not None or tables.is_csv(name):
         return _of_table(tables.records(lines, name, columns), name, skipped)
+    shared = remembering(_same)
     pairs: list[tuple[str, str]] = []
     number = quoted = 0
     for number, line in enumerate(lines, 1):
@@ -133,7 +139,7 @@ def read_pairs(
         if '"' in line:
             quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
-            pairs.append((cells[0], cells[1]))
+            pairs.append(shared((cells[0], cells[1])))
         else:
             _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
@@ -243,10 +249,11 @@ def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None)
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
     names, files = (place_name(source), place_name(target)), (_Lines(source), _Lines(target))
+    shared = remembering(_same)
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
         if not any(map(is_blank, pair)):
-            pairs.append(pair)
+            pairs.append(shared(pair))
         else:
             side = not is_blank(pair[0])
             _skip(Skipped(files[1].count, f"the {_SIDES[side]} is empty", names[side]), skipped)
@@ -410,6 +417,47 @@ def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[
 
 
 # ------------------------------------------------------------------------------------------------------ lines
+
+
+def _same(pair: tuple[str, str]) -> tuple[str, str]:
+    return pair
+
+
+def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
+    """Return a function whose results are shared by equal arguments that come soon after each other.
+
+    A compressed file of a few kilobytes may repeat a line a million times: all of them then take the memory of one.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a result, which is never changed, of a text or a pair of texts.
+
+    Returns
+    -------
+    callable
+        The same function with a memory of bounded size.
+
+    Examples
+    --------
+    >>> split = remembering(lambda line: tuple(line.split()))
+    >>> split("a b") is split("a b")
+    True
+    """
+    recent: dict[Key, T] = {}
+    size = 0
+
+    def made(key: Key) -> T:
+        nonlocal size
+        if key in recent:
+            return recent[key]
+        size += 1 + (len(key) if isinstance(key, str) else sum(map(len, key)))
+        if size > _RECENT:
+            recent.clear()
+            size = 0
+        return recent.setdefault(key, make(key))
+
+    return made
 
 
 def read_lines(path: Place) -> Iterator[list[str]]:
@@ -580,14 +628,9 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
     if _is_standard(path):
         yield standard_input()
     elif isinstance(path, str | os.PathLike):
-        with Path(path).open("rb") as file:
+        with _files.reading(path, pipes=True) as file:
             before = _state(file)
-            try:
-                yield file
-            except OSError as error:  # of reading: it doesn't know what it reads
-                if error.errno is None:
-                    raise
-                raise OSError(error.errno, error.strerror, name) from None
+            yield file
             if _state(file) != before:
                 raise ValueError(f"{name} changed while it was read")
     elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
@@ -619,13 +662,27 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
 def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Unpack gzip, which may have several members and zeros after them, in small parts."""
     member = zlib.decompressobj(_GZIP_FORMAT)
+    packed = unpacked = 0
     try:
         for block in blocks:
+            packed += len(block)
             while block := block.lstrip(b"\0") if member.eof else block:
                 member = zlib.decompressobj(_GZIP_FORMAT) if member.eof else member
-                yield member.decompress(block, _BLOCK)
+                part = member.decompress(block, _BLOCK)
                 block = member.unused_data if member.eof else member.unconsumed_tail
+                unpacked += len(part)
+                _check_ratio(packed - len(block), unpacked, name)
+                yield part
     except zlib.error as error:
         raise ValueError(f"{name} is no whole gzip file: {error}") from None
     if not member.eof:
         raise ValueError(f"{name} is no whole gzip file: it is cut off")
+
+
+def _check_ratio(packed: int, unpacked: int, name: str) -> None:
+    """Refuse gzip that unpacks to far more than any text does."""
+    if unpacked > _FREE + _RATIO * packed:
+        raise ValueError(
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
+            " unpack it with gunzip if you trust it"
+        )

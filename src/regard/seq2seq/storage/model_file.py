@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -191,8 +192,15 @@ def _read(file: Container) -> Model[Network]:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
-    source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
+    file.expect("F32", config.shapes())  # so that the sizes that the configuration promises are in the file
     names = [name for name in EXTRAS if name in file.metadata]
+    augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
+    # An augmenter appends target tokens to sources, so these are source tokens, too.
+    counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
+    source, target = (
+        _restored(file, side, partial(restore, size=count), f"how its {side} is cut")
+        for side, count in zip(SIDES, counts, strict=True)
+    )
     parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
@@ -235,14 +243,7 @@ def _assembled(
     file: Container, config: Config, source: Text, target: Text, extras: Mapping[str, Extra]
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
-    augmented = any(isinstance(extra, SourceAugmenter) for extra in extras.values())
-    known = len(source) + (len(target) if augmented else 0), len(target)
-    for side, found, count in zip(SIDES, known, (config.source_tokens, config.target_tokens), strict=True):
-        if found != count:
-            raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
-    shapes = config.shapes()
-    file.expect("F32", shapes)
-    parameters = Parameters(shapes)  # no more than the file has, as was checked
+    parameters = Parameters(config.shapes())  # no more than the file has, as was checked
     for name, parameter in parameters.items():
         file.fill(name, parameter)
     return Model(build(config, parameters), source, target, extras)

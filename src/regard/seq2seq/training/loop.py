@@ -270,6 +270,10 @@ class Training:
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
             raise ValueError("the checkpoint doesn't hold the arrays that it must")
+        if state.step > self.total:
+            raise ValueError(f"the checkpoint is at step {state.step}, the training has {self.total}")
+        if (state.arrays["adam_square"] < 0).any():
+            raise ValueError("the checkpoint's adam_square must not be negative: it is a mean of squares")
         for name, array in own.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
