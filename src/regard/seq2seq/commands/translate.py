@@ -41,8 +41,8 @@ One translation is written for each line, in order; an empty line stays empty. A
 tokens: a longer one ends the work with an error that names the line. Where more is asked for, columns are parted by
 tabs: the line's number (with --n-best and --sample), the score (with those and --scores), the text, and the links
 between its words and those of the line (with --alignment pharaoh: 0-2 links the line's first word with the text's
-third). A score is the mean logarithm of the probabilities of a translation's tokens, unless penalties or joint
-sequences say otherwise.
+third). A score is the mean logarithm of the probabilities of a translation's tokens, unless there are penalties
+or a reranker.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
