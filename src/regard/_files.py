@@ -1,8 +1,9 @@
 """Reading untrusted files, writing files atomically, and locking a path for one process.
 
-What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the older
-What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the older file
-created anew, so that nobody can prepare one that points elsewhere. A killed process may leave its partial file behind.
+What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
+older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
+name and is created anew, so that nobody can prepare one that points elsewhere. A killed process may leave its partial
+file behind.
 """
 
 from __future__ import annotations

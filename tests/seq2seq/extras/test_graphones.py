@@ -706,6 +706,10 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
     assert main([*asked, "--extras", "graphones=3"]) == 0
     assert "--extras graphones=8" not in capsys.readouterr().err
+    assert main([*asked, "--fresh"]) == 0
+    assert capsys.readouterr().err.count("--extras graphones=8") == 1
+    assert main([*asked, "--fresh", "--extras", "graphones=3"]) == 0
+    capsys.readouterr()
     assert main([*asked, "--fresh", "--joint", "3"]) == 2
     assert "did you mean --extras graphones=N?" in capsys.readouterr().err
     assert Seq2Seq.load(out / "model.safetensors").extras == {"graphones": 3}

@@ -44,7 +44,7 @@ One translation is written for each line, in order; an empty line stays empty. A
 tokens is an error. Columns are separated by TABs: the number of the line (with --n-best and --sample), the score (with
 those and --scores), the text, and the links between the words of line and text (with --alignment pharaoh: 0-2 links
 the first word of the line with the third of the text). A score is the mean log-probability of the tokens, unless
-penalties or joint sequences change it.
+penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors

@@ -53,7 +53,7 @@ class KneserNey:
     >>> np.exp(model.log_probabilities([[4, 5], [5, 4]])).round(4).tolist()
     [0.1274, 0.0009]
     >>> np.exp(model.next_log_probabilities(np.array([[1, 4], [4, 5]]))).round(3).tolist()  # after START, after 4
-    [0.392, 0.638]
+    [0.272, 0.544]
     """
 
     def __init__(self, sequences: Sequence[Row], size: int, order: int) -> None:
