@@ -401,7 +401,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--links", "gold"], "--links needs --gold: links that people have drawn"),
+        (["--links", "gold"], "--links needs --gold: the reference links"),
         (["--links", "short", "--gold", "gold"], "short must have 2 lines, like gold. It has 1."),
         (["--links", "gold", "--gold", "empty"], "empty has no links: there is nothing to compare with"),
         (

@@ -121,7 +121,7 @@ def test_translate_draws_all_heads(
     Seq2Seq(family="transformer", network=deep, epochs=1).fit(*PAIRS).save(others[2])
     for arguments, said in (
         ([str(others[0])], f"--heads needs one transformer: {others[0]} is not a transformer"),
-        ([str(place), "--ensemble", str(others[1])], "these are several models"),
+        ([str(place), "--ensemble", str(others[1])], "there are several models"),
         ([str(others[2])], f"--heads draws up to 256 heads: {others[2]} has 16 in each of 17 layers"),
     ):
         assert (

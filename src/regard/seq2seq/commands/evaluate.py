@@ -383,7 +383,7 @@ def _names(args: argparse.Namespace) -> list[str]:
     if args.names:
         if len(args.names) != len(paths):
             raise ValueError(
-                f"--names must be as many as measures: {len(paths)}. Got {len(args.names)} instead."
+                f"--names must be as many as what is measured: {len(paths)}. Got {len(args.names)} instead."
             )
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
