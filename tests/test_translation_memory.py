@@ -178,7 +178,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     said = swapped.translate([f"{name}2" for name in fresh])
     right = [found.text == text for found, text in zip(said, fresh.values(), strict=True)]
     assert np.mean(right) > 0.8
-    looked = [found.looked_beside[:3].sum() / 3 for found in said if found.looked_beside is not None]
+    looked = [found.retrieved_weights[:3].sum() / 3 for found in said if found.retrieved_weights is not None]
     assert len(looked) == 50
     if reader.family == "recurrent":
         assert np.mean(looked) > 0.5

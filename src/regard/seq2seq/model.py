@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
+from regard.seq2seq.data.dataset import check_links, encode_pairs, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
-from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
-from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
+from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Tokenizer, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -58,7 +58,7 @@ class Seq2Seq(Translator):
         What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
         The most tokens that either side knows.
-    least : int, optional
+    min_count : int, optional
         How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1. Subwords are
         frequent by themselves.
     lower : bool, optional
@@ -118,7 +118,7 @@ class Seq2Seq(Translator):
         source: str = "words",
         target: str = "words",
         vocabulary: int | None = None,
-        least: int | None = None,
+        min_count: int | None = None,
         lower: bool | None = None,
         normalization: str = "NFC",
         subwords: str | None = None,
@@ -144,7 +144,7 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
-        self.vocabulary, self.least = _known(vocabulary, least, (source, target))
+        self.vocabulary, self.min_count = _known(vocabulary, min_count, (source, target))
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _method(subwords, (source, target))
@@ -333,7 +333,7 @@ class Seq2Seq(Translator):
         pairs: Sequence[Pair],
         valid: Sequence[Pair] | None = None,
         *,
-        links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
+        links: Sequence[Links] | Callable[[Tokenizer, Tokenizer], Sequence[Links]] | None = None,
         looking_up: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
@@ -357,21 +357,21 @@ class Seq2Seq(Translator):
         if valid is None:
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
-            pairs, valid, links = keep_aside(pairs, links, self.fits)
+            pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # those with an empty side are not judged by
             valid = as_pairs(valid, skipped=lambda _: None)
-        texts = learn_texts(
+        texts = learn_tokenizers(
             pairs,
             (self.source, self.target),
-            least=self.least,
+            min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
             normalization=self.normalization,
             method=self.subwords or "unigram",
         )
         links = links(*texts) if callable(links) else links
-        learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
-        judged = number_pairs(texts, valid, longest=self.max_tokens, what="validation")
+        learned = encode_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
+        judged = encode_pairs(texts, valid, longest=self.max_tokens, what="validation")
         known = len(texts[0]) + (len(texts[1]) if self.memory else 0)
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
@@ -606,18 +606,18 @@ def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
 
 
 def _known(
-    vocabulary: int | None, least: int | None, kinds: tuple[str, str]
+    vocabulary: int | None, min_count: int | None, kinds: tuple[str, str]
 ) -> tuple[int | None, int | None]:
     """Check what decides which tokens are known."""
     if vocabulary is not None:
         vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
-    if least is not None:
-        least = _check.whole("least", least, least=1)
+    if min_count is not None:
+        min_count = _check.whole("min_count", min_count, least=1)
         if set(kinds) == {"subwords"}:
             _check.fail(
-                f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
+                f"min_count must not be given with subwords, which are frequent by themselves. Got {min_count} instead."
             )
-    return vocabulary, least
+    return vocabulary, min_count
 
 
 def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:

@@ -18,7 +18,7 @@ from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
+from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
@@ -75,7 +75,7 @@ class Translation:
         Logarithm of the whole sentence's probability.
     beside : tuple of str
         What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
-    looked_beside : array (n, b) or None
+    retrieved_weights : array (n, b) or None
         Where it looked in them.
     numbers : tuple of int
         The tokens' numbers in the model's vocabulary, as they were said: that of <unk> where a token is borrowed.
@@ -96,7 +96,7 @@ class Translation:
     alignment: Array | None
     log_probability: float = 0.0
     beside: tuple[str, ...] = ()
-    looked_beside: Array | None = None
+    retrieved_weights: Array | None = None
     numbers: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ class Translation:
         Returns
         -------
         weights : array (n, m + b)
-            `alignment`, and `looked_beside` to the right of it.
+            `alignment`, and `retrieved_weights` to the right of it.
         read : tuple of str
             The m + b tokens.
 
@@ -130,9 +130,9 @@ class Translation:
         """
         if self.alignment is None:
             raise ValueError("the model must have attention to look anywhere; this one has none")
-        if self.looked_beside is None:
+        if self.retrieved_weights is None:
             return self.alignment, self.source
-        return np.concatenate([self.alignment, self.looked_beside], axis=1), (*self.source, *self.beside)
+        return np.concatenate([self.alignment, self.retrieved_weights], axis=1), (*self.source, *self.beside)
 
 
 class Translator(ABC):
@@ -315,7 +315,7 @@ class Translator(ABC):
 
         def said(group: Sequence[int]) -> list[Hypothesis]:
             with np.errstate(all="ignore"):  # as in `_each`
-                batch = collate([Numbered(read[i].row, target_ids(texts[1], cut[i][1])) for i in group])
+                batch = collate([EncodedPair(read[i].row, target_ids(texts[1], cut[i][1])) for i in group])
                 network = self.model.network
                 return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
 
@@ -406,7 +406,7 @@ class Translator(ABC):
         """Return the translation of no words: none, which looked nowhere."""
         looked = np.zeros((0, 1), np.float32) if self.attention else None
         beside = np.zeros((0, 0), np.float32) if self.model.memory else None
-        return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
+        return Translation("", (), (SPECIAL[END],), 0.0, looked, retrieved_weights=beside)
 
 
 def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]]:

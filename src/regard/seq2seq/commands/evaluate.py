@@ -20,9 +20,9 @@ from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, read_counted, warn_of_one
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
-from regard.seq2seq.data.normalization import Normalization, tidy
+from regard.seq2seq.data.normalization import Normalization, normalize
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics as measure
 from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
@@ -96,8 +96,8 @@ class _Test(NamedTuple):
 
         def of(reference: Reference) -> Reference:
             if isinstance(reference, str):
-                return tidy(reference, form)
-            return [tidy(one, form) for one in reference]
+                return normalize(reference, form)
+            return [normalize(one, form) for one in reference]
 
         return self if form == "none" else self._replace(references=list(map(of, self.references)))
 
@@ -462,7 +462,7 @@ def _copied(
     if test.sources is None:
         return None
     form: Normalization = models[0].model.target.normalization if models else "none"
-    lines, right = [tidy(source, form) for source in test.sources], test.formed(form).references
+    lines, right = [normalize(source, form) for source in test.sources], test.formed(form).references
     return {key: column.number(lines, right) for key, column in columns.items()}
 
 
@@ -500,7 +500,7 @@ def _systems(
 
 
 def _check_lengths(
-    test: _Test, side: str, lines: Sequence[str], text: Text, unseen: Unseen | None = None
+    test: _Test, side: str, lines: Sequence[str], text: Tokenizer, unseen: Unseen | None = None
 ) -> None:
     """Raise now what a model would raise about a block that nobody has counted; warn of symbols it doesn't know."""
     for number, line in enumerate(lines, 1):
@@ -565,7 +565,7 @@ def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: 
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 
 
-def _counted(text: Text, side: str, by: str | None) -> list[int]:
+def _counted(text: Tokenizer, side: str, by: str | None) -> list[int]:
     """Return for each token of a side what the links count it as."""
     tokens = text.cut(side)
     return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, text.glue)

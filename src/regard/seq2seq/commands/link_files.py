@@ -11,7 +11,7 @@ from typing import NamedTuple
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
 from regard.seq2seq.data.batching import Links
 from regard.seq2seq.data.parallel_text import Pair, Side
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 
 __all__ = [
     "LINKS_FROM",
@@ -265,7 +265,7 @@ class Given:
         self.path, self.lines, self.pairs, self.by, self.longest = path, lines, pairs, by, longest
         self.first = first
 
-    def __call__(self, source: Text, target: Text) -> list[Links]:
+    def __call__(self, source: Tokenizer, target: Tokenizer) -> list[Links]:
         """Return the links between tokens, for each pair."""
         found: list[Links] = [
             self._of(line, self._numbers(source, pair[0]), self._numbers(target, pair[1]))
@@ -276,7 +276,7 @@ class Given:
         warn_of_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
         return found
 
-    def _numbers(self, text: Text, side: Side) -> list[int]:
+    def _numbers(self, text: Tokenizer, side: Side) -> list[int]:
         """Return for each token what the file counts it as; nothing for a side that is too long."""
         tokens = text.cut(side)
         if len(tokens) > self.longest:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
-from regard.seq2seq.data.tokenizers import Text, unseen
+from regard.seq2seq.data.tokenizers import Tokenizer, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
@@ -99,12 +99,12 @@ class Unseen:
     def __init__(self) -> None:
         self.warned = False
 
-    def check(self, text: Text, tokens: Sequence[str], place: str) -> None:
+    def check(self, text: Tokenizer, tokens: Sequence[str], place: str) -> None:
         """Warn if this is the first text with such symbols.
 
         Parameters
         ----------
-        text : Text
+        text : Tokenizer
             The side of the model.
         tokens : sequence of str
             What it cut a text into.

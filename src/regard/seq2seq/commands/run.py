@@ -16,7 +16,7 @@ from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.drawing import can_draw
 from regard.seq2seq.commands.link_files import Given
 from regard.seq2seq.commands.summary import Reached, reached
-from regard.seq2seq.data.normalization import tidy
+from regard.seq2seq.data.normalization import normalize
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
@@ -341,7 +341,7 @@ class Run:
         form = self.model.model.target.normalization  # what the model writes is in it
         sources, right = (
             [str(source) for source, _ in pairs],
-            [tidy(str(target), form) for _, target in pairs],
+            [normalize(str(target), form) for _, target in pairs],
         )
         return reached(self.model.target, sources, found, right)
 

@@ -17,7 +17,7 @@ from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, line_num
 from regard.seq2seq.commands.run import Run, counted
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
-from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tables import is_csv
 from regard.seq2seq.data.tokenizers import KINDS
@@ -154,7 +154,7 @@ def _add_cutting(add: Any) -> None:
         help="the most tokens that either side knows (default 30,000 words, 8,000 subwords)",
     )
     add(
-        "--least",
+        "--min-count",
         type=numbers.whole(),
         metavar="N",
         help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
@@ -395,7 +395,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         source=args.source,
         target=args.target,
         vocabulary=args.vocabulary,
-        least=args.least,
+        min_count=args.min_count,
         lower=args.lower,
         normalization=args.normalization,
         subwords=args.subwords,
@@ -466,7 +466,7 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, model.fits)
+        train, valid, lines = split_validation(train, lines, model.fits)
     test = _pairs(args.test, "--test", args, skipped) if args.test else valid
     if skipped:
         note(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}")

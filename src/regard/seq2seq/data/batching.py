@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.data.vocabulary import PAD
 
-__all__ = ["Batch", "Corpus", "Ids", "Links", "Numbered", "batches", "collate", "source_batch"]
+__all__ = ["Batch", "Corpus", "Ids", "Links", "EncodedPair", "batches", "collate", "source_batch"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -18,7 +18,7 @@ Links = frozenset[tuple[int, int]]
 Row = Sequence[int] | NDArray[np.int32]
 
 
-class Numbered(NamedTuple):
+class EncodedPair(NamedTuple):
     """A pair as numbers.
 
     Parameters
@@ -101,12 +101,12 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     return _filled(sources), np.array([len(source) for source in sources], np.int64)
 
 
-def collate(pairs: Sequence[Numbered]) -> Batch:
+def collate(pairs: Sequence[EncodedPair]) -> Batch:
     """Put pairs side by side.
 
     Parameters
     ----------
-    pairs : sequence of Numbered
+    pairs : sequence of EncodedPair
         At least one.
 
     Returns
@@ -116,7 +116,7 @@ def collate(pairs: Sequence[Numbered]) -> Batch:
 
     Examples
     --------
-    >>> batch = collate([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> batch = collate([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
     >>> batch.lengths.tolist(), batch.target.tolist()
     ([2, 1], [[1, 1], [7, 2], [2, 0]])
     """
@@ -134,7 +134,7 @@ def _filled(rows: Sequence[Row]) -> Ids:
     return filled
 
 
-def _links(pairs: Sequence[Numbered], longest: int, n: int) -> Array:
+def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
     """Return where target tokens should look: evenly at all that they are linked to."""
     links = np.zeros((n, len(pairs), longest), np.float32)
     for column, pair in enumerate(pairs):
@@ -149,17 +149,17 @@ class Corpus:
 
     Parameters
     ----------
-    pairs : iterable of Numbered
+    pairs : iterable of EncodedPair
         They are read once.
 
     Examples
     --------
-    >>> corpus = Corpus([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> corpus = Corpus([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
     >>> len(corpus), corpus.batch([1]).target.tolist()
     (2, [[1], [2]])
     """
 
-    def __init__(self, pairs: Iterable[Numbered]) -> None:
+    def __init__(self, pairs: Iterable[EncodedPair]) -> None:
         sources, targets = _Rows(), _Rows()
         self.links: dict[int, Links] = {}
         for number, pair in enumerate(pairs):
@@ -174,7 +174,7 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def __getitem__(self, number: int) -> Numbered:
+    def __getitem__(self, number: int) -> EncodedPair:
         source, target = (
             numbers[ends[number] - lengths[number] : ends[number]]
             for numbers, ends, lengths in (
@@ -182,9 +182,9 @@ class Corpus:
                 (self.target, self._targets, self.target_lengths),
             )
         )
-        return Numbered(source, target, self.links.get(number, frozenset()))
+        return EncodedPair(source, target, self.links.get(number, frozenset()))
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[EncodedPair]:
         return (self[number] for number in range(len(self)))
 
     def batch(self, numbers: Iterable[int]) -> Batch:
@@ -236,7 +236,8 @@ def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
 
     Examples
     --------
-    >>> corpus = Corpus([Numbered([4, 2], [1, 2]), Numbered([5, 6, 2], [1, 7, 2]), Numbered([5, 2], [1, 7, 2])])
+    >>> sides = [([4, 2], [1, 2]), ([5, 6, 2], [1, 7, 2]), ([5, 2], [1, 7, 2])]
+    >>> corpus = Corpus(EncodedPair(*pair) for pair in sides)
     >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
     [[0, 2], [1]]
     """

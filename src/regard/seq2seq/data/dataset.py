@@ -8,18 +8,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.subwords import Method
-from regard.seq2seq.data.tokenizers import Text, learn
+from regard.seq2seq.data.tokenizers import Tokenizer, learn
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START
 
 __all__ = [
     "check_links",
-    "choose_least",
-    "learn_texts",
-    "number_pairs",
+    "choose_min_count",
+    "learn_tokenizers",
+    "encode_pairs",
     "own_tokens",
     "target_ids",
 ]
@@ -28,7 +28,7 @@ LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have 
 _MANY_PAIRS = 5000
 
 
-def choose_least(pairs: int, kind: str) -> int:
+def choose_min_count(pairs: int, kind: str) -> int:
     """Return how often a token must occur to be in the vocabulary, by default.
 
     Parameters
@@ -45,22 +45,22 @@ def choose_least(pairs: int, kind: str) -> int:
 
     Examples
     --------
-    >>> choose_least(20_000, "words"), choose_least(20_000, "characters")
+    >>> choose_min_count(20_000, "words"), choose_min_count(20_000, "characters")
     (3, 1)
     """
     return 3 if kind == "words" and pairs >= _MANY_PAIRS else 1
 
 
-def learn_texts(
+def learn_tokenizers(
     pairs: Sequence[Pair],
     kinds: tuple[str, str],
     *,
-    least: int | None,
+    min_count: int | None,
     size: int | None,
     lower: bool | None,
     normalization: Normalization,
     method: Method = "unigram",
-) -> tuple[Text, Text]:
+) -> tuple[Tokenizer, Tokenizer]:
     """Learn how both sides are cut into tokens.
 
     Parameters
@@ -69,13 +69,13 @@ def learn_texts(
         What is learned from.
     kinds : (str, str)
         What a token is on either side.
-    least, size, lower, normalization, method
+    min_count, size, lower, normalization, method
         As for `regard.seq2seq.Seq2Seq`: how often a token must come, the most there are, whether capitals matter in the
         source, Unicode, how subwords are found.
 
     Returns
     -------
-    source, target : Text
+    source, target : Tokenizer
         Of the kinds that were asked for.
 
     Raises
@@ -85,18 +85,18 @@ def learn_texts(
 
     Examples
     --------
-    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
-    >>> source, target = learn_texts([("A b", "c")], ("words", "characters"), **asked)
+    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> source, target = learn_tokenizers([("A b", "c")], ("words", "characters"), **asked)
     >>> source.tokens[4:], target.tokens[4:]
     (('a', 'b'), ('c',))
     """
     made = []
     for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
-        often = choose_least(len(pairs), kind) if least is None else least
+        often = choose_min_count(len(pairs), kind) if min_count is None else min_count
         text = learn(
             kind,
             (pair[side] for pair in pairs),
-            least=often,
+            min_count=often,
             size=size or (LARGEST_VOCABULARY if kind == "words" else None),
             lower=side == 0 and (kind == "words" if lower is None else lower),
             normalization=normalization,
@@ -108,25 +108,25 @@ def learn_texts(
     return made[0], made[1]
 
 
-def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
+def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
     """Say why there is no token to learn."""
-    if least == 1:
+    if min_count == 1:
         _check.fail(
             f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
             hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
         )
     _check.fail(
-        f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
-        hint="least=1 learns them all",
+        f"{name} must have tokens to learn: of {count} pairs none comes at least {min_count} times.",
+        hint="min_count=1 learns them all",
     )
 
 
-def target_ids(text: Text, target: Sequence[str]) -> list[int]:
+def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
     """Return the ids of a target's tokens, with START before and END after them.
 
     Parameters
     ----------
-    text : Text
+    text : Tokenizer
         The target's tokenizer.
     target : sequence of str
         Tokens.
@@ -139,14 +139,14 @@ def target_ids(text: Text, target: Sequence[str]) -> list[int]:
     Examples
     --------
     >>> from regard.seq2seq.data.tokenizers import learn
-    >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
+    >>> target_ids(learn("tokens", ["a b"], min_count=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
     [1, 5, 4, 2]
     """
     return [START, *text.encode(target), END]
 
 
-def number_pairs(
-    texts: tuple[Text, Text],
+def encode_pairs(
+    texts: tuple[Tokenizer, Tokenizer],
     pairs: Sequence[Pair],
     links: Sequence[Links] | None = None,
     *,
@@ -157,7 +157,7 @@ def number_pairs(
 
     Parameters
     ----------
-    texts : (Text, Text)
+    texts : (Tokenizer, Tokenizer)
         How the two sides are cut.
     pairs : sequence of (source, target)
         Any.
@@ -180,19 +180,19 @@ def number_pairs(
 
     Examples
     --------
-    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
     >>> pairs = [("a b", "c"), ("a b a", "c")]
-    >>> corpus = number_pairs(learn_texts(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
+    >>> corpus = encode_pairs(learn_tokenizers(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
     >>> [(pair.source.tolist(), pair.target.tolist()) for pair in corpus]
     [([4, 5, 2], [1, 4, 2])]
     """
 
-    def numbered() -> Iterator[Numbered]:
+    def numbered() -> Iterator[EncodedPair]:
         for number, pair in enumerate(pairs):
             source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
             if all(0 < len(side) <= longest for side in (source, target)):
                 given = _fitting(links[number], source, target, number) if links else frozenset()
-                yield Numbered([*texts[0].encode(source), END], target_ids(texts[1], target), given)
+                yield EncodedPair([*texts[0].encode(source), END], target_ids(texts[1], target), given)
 
     corpus = Corpus(numbered())
     if not len(corpus):
@@ -252,13 +252,13 @@ def _is_link(link: Any) -> bool:
     )
 
 
-def own_tokens(pair: Numbered) -> tuple[list[int], list[int]]:
+def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:
     """Return the numbers of a pair's own tokens: without the end of either side, and the beginning of the target.
 
     Parameters
     ----------
-    pair : Numbered
-        As `number_pairs` numbers it.
+    pair : EncodedPair
+        As `encode_pairs` numbers it.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def own_tokens(pair: Numbered) -> tuple[list[int], list[int]]:
 
     Examples
     --------
-    >>> own_tokens(Numbered([4, 5, END], [1, 4, END]))
+    >>> own_tokens(EncodedPair([4, 5, END], [1, 4, END]))
     ([4, 5], [4])
     """
     return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]

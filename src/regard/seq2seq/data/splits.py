@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.seq2seq.data.parallel_text import Pair, Side
 
-__all__ = ["hold_out", "keep_aside"]
+__all__ = ["hold_out", "split_validation"]
 
 Given = TypeVar("Given")
 
@@ -17,7 +17,7 @@ _FEW = 20  # sources
 _CHOICE = 1  # the seed of what is kept aside
 
 
-def keep_aside(
+def split_validation(
     pairs: Sequence[Pair],
     links: Sequence[Given] | None,
     fits: Callable[[Pair], bool] | None = None,
@@ -43,7 +43,7 @@ def keep_aside(
     Examples
     --------
     >>> pairs = [(str(i), "") for i in range(40)]
-    >>> training, _, links = keep_aside(pairs, [frozenset({(i, i)}) for i in range(40)])
+    >>> training, _, links = split_validation(pairs, [frozenset({(i, i)}) for i in range(40)])
     >>> training[-1][0], links[-1]
     ('39', frozenset({(39, 39)}))
     """

@@ -17,8 +17,8 @@ from regard.seq2seq.data.normalization import (
     Normalization,
     as_normalization,
     is_blank,
-    tidy,
-    tidy_tokens,
+    normalize,
+    normalize_tokens,
 )
 from regard.seq2seq.data.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
 from regard.seq2seq.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, cut, glue, unmarked
@@ -27,7 +27,7 @@ __all__ = [
     "KINDS",
     "Characters",
     "Subwords",
-    "Text",
+    "Tokenizer",
     "Tokens",
     "Words",
     "count_tokens",
@@ -45,7 +45,7 @@ _BEGIN = "\u2581"  # stands before a word's first piece
 _STANDS_FOR_BEGIN = "_"
 
 
-class Text(Protocol):
+class Tokenizer(Protocol):
     """How the text of one side becomes numbers and text again.
 
     Attributes
@@ -89,7 +89,7 @@ class Text(Protocol):
         """Say what a token says, without the marks of its kind."""
         ...
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Make a token of this kind of one of the other side."""
         ...
 
@@ -127,13 +127,13 @@ class _Side:
     def cut(self, text: Side, /) -> list[str]:
         """Cut text into tokens, none if nothing of it is visible; a list of tokens is taken as it is."""
         if isinstance(text, str):
-            text = tidy(text, self.normalization)
+            text = normalize(text, self.normalization)
             return [] if is_blank(text) else self._cut(text)
         tokens = self._given(text)
         return [] if is_blank(self.glue(tokens)) else tokens
 
     def _given(self, tokens: Sequence[str]) -> list[str]:
-        return tidy_tokens(tokens, self.normalization)
+        return normalize_tokens(tokens, self.normalization)
 
     def _cut(self, text: str) -> list[str]:
         raise NotImplementedError
@@ -150,7 +150,7 @@ class _Side:
         """Say what a token says, without the marks of its kind."""
         return token
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Make a token of this kind of one of the other side, to stand in an unknown one's place."""
         return source.plain(token)
 
@@ -174,14 +174,14 @@ class _Counted(_Side):
         cls,
         sentences: Iterable[Side],
         *,
-        least: int = 1,
+        min_count: int = 1,
         lower: bool = False,
         size: int | None = None,
         normalization: Normalization = "NFC",
     ) -> Self:
-        """Learn the tokens that come at least `least` times, the most frequent ones, `size` in all at most."""
+        """Learn the tokens that come at least `min_count` times, the most frequent ones, `size` in all at most."""
         cutter = cls(Vocabulary.learn([]), normalization=normalization)
-        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), least=least, lower=lower, size=size)
+        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), min_count=min_count, lower=lower, size=size)
         return cls(vocabulary, normalization=normalization)
 
     @classmethod
@@ -202,7 +202,7 @@ class Words(_Counted):
     vocabulary : Vocabulary
         The words that are known; it says whether capitals matter.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class Words(_Counted):
         """Return a token without the mark that says where it touches its neighbour."""
         return unmarked(token)
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Take a word as it is, with its marks; of another kind, what it says."""
         return token if source.kind == self.kind else source.plain(token).strip(" ")
 
@@ -241,7 +241,7 @@ class Characters(_Counted):
     vocabulary : Vocabulary
         The characters that are known; it says whether capitals matter.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -268,7 +268,7 @@ class Characters(_Counted):
         """Return the character itself."""
         return token.translate(_SWAPPED)
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Take what the other side's token says, as one token."""
         return source.plain(token).translate(_SWAPPED)
 
@@ -281,7 +281,7 @@ class Tokens(_Counted):
     vocabulary : Vocabulary
         The tokens that are known; it says whether capitals matter.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -301,7 +301,7 @@ class Tokens(_Counted):
         """Put tokens together with spaces."""
         return " ".join(token for token in tokens if token)
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Take what the other side's token says."""
         return source.plain(token).strip(" ")
 
@@ -320,7 +320,7 @@ class Subwords(_Side):
     method : {"unigram", "bpe"}
         How they are used: the most probable pieces, or pairs merged in the order they were learned in.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
     lower : bool
         Whether capitals are the same as small letters.
 
@@ -391,7 +391,7 @@ class Subwords(_Side):
         """Return a piece without the mark of a word's beginning."""
         return token.replace(_BEGIN, "")
 
-    def borrow(self, token: str, source: Text, /) -> str:
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
         """Take what the other side's token says; whether a word begins here, the piece before it has said."""
         return source.plain(token).strip(" ").replace(_BEGIN, _STANDS_FOR_BEGIN)
 
@@ -426,8 +426,8 @@ SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {Subwords.kind: FEWEST}  
 
 def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
     """Return tidy text in which the mark of a word's beginning is not taken."""
-    text = tidy(text, normalization).replace(_BEGIN, _STANDS_FOR_BEGIN)
-    return tidy(text.lower(), normalization) if lower else text
+    text = normalize(text, normalization).replace(_BEGIN, _STANDS_FOR_BEGIN)
+    return normalize(text.lower(), normalization) if lower else text
 
 
 def _text(text: Side, kind: str) -> str:
@@ -442,12 +442,12 @@ def learn(
     kind: str,
     sentences: Iterable[Side],
     *,
-    least: int = 1,
+    min_count: int = 1,
     size: int | None = None,
     lower: bool = False,
     normalization: Normalization = "NFC",
     method: Method = "unigram",
-) -> Text:
+) -> Tokenizer:
     """Learn how the text of one side becomes numbers.
 
     Parameters
@@ -456,20 +456,20 @@ def learn(
         What a token is.
     sentences : iterable of str or of sequences of str
         Of this side; sequences for words and tokens only.
-    least : int
+    min_count : int
         How often a token must come to be known; subwords choose theirs by `size` alone.
     size : int, optional
         How many tokens at most, the four special ones among them; for subwords by default 8,000.
     lower : bool
         Whether capitals are the same as small letters.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
     method : {"unigram", "bpe"}
         How subwords are found.
 
     Returns
     -------
-    Text
+    Tokenizer
         Ready to cut, number and glue.
 
     Raises
@@ -486,12 +486,14 @@ def learn(
     """
     if kind not in KINDS:
         _check.one_of("kind", kind, KINDS)
-    least = _check.whole("least", least, least=1)
+    min_count = _check.whole("min_count", min_count, least=1)
     size = None if size is None else _check.whole("size", size, least=SMALLEST[kind])
     if kind == "subwords":
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)
-    return _COUNTED[kind].learn(sentences, least=least, size=size, lower=lower, normalization=normalization)
+    return _COUNTED[kind].learn(
+        sentences, min_count=min_count, size=size, lower=lower, normalization=normalization
+    )
 
 
 def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") -> int:
@@ -504,7 +506,7 @@ def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") ->
     side : str or sequence of str
         As for `learn`.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Returns
     -------
@@ -520,7 +522,7 @@ def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") ->
     return len(cutter(Vocabulary.learn([]), normalization=normalization).cut(side))
 
 
-def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
+def unseen(text: Tokenizer, tokens: Sequence[str]) -> list[str]:
     """Return the symbols of a text that a side has never seen, where they matter.
 
     Characters, subwords and tokens of others are few, so that each unknown one matters. Unknown words are usual, and
@@ -528,7 +530,7 @@ def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
 
     Parameters
     ----------
-    text : Text
+    text : Tokenizer
         The side.
     tokens : sequence of str
         What it cut the text into.
@@ -553,7 +555,7 @@ def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(unknown))
 
 
-def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:
+def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Tokenizer:
     """Make again what `describe` and `data` told, whoever wrote it down.
 
     Parameters
@@ -567,7 +569,7 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
 
     Returns
     -------
-    Text
+    Tokenizer
         The same as it was.
 
     Raises

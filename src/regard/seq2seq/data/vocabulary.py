@@ -146,7 +146,7 @@ class Vocabulary:
 
     Examples
     --------
-    >>> vocabulary = Vocabulary.learn([["the", "cat"], ["the", "mat"]], least=2)
+    >>> vocabulary = Vocabulary.learn([["the", "cat"], ["the", "mat"]], min_count=2)
     >>> vocabulary.tokens
     ('<pad>', '<s>', '</s>', '<unk>', 'the')
     >>> vocabulary.encode(["the", "dog"])
@@ -169,13 +169,13 @@ class Vocabulary:
         cls,
         sentences: Iterable[Iterable[str]],
         *,
-        least: int = 1,
+        min_count: int = 1,
         lower: bool = False,
         size: int | None = None,
     ) -> Vocabulary:
-        """Number the tokens that come at least `least` times, the most frequent ones first, `size` in all at most."""
+        """Number the tokens that occur at least `min_count` times, by falling frequency, `size` in all at most."""
         counts = Counter(token.lower() if lower else token for sentence in sentences for token in sentence)
-        frequent = sorted((-count, token) for token, count in counts.items() if count >= least)
+        frequent = sorted((-count, token) for token, count in counts.items() if count >= min_count)
         tokens = [*SPECIAL, *(token for _, token in frequent if token not in SPECIAL)]
         return cls(tokens if size is None else tokens[: max(size, len(SPECIAL))], lower=lower)
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import Corpus, Numbered
+from regard.seq2seq.data.batching import Corpus, EncodedPair
 from regard.seq2seq.data.dataset import own_tokens
 from regard.seq2seq.data.packing import Row, packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
@@ -317,7 +317,7 @@ def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int]
     Parameters
     ----------
     corpus : Corpus
-        As `number_pairs` numbers it.
+        As `encode_pairs` numbers it.
     memory : Memory
         What is looked up.
     known : int
@@ -333,12 +333,12 @@ def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int]
     Examples
     --------
     >>> memory = Memory(1, [[5, 6], [7]], [[4, 4], [5]])
-    >>> longer = with_memory(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda more: None)
+    >>> longer = with_memory(Corpus([EncodedPair([6, END], [1, 4, END])]), memory, 10, lambda more: None)
     >>> longer[0].source.tolist()
     [6, 2, 1, 14, 14]
     """
 
-    def extended() -> Iterator[Numbered]:
+    def extended() -> Iterator[EncodedPair]:
         for start in range(0, len(corpus), _LOOKED_UP):
             some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
             rows = memory.extended([own_tokens(pair)[0] for pair in some], known)

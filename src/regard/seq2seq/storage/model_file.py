@@ -31,7 +31,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.tokenizers import Text, restore
+from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras.graphones.model import Joint
 from regard.seq2seq.extras.translation_memory import Memory
 from regard.seq2seq.networks.base import Network, Predictor
@@ -62,7 +62,7 @@ class Model(NamedTuple, Generic[Predicts]):
     ----------
     network : Network
         Configuration and weights.
-    source, target : Text
+    source, target : Tokenizer
         How the source and the target become numbers and text again.
     memory : Memory or None
         What is looked up.
@@ -71,8 +71,8 @@ class Model(NamedTuple, Generic[Predicts]):
     """
 
     network: Predicts
-    source: Text
-    target: Text
+    source: Tokenizer
+    target: Tokenizer
     memory: Memory | None = None
     joint: Joint | None = None
 
@@ -233,7 +233,7 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 
 def _assembled(
-    file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
+    file: Container, config: Config, source: Tokenizer, target: Tokenizer, memory: Memory | None = None
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
     known = len(source) + (len(target) if memory else 0), len(target)

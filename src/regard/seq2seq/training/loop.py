@@ -206,12 +206,12 @@ class Training:
 
     Examples
     --------
-    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.families import build
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
     >>> network = build(RecurrentConfig(5, 5, 2, 2, 2, 2))
     >>> network.draw(np.random.default_rng(0), np.ones(5))
-    >>> pairs = Corpus([Numbered([4, 2], [1, 4, 2])])
+    >>> pairs = Corpus([EncodedPair([4, 2], [1, 4, 2])])
     >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
     [True, True]
     """
@@ -499,10 +499,10 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
 
     Examples
     --------
-    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.families import build
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> corpus = Corpus([Numbered([4, 2], [1, 3, 2])])
+    >>> corpus = Corpus([EncodedPair([4, 2], [1, 3, 2])])
     >>> bool(np.isclose(mean_loss(build(RecurrentConfig(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
     True
     """
