@@ -25,7 +25,7 @@ from regard.seq2seq.alignment.links import (
     symmetrise,
     word_numbers,
 )
-from regard.seq2seq.data.vocabulary import cut, glue
+from regard.seq2seq.data.tokenizers import cut, glue
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 

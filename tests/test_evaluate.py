@@ -20,7 +20,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import curve, evaluate
 from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands import loading as models
-from regard.seq2seq.data.vocabulary import glue
+from regard.seq2seq.data.tokenizers import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
 from regard.show import sketch
@@ -41,9 +41,13 @@ class Parrot:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
             source=SimpleNamespace(
-                kind="words", glue=glue, cut=self.cut, encode=lambda tokens: [4] * len(tokens), plain=str
+                token_type="words",
+                glue=glue,
+                cut=self.cut,
+                encode=lambda tokens: [4] * len(tokens),
+                plain=str,
             ),
-            target=SimpleNamespace(kind="words", glue=glue, cut=self.cut, normalization="NFC"),
+            target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
 
     @classmethod

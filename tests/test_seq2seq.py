@@ -544,7 +544,7 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     again = Seq2Seq.load(tmp_path / "m")
     again.fit(["a", "b"], ["b", "a"])
     assert again.model.network.config == first.model.network.config
-    assert again.model.target.kind == "characters"
+    assert again.model.target.token_type == "characters"
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,17 @@ from regard.seq2seq.data import subwords
 from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.data.tokenizers import (
-    KINDS,
+    TOKEN_TYPES,
     Characters,
     Subwords,
     Tokenizer,
     Tokens,
     Words,
+    cut,
+    glue,
     learn,
     restore,
+    unmarked,
     unseen,
 )
 from regard.seq2seq.data.vocabulary import (
@@ -39,9 +42,6 @@ from regard.seq2seq.data.vocabulary import (
     START,
     UNKNOWN,
     Vocabulary,
-    cut,
-    glue,
-    unmarked,
 )
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
@@ -201,7 +201,7 @@ def test_vocabulary() -> None:
     assert Vocabulary.learn([["c", "b", "b", "a"]], size=6).tokens == (*SPECIAL, "b", "a")
     assert Vocabulary.learn([["a"]], size=1).tokens == SPECIAL
     assert error(ValueError, Vocabulary, [*SPECIAL, "a", "a"]) == (
-        "the tokens of a vocabulary must differ: 'a' comes twice"
+        "the tokens of a vocabulary must differ: 'a' occurs twice"
     )
     assert error(ValueError, Vocabulary, ["a"]) == "a vocabulary must begin with <pad>, <s>, </s>, <unk>"
 
@@ -334,7 +334,7 @@ def test_what_has_nothing_visible_is_blank() -> None:
     assert not any(map(is_blank, ["\u200ba", "\u0301"]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKEN_TYPES)
 def test_nothing_visible_is_no_token_of_any_kind(kind: str) -> None:
     side = learn(kind, ["ab a b"])
     for text in ("", "  ", "\u200b", "\t\u00ad", "\u3164 \u2800"):
@@ -442,7 +442,7 @@ def test_restored_it_is_the_same(kind: str, sides: dict[str, Tokenizer]) -> None
     side = sides[kind]
     again = restore(json.loads(json.dumps(side.describe())), side.data(), size=len(side))
     assert type(again) is type(side)
-    assert (again.kind, again.tokens) == (side.kind, side.tokens)
+    assert (again.token_type, again.tokens) == (side.token_type, side.tokens)
     assert (again.describe(), again.data()) == (side.describe(), side.data())
     assert [again.cut(s) for s in SENTENCES] == [side.cut(s) for s in SENTENCES]
 
@@ -536,7 +536,7 @@ def test_arguments_are_checked() -> None:
     assert error(ValueError, learn, "subwords", [], size=5) == "size must be at least 6. Got 5 instead."
     sizes = 10**6, 10**9, 10**21  # no more than there is, and no hours or errors of sentencepiece's
     assert len({subwords_of("bpe", size=size).tokens for size in sizes}) == 1
-    for kind in KINDS:
+    for kind in TOKEN_TYPES:
         assert error(ValueError, learn, kind, [], normalization="NFD") == (
             "normalization must be one of 'NFC', 'NFKC', 'none'. Got 'NFD' instead.\n"
             "  hint: did you mean 'NFC'?"
@@ -587,7 +587,7 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
         (GOOD, {"tokens": b"a"}, "a vocabulary must begin with <pad>, <s>, </s>, <unk>"),
         (GOOD, {"tokens": SMALL + b"\n\xff"}, "a vocabulary must be UTF-8: byte 24 is not"),
         (GOOD, {"tokens": SMALL + b"\n"}, "the tokens of a vocabulary must not be empty: number 5 is"),
-        (GOOD, {"tokens": SMALL + b"\na"}, "the tokens of a vocabulary must differ: 'a' comes twice"),
+        (GOOD, {"tokens": SMALL + b"\na"}, "the tokens of a vocabulary must differ: 'a' occurs twice"),
         (
             {**FINE, "method": 3},
             {"tokens": SMALL, "scores": bytes(20)},

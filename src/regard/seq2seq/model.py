@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, encode_pairs, learn_tokenizers, own_tokens
+from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
 from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
-from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Tokenizer, count_tokens
+from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -133,7 +133,7 @@ class Seq2Seq(Translator):
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
-            _check.choice(name, kind, KINDS)
+            _check.choice(name, kind, TOKEN_TYPES)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
@@ -352,7 +352,8 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        pairs = as_pairs(pairs)
+        shared: dict[str, str] = {}
+        pairs = [keep_tokens(pair, shared) for pair in as_pairs(pairs)]
         self._check_links(links, len(pairs))
         if valid is None:
             if callable(links):
@@ -546,8 +547,8 @@ class Seq2Seq(Translator):
             network={
                 name: value for name, value in described.items() if name not in model.network.config.idle
             },
-            source=model.source.kind,
-            target=model.target.kind,
+            source=model.source.token_type,
+            target=model.target.token_type,
             lower=cut["lower"],
             normalization=cut["normalization"],
             subwords=cut.get("method"),

@@ -22,7 +22,7 @@ from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, re
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
 from regard.seq2seq.data.normalization import Normalization, normalize
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs
-from regard.seq2seq.data.tokenizers import Tokenizer
+from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics as measure
 from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
@@ -286,7 +286,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.hypotheses:  # all of them, before minutes of work
         models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
         first = models[0].model
-        test = test._replace(kinds=(first.source.kind, first.target.kind))
+        test = test._replace(kinds=(first.source.token_type, first.target.token_type))
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
@@ -381,7 +381,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
         return _Test(_called(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test, columns=args.columns)
+    pairs = [tuple(map(Sentence, pair)) for pair in read_pairs(args.test, columns=args.columns)]
     together: dict[str, list[str]] = {}
     for source, target in pairs:
         together.setdefault(source, []).append(target)

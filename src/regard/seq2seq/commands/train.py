@@ -15,12 +15,13 @@ from regard.seq2seq.commands import drawing as pictures
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.link_files import LINKS_FROM, Given, Line, line_number, read_links
 from regard.seq2seq.commands.run import Run, counted
+from regard.seq2seq.data.dataset import keep_tokens
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
 from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tables import is_csv
-from regard.seq2seq.data.tokenizers import KINDS
+from regard.seq2seq.data.tokenizers import TOKEN_TYPES
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
@@ -133,7 +134,10 @@ def _add_model(group: Any) -> None:
     )
     for side in ("source", "target"):
         add(
-            f"--{side}", choices=KINDS, default="words", help=f"what a token of the {side} is (default words)"
+            f"--{side}",
+            choices=TOKEN_TYPES,
+            default="words",
+            help=f"what a token of the {side} is (default words)",
         )
     _add_cutting(add)
 
@@ -467,7 +471,8 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
         train, valid, lines = split_validation(train, lines, model.fits)
-    test = _pairs(args.test, "--test", args, skipped) if args.test else valid
+    valid = list(map(keep_tokens, valid))
+    test = list(map(keep_tokens, _pairs(args.test, "--test", args, skipped))) if args.test else valid
     if skipped:
         note(f"{counted(len(skipped), 'pair')} left out: {skipped[0]}")
     links = None

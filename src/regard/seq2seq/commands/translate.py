@@ -19,6 +19,7 @@ from regard.seq2seq.commands.loading import (
     found_links,
     load_all,
 )
+from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -220,6 +221,7 @@ class _Reader:
     def __call__(self, line: str) -> str:
         """Return a line that can be translated."""
         self.number += 1
+        line = Sentence(line)
         tokens = self.source.cut(line)
         check_length(len(tokens))
         self.unseen.check(self.source, tokens, f"line {self.number}")

@@ -12,7 +12,7 @@ from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.subwords import Method
-from regard.seq2seq.data.tokenizers import Tokenizer, learn
+from regard.seq2seq.data.tokenizers import Sentence, Tokenizer, learn
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "choose_min_count",
     "learn_tokenizers",
     "encode_pairs",
+    "keep_tokens",
     "own_tokens",
     "target_ids",
 ]
@@ -49,6 +50,30 @@ def choose_min_count(pairs: int, kind: str) -> int:
     (3, 1)
     """
     return 3 if kind == "words" and pairs >= _MANY_PAIRS else 1
+
+
+def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
+    """Return a pair whose texts keep their tokens.
+
+    Parameters
+    ----------
+    pair : (source, target)
+        Text, or tokens, which stay as they are.
+    shared : dict, optional
+        As for `Sentence`.
+
+    Returns
+    -------
+    source, target : Sentence or sequence of str
+        Equal to those of the pair.
+
+    Examples
+    --------
+    >>> keep_tokens(("read", ["R", "IY1", "D"]))
+    ('read', ['R', 'IY1', 'D'])
+    """
+    source, target = (Sentence(side, shared) if isinstance(side, str) else side for side in pair)
+    return source, target
 
 
 def learn_tokenizers(
