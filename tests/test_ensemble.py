@@ -251,9 +251,9 @@ def test_without_attention() -> None:
 def test_the_memory_is_read_by_all() -> None:
     models = [learned(memory=1, seed=seed) for seed in (1, 2)]
     found = Ensemble(models).translate(["one three"])[0]
-    assert found.beside == models[0].translate(["one three"])[0].beside
+    assert found.retrieved == models[0].translate(["one three"])[0].retrieved
     assert found.retrieved_weights is not None
-    assert found.retrieved_weights.shape == (len(found.tokens), len(found.beside))
+    assert found.retrieved_weights.shape == (len(found.tokens), len(found.retrieved))
 
 
 def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:

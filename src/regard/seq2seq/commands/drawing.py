@@ -161,17 +161,17 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ...     sorted(path.name for path in Path(place).iterdir())
     ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
     """
-    read = _shown(heads.read)
+    read = _shown(heads.source_tokens)
     for part, weights, rows, columns, title in (
         ("encoder", heads.encoder, read, read, "encoder: where each word of the source looks in it"),
         (
             "decoder",
             heads.decoder,
-            heads.said,
-            heads.heard,
+            heads.target_tokens,
+            heads.previous_tokens,
             "decoder: where each word looks in those before it",
         ),
-        ("source", heads.source, heads.said, read, "decoder: where each word looks in the source"),
+        ("source", heads.source, heads.target_tokens, read, "decoder: where each word looks in the source"),
     ):
         place = folder / f"{name}-{part}.png"
         with warned(place):
