@@ -1,4 +1,4 @@
-"""Sentence pairs as numbers: all of them in a corpus, some of them side by side in a batch."""
+"""Sentence pairs as token ids: a corpus, and batches of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Row = Sequence[int] | NDArray[np.int32]
 
 
 class EncodedPair(NamedTuple):
-    """A pair as numbers.
+    """The token ids of a sentence pair.
 
     Parameters
     ----------
     source : sequence of int
-        With END.
+        Ids, END last.
     target : sequence of int
         From START to END.
     links : frozenset of (int, int)
-        Which source token each target token should look at, as (source, target), both counted from 0; empty without
+        Which source token each target token should attend to, as (source, target), both counted from 0; empty without
         guidance.
     """
 
@@ -38,18 +38,18 @@ class EncodedPair(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Pairs side by side, time first.
+    """A batch of sentence pairs, time first.
 
     Parameters
     ----------
     source : integer array (T, B)
-        Sources, each with END, filled up with PAD.
+        Sources, each with END, padded with PAD.
     lengths : integer array (B,)
-        Tokens of each source, END with them.
+        The length of each source, END included.
     target : integer array (n + 1, B)
-        Targets from START to END, filled up with PAD.
+        Targets from START to END, padded with PAD.
     links : array (n, B, T) or None
-        Where each target token should look: rows sum to 1, or to 0 where nobody knows.
+        Attention weights that the model should have: rows sum to 1, or to 0 where they are unknown.
     """
 
     source: Ids
@@ -58,11 +58,11 @@ class Batch(NamedTuple):
     links: Array | None = None
 
     def words(self) -> int:
-        """Return how many words are to be predicted."""
+        """Return the number of target tokens to predict."""
         return int((self.target[1:] != PAD).sum())
 
     def twice(self) -> Batch:
-        """Return all sentences, and behind them all again."""
+        """Return the batch concatenated with itself."""
 
         def double(x: Array, axis: int) -> Array:
             return np.concatenate([x, x], axis=axis)
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
         return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links)
 
     def part(self, sentences: slice) -> Batch:
-        """Return some of the sentences, as a batch that is no longer than they need."""
+        """Return some of the sentences, as a batch with the least padding."""
         lengths, target = self.lengths[sentences], self.target[:, sentences]
         longest, n = int(lengths.max()), int((target != PAD).sum(axis=0).max())
         links = None if self.links is None else self.links[: n - 1, sentences, :longest]
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
 
 
 def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
-    """Put sources side by side.
+    """Collate sources.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     Returns
     -------
     source : integer array (T, B)
-        Filled up with PAD.
+        Padded with PAD.
     lengths : integer array (B,)
-        Tokens of each.
+        Their lengths.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
 
 
 def collate(pairs: Sequence[EncodedPair]) -> Batch:
-    """Put pairs side by side.
+    """Collate pairs to a batch.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def collate(pairs: Sequence[EncodedPair]) -> Batch:
     Returns
     -------
     Batch
-        As long as the longest of them.
+        As long as the longest pair.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def collate(pairs: Sequence[EncodedPair]) -> Batch:
 
 
 def _filled(rows: Sequence[Row]) -> Ids:
-    """Return rows as the columns of an array, filled up with PAD."""
+    """Return sequences as the columns of an array, padded with PAD."""
     filled = np.full((max(map(len, rows)), len(rows)), PAD, np.int64)
     for column, row in enumerate(rows):
         filled[: len(row), column] = row
@@ -135,7 +135,7 @@ def _filled(rows: Sequence[Row]) -> Ids:
 
 
 def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
-    """Return where target tokens should look: evenly at all that they are linked to."""
+    """Return guided attention weights: uniform over the linked source tokens."""
     links = np.zeros((n, len(pairs), longest), np.float32)
     for column, pair in enumerate(pairs):
         for source, target in pair.links:
@@ -145,12 +145,12 @@ def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
 
 
 class Corpus:
-    """Many pairs in little memory: four bytes for a token.
+    """All pairs of a training, with four bytes for a token.
 
     Parameters
     ----------
     pairs : iterable of EncodedPair
-        They are read once.
+        Read once.
 
     Examples
     --------
@@ -188,12 +188,12 @@ class Corpus:
         return (self[number] for number in range(len(self)))
 
     def batch(self, numbers: Iterable[int]) -> Batch:
-        """Put some of the pairs side by side."""
+        """Return a batch of the pairs with these numbers."""
         return collate([self[number] for number in numbers])
 
 
 class _Rows:
-    """Rows of numbers one after the other, packed piece by piece."""
+    """Concatenated sequences of ids, packed in blocks."""
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -216,23 +216,23 @@ class _Rows:
 
 
 def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
-    """Put pairs of like lengths together, in random order, as many as a budget of tokens allows.
+    """Group pairs of similar lengths into batches, in random order.
 
-    A batch has sources of one length where there are enough of them to fill half of it.
+    A batch has sources of one length where these fill at least half of it.
 
     Parameters
     ----------
     corpus : Corpus
-        All pairs.
+        The pairs.
     tokens : int
-        The most that a side of a batch may take, padding with it; a pair that takes more is a batch of its own.
+        The most tokens of a side of a batch, padding included; a longer pair is a batch of its own.
     rng : numpy.random.Generator
-        Where chance comes from.
+        Random generator.
 
     Returns
     -------
     list of integer arrays
-        Numbers of pairs, for `Corpus.batch`.
+        The numbers of the pairs of each batch, for `Corpus.batch`.
 
     Examples
     --------
@@ -243,14 +243,14 @@ def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
     """
     shuffled = rng.permutation(len(corpus))
     sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]
-    order = np.lexsort((targets, sources))  # stable: equal ones stay as chance has laid them
+    order = np.lexsort((targets, sources))  # stable: equal lengths stay shuffled
     starts = _starts(sources[order].tolist(), targets[order].tolist(), tokens)
     groups = np.split(shuffled[order], starts[1:])
     return [groups[i] for i in rng.permutation(len(groups))]
 
 
 def _starts(sources: list[int], targets: list[int], tokens: int) -> list[int]:
-    """Return where batches begin among pairs sorted by the lengths of source and target."""
+    """Return the start of each batch among pairs sorted by the lengths of source and target."""
     starts, longest = [0] if sources else [], 0
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
         taken = max(longest, source, target)

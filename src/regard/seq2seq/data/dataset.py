@@ -1,4 +1,4 @@
-"""From pairs to corpora: how both sides are cut, their numbers, their links, and what is read beside them."""
+"""From sentence pairs to a corpus: learn tokenizers, encode pairs, check links."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MANY_PAIRS = 5000
 
 
 def choose_min_count(pairs: int, kind: str) -> int:
-    """Return how often a token must occur to be in the vocabulary, by default.
+    """Return the default of how often a token must occur to be in the vocabulary.
 
     Parameters
     ----------
@@ -86,22 +86,21 @@ def learn_tokenizers(
     normalization: Normalization,
     method: Method = "unigram",
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Learn how both sides are cut into tokens.
+    """Learn the tokenizers of both sides.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
-        What is learned from.
+        The training pairs.
     kinds : (str, str)
-        What a token is on either side.
+        The token type of each side.
     min_count, size, lower, normalization, method
-        As for `regard.seq2seq.Seq2Seq`: how often a token must come, the most there are, whether capitals matter in the
-        source, Unicode, how subwords are found.
+        As for `regard.seq2seq.Seq2Seq`; `size` is its `vocabulary`, `method` its `subwords`.
 
     Returns
     -------
     source, target : Tokenizer
-        Of the kinds that were asked for.
+        The tokenizers.
 
     Raises
     ------
@@ -134,7 +133,7 @@ def learn_tokenizers(
 
 
 def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
-    """Say why there is no token to learn."""
+    """Raise because there is no token to learn."""
     if min_count == 1:
         _check.fail(
             f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
@@ -159,7 +158,7 @@ def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
     Returns
     -------
     list of int
-        Two more than there are tokens.
+        Two more than tokens.
 
     Examples
     --------
@@ -178,25 +177,25 @@ def encode_pairs(
     longest: int,
     what: str,
 ) -> Corpus:
-    """Number the tokens of the pairs that are neither empty nor too long.
+    """Encode the pairs that are neither empty nor too long.
 
     Parameters
     ----------
     texts : (Tokenizer, Tokenizer)
-        How the two sides are cut.
+        The tokenizers of both sides.
     pairs : sequence of (source, target)
-        Any.
+        Text, or tokens.
     links : sequence of frozensets of (int, int), optional
-        For each pair which source token each target token should look at.
+        For each pair which source token each target token should attend to.
     longest : int
         The most tokens of a side.
     what : str
-        What these pairs are for, for a message.
+        The purpose of the pairs, for errors.
 
     Returns
     -------
     Corpus
-        A pair at least.
+        At least one pair.
 
     Raises
     ------
@@ -228,30 +227,30 @@ def encode_pairs(
 
 
 def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
-    """Return a pair's links, if they are between tokens that it has."""
+    """Return the links of a pair, after a check that they are between its tokens."""
     for i, j in links:
         if not (0 <= i < len(source) and 0 <= j < len(target)):
             _check.fail(
                 f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
                 f"got {(i, j)} instead."
             )
-    return frozenset((int(i), int(j)) for i, j in links)  # NumPy's numbers are told otherwise
+    return frozenset((int(i), int(j)) for i, j in links)  # not NumPy's integers, whose repr differs
 
 
 def check_links(links: Any, count: int) -> None:
-    """Check that there is a collection of pairs of numbers for each of so many pairs of sentences.
+    """Check that links are one collection of (source, target) for each sentence pair.
 
     Parameters
     ----------
     links
-        What somebody gave.
+        The links to check.
     count : int
-        Of pairs.
+        The number of sentence pairs.
 
     Raises
     ------
     ValueError, TypeError
-        If it is not that.
+        If they are not.
 
     Examples
     --------
@@ -278,17 +277,17 @@ def _is_link(link: Any) -> bool:
 
 
 def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:
-    """Return the numbers of a pair's own tokens: without the end of either side, and the beginning of the target.
+    """Return the ids of a pair without START and END.
 
     Parameters
     ----------
     pair : EncodedPair
-        As `encode_pairs` numbers it.
+        A pair of `encode_pairs`.
 
     Returns
     -------
     source, target : list of int
-        Its words.
+        Ids.
 
     Examples
     --------
