@@ -1,4 +1,4 @@
-"""A translator: what it learns from, translates with, and is kept in."""
+"""Sequence-to-sequence models: options, training, saving and loading."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ class Seq2Seq(Translator):
     Parameters
     ----------
     family : {"recurrent", "transformer"}
-        Kind of network: Bahdanau's and Luong's, or Vaswani's.
+        Network: recurrent (Bahdanau, Luong) or transformer (Vaswani).
     attention : bool
-        False for a recurrent network without: its decoder sees only where the encoder ended.
+        False for a recurrent network without attention: its decoder has the last state of the encoder alone.
     network : mapping, optional
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
-        What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
+        Token type of each side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
-        The most tokens that either side knows.
+        The largest vocabulary of a side.
     min_count : int, optional
-        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1. Subwords are
-        frequent by themselves.
+        How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
+        for subwords.
     lower : bool, optional
-        Whether capitals are the same as small letters in the source; by default they are in words.
+        Whether the source is lowercased; by default words are.
     normalization : {"NFC", "NFKC", "none"}
-        Of Unicode text.
+        Unicode normalization.
     subwords : {"unigram", "bpe"}, optional
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
@@ -78,22 +78,21 @@ class Seq2Seq(Translator):
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
-        How often each pair is seen; by default as often as `minutes` allow, and without them 9 times, more often if
+        Passes over the pairs; by default as many as `minutes` allow, and without them 9 times, more often if
         there are few pairs, 5 times from 100,000 on.
     minutes : float, optional
-        How long to train; given `epochs` may end it before.
+        Time limit; `epochs` may end the training before.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.loop.Recipe` that are not given
-        already.
+        Other options of training: fields of `regard.seq2seq.training.loop.Recipe`.
     seed : int, optional
-        Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
+        Random seed, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
     ValueError, TypeError
-        If an option is not what it should be.
+        If an option is invalid.
 
     References
     ----------
@@ -167,7 +166,7 @@ class Seq2Seq(Translator):
 
     @property
     def model(self) -> files.Model[Network]:
-        """The network and the texts of its two sides."""
+        """The network and the tokenizers of both sides."""
         if self._model is None:
             raise ValueError(
                 "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
@@ -176,7 +175,7 @@ class Seq2Seq(Translator):
 
     @property
     def attention(self) -> bool:
-        """Whether there is an alignment to see."""
+        """Whether translations have attention weights."""
         return (
             self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
         )
@@ -201,13 +200,13 @@ class Seq2Seq(Translator):
         sources, targets : sequences of str, or of sequences of str
             As many on both sides: plain text, or tokens.
         valid : (sources, targets), optional
-            What the best moment is chosen by; by default a part of the pairs is kept aside for it.
+            Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
-            For each pair which source token each target token should look at, as (source, target) from 0; an empty
-            set where nobody knows. How much it counts is ``recipe={"guidance": ...}``, 1 by default.
+            For each pair which source token each target token should attend to, as (source, target) from 0; an empty
+            set where it is unknown. The weight of this loss is ``recipe={"guidance": ...}``, 1 by default.
         checkpoint : path, optional
-            A file that keeps all there is to know, every minute. If it is there when training begins, training goes on
-            from it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
+            A file to which the state is written every minute. If it exists when training begins, training resumes from
+            it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
             Called with each `Step`.
 
@@ -224,7 +223,7 @@ class Seq2Seq(Translator):
         OSError
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
-            If the loss is no number any more; the model is the last good one then.
+            If the loss is not finite; the model has its best parameters then.
         """
         if listener is not None and not callable(listener):
             _check.fail(
@@ -444,13 +443,13 @@ class Seq2Seq(Translator):
             check_links(links, count)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
-        """Return the fields of the recipe that somebody has chosen."""
+        """Return the fields of the recipe that are given."""
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
 
     def heads(self, translation: Translation) -> Heads:
-        """Look where every head of every layer of a transformer looks.
+        """Return the attention weights of all heads of a transformer.
 
         Parameters
         ----------
@@ -460,7 +459,7 @@ class Seq2Seq(Translator):
         Returns
         -------
         Heads
-            With the weights of its encoder, of its decoder, and of its decoder's looks at the source.
+            Weights of the encoder's and the decoder's self-attention, and of attention to the source.
 
         Raises
         ------
@@ -560,7 +559,7 @@ class Seq2Seq(Translator):
 
 
 def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
-    """Check that somebody who looks there has made this translation."""
+    """Check that a translation has the attention weights of this model."""
     if translation.alignment is not None:
         found, _ = translation.looks()
         if found.shape == looked.shape and np.allclose(found, looked, atol=0.01):
@@ -570,7 +569,7 @@ def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
 
 
 def _options(name: str, given: Any) -> dict[str, Any]:
-    """Return options by name, none where nobody has chosen any."""
+    """Return a copy of the options; empty if there are none."""
     if not isinstance(given, Mapping | None):
         _check.fail(
             f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
@@ -609,7 +608,7 @@ def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
 def _known(
     vocabulary: int | None, min_count: int | None, kinds: tuple[str, str]
 ) -> tuple[int | None, int | None]:
-    """Check what decides which tokens are known."""
+    """Check the options of the vocabulary."""
     if vocabulary is not None:
         vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
     if min_count is not None:
@@ -622,7 +621,7 @@ def _known(
 
 
 def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
-    """Check how subwords are found."""
+    """Check how subwords are learned."""
     if subwords is None:
         return None
     _check.choice("subwords", subwords, METHODS)
