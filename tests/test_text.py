@@ -556,27 +556,27 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
 @pytest.mark.parametrize(
     ("described", "data", "said"),
     [
-        ([], {}, "the settings of a text must be a mapping. Got [] instead."),
+        ([], {}, "the settings of a tokenizer must be a mapping. Got [] instead."),
         (
             {},
             {},
-            "the kind of a text must be one of words, characters, tokens, subwords. Got None instead.",
+            "the token type of a tokenizer must be one of words, characters, tokens, subwords. Got None instead.",
         ),
         (
             {"kind": ["words"]},
             {},
-            "the kind of a text must be one of words, characters, tokens, subwords. Got ['words'] instead.",
+            "the token type of a tokenizer must be one of words, characters, tokens, subwords. Got ['words'] instead.",
         ),
         (
             {"kind": "words"},
             {"tokens": SMALL},
-            "the settings of a text must be kind, normalization, lower. Got 'kind' instead.",
+            "the settings of a tokenizer must be kind, normalization, lower. Got 'kind' instead.",
         ),
-        (GOOD, {}, "the data of a text must be tokens. Got '' instead."),
+        (GOOD, {}, "the data of a tokenizer must be tokens. Got '' instead."),
         (
             GOOD,
             {"tokens": SMALL, "scores": b""},
-            "the data of a text must be tokens. Got 'tokens, scores' instead.",
+            "the data of a tokenizer must be tokens. Got 'tokens, scores' instead.",
         ),
         ({**GOOD, "lower": 1}, {"tokens": SMALL}, "lower must be true or false. Got 1 instead."),
         (
