@@ -111,7 +111,8 @@ _EQUIVALENTS: dict[str, tuple[str, ...]] = {
         ("--vocabulary",),
     ),
     **dict.fromkeys(
-        ("thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"), ("--least",)
+        ("least", "thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"),
+        ("--min-count",),
     ),
     **dict.fromkeys(
         ("max-length", "max-len", "max-sent-length", "src-seq-length", "max-source-length"), ("--max-tokens",)

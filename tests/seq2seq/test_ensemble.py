@@ -16,7 +16,7 @@ from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
 from regard.seq2seq.alignment.links import links, spell
 from regard.seq2seq.alignment.symmetrize import posterior_product
-from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.forced import force
@@ -76,7 +76,7 @@ def told(
     network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
     """What a network says of one sentence."""
-    batch: Batch = collate([Numbered(source, [START, *words, END])])
+    batch: Batch = collate([EncodedPair(source, [START, *words, END])])
     return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
 
 
@@ -124,7 +124,7 @@ def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
     kinds: list[str], seed: int, pairs: list[tuple[list[int], list[int]]]
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
-    batch = collate([Numbered([*source, END], [START, *words, END]) for source, words in pairs])
+    batch = collate([EncodedPair([*source, END], [START, *words, END]) for source, words in pairs])
     both = [
         force(Together(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
         for posterior in (True, False)
@@ -253,9 +253,9 @@ def test_without_attention() -> None:
 def test_the_memory_is_read_by_all() -> None:
     models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
     found = Ensemble(models).translate(["one three"])[0]
-    assert found.beside == models[0].translate(["one three"])[0].beside
-    assert found.looked_beside is not None
-    assert found.looked_beside.shape == (len(found.tokens), len(found.beside))
+    assert found.retrieved == models[0].translate(["one three"])[0].retrieved
+    assert found.retrieved_weights is not None
+    assert found.retrieved_weights.shape == (len(found.tokens), len(found.retrieved))
 
 
 def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.batching import Ids
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import exponential_sums
 from regard.seq2seq.storage.model_file import Model
@@ -199,7 +199,7 @@ def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, 
     ]
 
 
-def _learned(text: Text) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _learned(text: Tokenizer) -> tuple[dict[str, Any], dict[str, bytes]]:
     return text.describe(), text.data()
 
 

@@ -1,4 +1,4 @@
-"""A translator: what it learns from, translates with, and is kept in."""
+"""Sequence-to-sequence models: options, training, saving and loading."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
+from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
-from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
-from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
+from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
@@ -48,23 +48,23 @@ class Seq2Seq(Translator):
     Parameters
     ----------
     family : {"recurrent", "transformer"}
-        Kind of network: Bahdanau's and Luong's, or Vaswani's.
+        Network: recurrent (Bahdanau, Luong) or transformer (Vaswani).
     attention : bool
-        False for a recurrent network without: its decoder sees only where the encoder ended.
+        False for a recurrent network without attention: its decoder has the last state of the encoder alone.
     network : mapping, optional
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
-        What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
+        Token type of each side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
-        The most tokens that either side knows.
-    least : int, optional
-        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1. Subwords are
-        frequent by themselves.
+        The largest vocabulary of a side.
+    min_count : int, optional
+        How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
+        for subwords.
     lower : bool, optional
-        Whether capitals are the same as small letters in the source; by default they are in words.
+        Whether the source is lowercased; by default words are.
     normalization : {"NFC", "NFKC", "none"}
-        Of Unicode text.
+        Unicode normalization.
     subwords : {"unigram", "bpe"}, optional
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
@@ -76,22 +76,21 @@ class Seq2Seq(Translator):
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
-        How often each pair is seen; by default as often as `minutes` allow, and without them 9 times, more often if
+        Passes over the pairs; by default as many as `minutes` allow, and without them 9 times, more often if
         there are few pairs, 5 times from 100,000 on.
     minutes : float, optional
-        How long to train; given `epochs` may end it before.
+        Time limit; `epochs` may end the training before.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.loop.Recipe` that are not given
-        already.
+        Other options of training: fields of `regard.seq2seq.training.loop.Recipe`.
     seed : int, optional
-        Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
+        Random seed, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
     ValueError, TypeError
-        If an option is not what it should be.
+        If an option is invalid.
 
     References
     ----------
@@ -116,7 +115,7 @@ class Seq2Seq(Translator):
         source: str = "words",
         target: str = "words",
         vocabulary: int | None = None,
-        least: int | None = None,
+        min_count: int | None = None,
         lower: bool | None = None,
         normalization: str = "NFC",
         subwords: str | None = None,
@@ -130,7 +129,7 @@ class Seq2Seq(Translator):
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
-            _check.choice(name, kind, KINDS)
+            _check.choice(name, kind, TOKEN_TYPES)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
@@ -141,7 +140,7 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
-        self.vocabulary, self.least = _known(vocabulary, least, (source, target))
+        self.vocabulary, self.min_count = _known(vocabulary, min_count, (source, target))
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _method(subwords, (source, target))
@@ -169,7 +168,7 @@ class Seq2Seq(Translator):
 
     @property
     def model(self) -> files.Model[Network]:
-        """The network and the texts of its two sides."""
+        """The network and the tokenizers of both sides."""
         if self._model is None:
             raise ValueError(
                 "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
@@ -178,7 +177,7 @@ class Seq2Seq(Translator):
 
     @property
     def attention(self) -> bool:
-        """Whether there is an alignment to see."""
+        """Whether translations have attention weights."""
         return (
             self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
         )
@@ -203,13 +202,13 @@ class Seq2Seq(Translator):
         sources, targets : sequences of str, or of sequences of str
             As many on both sides: plain text, or tokens.
         valid : (sources, targets), optional
-            What the best moment is chosen by; by default a part of the pairs is kept aside for it.
+            Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
-            For each pair which source token each target token should look at, as (source, target) from 0; an empty
-            set where nobody knows. How much it counts is ``recipe={"guidance": ...}``, 1 by default.
+            For each pair which source token each target token should attend to, as (source, target) from 0; an empty
+            set where it is unknown. The weight of this loss is ``recipe={"guidance": ...}``, 1 by default.
         checkpoint : path, optional
-            A file that keeps all there is to know, every minute. If it is there when training begins, training goes on
-            from it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
+            A file to which the state is written every minute. If it exists when training begins, training resumes from
+            it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
             Called with each `Step`.
 
@@ -226,7 +225,7 @@ class Seq2Seq(Translator):
         OSError
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
-            If the loss is no number any more; the model is the last good one then.
+            If the loss is not finite; the model has its best parameters then.
         """
         if listener is not None and not callable(listener):
             _check.fail(
@@ -335,7 +334,7 @@ class Seq2Seq(Translator):
         pairs: Sequence[Pair],
         valid: Sequence[Pair] | None = None,
         *,
-        links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
+        links: Sequence[Links] | Callable[[Tokenizer, Tokenizer], Sequence[Links]] | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
@@ -355,26 +354,27 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        pairs = as_pairs(pairs)
+        shared: dict[str, str] = {}
+        pairs = [keep_tokens(pair, shared) for pair in as_pairs(pairs)]
         self._check_links(links, len(pairs))
         if valid is None:
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
-            pairs, valid, links = keep_aside(pairs, links, self.fits)
+            pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # those with an empty side are not judged by
             valid = as_pairs(valid, skipped=lambda _: None)
-        texts = learn_texts(
+        texts = learn_tokenizers(
             pairs,
             (self.source, self.target),
-            least=self.least,
+            min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
             normalization=self.normalization,
             method=self.subwords or "unigram",
         )
         links = links(*texts) if callable(links) else links
-        learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
-        judged = number_pairs(texts, valid, longest=self.max_tokens, what="validation")
+        learned = encode_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
+        judged = encode_pairs(texts, valid, longest=self.max_tokens, what="validation")
         known = len(texts[0]) + (len(texts[1]) if self._augmented else 0)
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
@@ -444,13 +444,13 @@ class Seq2Seq(Translator):
             check_links(links, count)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
-        """Return the fields of the recipe that somebody has chosen."""
+        """Return the fields of the recipe that are given."""
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
 
     def heads(self, translation: Translation) -> Heads:
-        """Look where every head of every layer of a transformer looks.
+        """Return the attention weights of all heads of a transformer.
 
         Parameters
         ----------
@@ -460,7 +460,7 @@ class Seq2Seq(Translator):
         Returns
         -------
         Heads
-            With the weights of its encoder, of its decoder, and of its decoder's looks at the source.
+            Weights of the encoder's and the decoder's self-attention, and of attention to the source.
 
         Raises
         ------
@@ -547,8 +547,8 @@ class Seq2Seq(Translator):
             network={
                 name: value for name, value in described.items() if name not in model.network.config.idle
             },
-            source=model.source.kind,
-            target=model.target.kind,
+            source=model.source.token_type,
+            target=model.target.token_type,
             lower=cut["lower"],
             normalization=cut["normalization"],
             subwords=cut.get("method"),
@@ -559,7 +559,7 @@ class Seq2Seq(Translator):
 
 
 def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
-    """Check that somebody who looks there has made this translation."""
+    """Check that a translation has the attention weights of this model."""
     if translation.alignment is not None:
         found, _ = translation.looks()
         if found.shape == looked.shape and np.allclose(found, looked, atol=0.01):
@@ -569,7 +569,7 @@ def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
 
 
 def _options(name: str, given: Any) -> dict[str, Any]:
-    """Return options by name, none where nobody has chosen any."""
+    """Return a copy of the options; empty if there are none."""
     if not isinstance(given, Mapping | None):
         _check.fail(
             f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
@@ -606,22 +606,22 @@ def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
 
 
 def _known(
-    vocabulary: int | None, least: int | None, kinds: tuple[str, str]
+    vocabulary: int | None, min_count: int | None, kinds: tuple[str, str]
 ) -> tuple[int | None, int | None]:
-    """Check what decides which tokens are known."""
+    """Check the options of the vocabulary."""
     if vocabulary is not None:
         vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
-    if least is not None:
-        least = _check.whole("least", least, least=1)
+    if min_count is not None:
+        min_count = _check.whole("min_count", min_count, least=1)
         if set(kinds) == {"subwords"}:
             _check.fail(
-                f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
+                f"min_count must not be given with subwords, which are frequent by themselves. Got {min_count} instead."
             )
-    return vocabulary, least
+    return vocabulary, min_count
 
 
 def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
-    """Check how subwords are found."""
+    """Check how subwords are learned."""
     if subwords is None:
         return None
     _check.choice("subwords", subwords, METHODS)

@@ -18,7 +18,7 @@ import pytest
 from regard import cli
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import curve, drawing, evaluate, loading
-from regard.seq2seq.data.vocabulary import glue
+from regard.seq2seq.data.tokenizers import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
 from regard.show import terminal
@@ -37,9 +37,13 @@ class Parrot:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
             source=SimpleNamespace(
-                kind="words", glue=glue, cut=self.cut, encode=lambda tokens: [4] * len(tokens), plain=str
+                token_type="words",
+                glue=glue,
+                cut=self.cut,
+                encode=lambda tokens: [4] * len(tokens),
+                plain=str,
             ),
-            target=SimpleNamespace(kind="words", glue=glue, cut=self.cut, normalization="NFC"),
+            target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
 
     @classmethod

@@ -20,7 +20,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
-from regard.seq2seq.data.vocabulary import cut, glue
+from regard.seq2seq.data.tokenizers import cut, glue
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.translator import Translation
 
@@ -36,7 +36,7 @@ class Model:
     """Writes each sentence in capitals; its second-best translation ends in a "2"."""
 
     attention = True
-    side = SimpleNamespace(cut=cut, glue=glue, kind="words", encode=lambda tokens: [4] * len(tokens))
+    side = SimpleNamespace(cut=cut, glue=glue, token_type="words", encode=lambda tokens: [4] * len(tokens))
     model = SimpleNamespace(source=side, target=side)
 
     def __init__(self) -> None:

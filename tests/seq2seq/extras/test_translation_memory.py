@@ -178,7 +178,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     said = swapped.translate([f"{name}2" for name in fresh])
     right = [found.text == text for found, text in zip(said, fresh.values(), strict=True)]
     assert np.mean(right) > 0.8
-    looked = [found.looked_beside[:3].sum() / 3 for found in said if found.looked_beside is not None]
+    looked = [found.retrieved_weights[:3].sum() / 3 for found in said if found.retrieved_weights is not None]
     assert len(looked) == 50
     if reader.family == "recurrent":
         assert np.mean(looked) > 0.5
@@ -187,10 +187,10 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
-    assert found.beside[0] == "<s>"
-    assert len(found.beside) == 4
+    assert found.retrieved[0] == "<s>"
+    assert len(found.retrieved) == 4
     weights, read = found.looks()
-    assert read == found.source + found.beside
+    assert read == found.source + found.retrieved
     assert weights.shape == (len(found.tokens), len(read))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     assert nothing.looks()[0].shape == (0, 1)
@@ -213,13 +213,13 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     for one, other in zip(
         reader.translate(["abcdef2", "hh"]), loaded.translate(["abcdef2", "hh"]), strict=True
     ):
-        assert (one.text, one.score, one.beside) == (other.text, other.score, other.beside)
+        assert (one.text, one.score, one.retrieved) == (other.text, other.score, other.retrieved)
 
 
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
-    assert forced.beside == said.beside
+    assert forced.retrieved == said.retrieved
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 

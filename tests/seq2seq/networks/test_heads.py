@@ -30,8 +30,8 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
     (said,) = model.align(["three two one"], [target])
     heads = model.heads(said)
     n, (looks, read) = len(said.tokens), said.looks()
-    assert (heads.read, heads.said) == (read, said.tokens)
-    assert heads.heard == ("<s>", *said.tokens)[:n]
+    assert (heads.source_tokens, heads.target_tokens) == (read, said.tokens)
+    assert heads.previous_tokens == ("<s>", *said.tokens)[:n]
     assert heads.encoder.shape == (2, 2, len(read), len(read))
     assert heads.decoder.shape == (3, 2, n, n)
     assert heads.source.shape == (3, 2, n, len(read))
@@ -90,7 +90,7 @@ def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
 def test_words_are_shown_without_the_signs_that_glue_them() -> None:
     model = Seq2Seq(family="transformer", network=SMALL, epochs=1).fit(["one."], ["un l'un."])
     heads = model.heads(model.align(["one."], ["l'un."])[0])
-    assert (heads.read, heads.heard, heads.said) == (
+    assert (heads.source_tokens, heads.previous_tokens, heads.target_tokens) == (
         ("one", ".", "</s>"),
         ("<s>", "l'", "un"),
         ("l'", "un", "."),

@@ -27,6 +27,7 @@ from regard.seq2seq.commands.loading import (
 )
 from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
+from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
 from regard.show import argument_types
 
@@ -249,6 +250,7 @@ class _Aligner:
     def check(self, pair: Pair) -> Pair:
         """Return the pair; raise if it is too long for the models, and warn of unseen symbols."""
         self.read += 1
+        pair = Sentence(pair[0]), Sentence(pair[1])
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
             texts = model.model.source, model.model.target
             for side, text in zip(sides, texts, strict=True):

@@ -113,17 +113,23 @@ def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) 
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
     """
-    source = _labels(heads.read)
+    source = _labels(heads.source_tokens)
     for part, weights, rows, columns, title in (
         ("encoder", heads.encoder, source, source, "encoder: each source token attends to the source"),
         (
             "decoder",
             heads.decoder,
-            heads.said,
-            heads.heard,
+            heads.target_tokens,
+            heads.previous_tokens,
             "decoder: each target token attends to those before it",
         ),
-        ("source", heads.source, heads.said, source, "decoder: each target token attends to the source"),
+        (
+            "source",
+            heads.source,
+            heads.target_tokens,
+            source,
+            "decoder: each target token attends to the source",
+        ),
     ):
         path = folder / f"{name}-{part}.png"
         with warned(path):

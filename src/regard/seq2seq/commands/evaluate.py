@@ -25,9 +25,9 @@ from regard.seq2seq.commands.link_files import (
 )
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
-from regard.seq2seq.data.normalization import Normalization, tidy
+from regard.seq2seq.data.normalization import Normalization, normalize
 from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
@@ -101,8 +101,8 @@ class _Test(NamedTuple):
 
         def of(reference: Reference) -> Reference:
             if isinstance(reference, str):
-                return tidy(reference, form)
-            return [tidy(one, form) for one in reference]
+                return normalize(reference, form)
+            return [normalize(one, form) for one in reference]
 
         return self if form == "none" else self._replace(references=list(map(of, self.references)))
 
@@ -278,7 +278,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.hypotheses:  # all models, before the first translates
         models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
         first = models[0].model
-        test = test._replace(token_types=(first.source.kind, first.target.kind))
+        test = test._replace(token_types=(first.source.token_type, first.target.token_type))
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
@@ -348,7 +348,7 @@ def _read_test(args: argparse.Namespace) -> _Test:
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
         return _Test(_display_name(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test, columns=args.columns)
+    pairs = [tuple(map(Sentence, pair)) for pair in read_pairs(args.test, columns=args.columns)]
     targets: dict[str, list[str]] = {}
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
@@ -430,7 +430,7 @@ def _copying(
     if test.sources is None:
         return None
     form: Normalization = models[0].model.target.normalization if models else "none"
-    lines, references = [tidy(source, form) for source in test.sources], test.normalized(form).references
+    lines, references = [normalize(source, form) for source in test.sources], test.normalized(form).references
     return {key: column.number(lines, references) for key, column in columns.items()}
 
 
@@ -468,7 +468,7 @@ def _outputs(
 
 
 def _check_lengths(
-    test: _Test, side: str, lines: Sequence[str], text: Text, unseen: Unseen | None = None
+    test: _Test, side: str, lines: Sequence[str], text: Tokenizer, unseen: Unseen | None = None
 ) -> None:
     """Check the lengths of all lines before the first is translated; warn of symbols that the model has never seen."""
     for number, line in enumerate(lines, 1):
@@ -535,7 +535,7 @@ def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: 
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 
 
-def _link_units(text: Text, side: str, by: str | None) -> list[int]:
+def _link_units(text: Tokenizer, side: str, by: str | None) -> list[int]:
     """Return the number in --gold of each token of a side."""
     tokens = text.cut(side)
     return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, text.glue)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
 from regard.seq2seq.data.batching import Links
 from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 
 __all__ = [
     "LINKS_FROM",
@@ -191,7 +191,7 @@ class PairLinks:
         self.path, self.lines, self.pairs, self.by, self.longest = path, lines, pairs, by, longest
         self.first = first
 
-    def __call__(self, source: Text, target: Text) -> list[Links]:
+    def __call__(self, source: Tokenizer, target: Tokenizer) -> list[Links]:
         """Return the links between the tokens of each pair."""
         token_links: list[Links] = [
             self._of_tokens(line, self._numbers(source, pair[0]), self._numbers(target, pair[1]))
@@ -202,7 +202,7 @@ class PairLinks:
         warn_if_from_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
         return token_links
 
-    def _numbers(self, text: Text, side: Side) -> list[int]:
+    def _numbers(self, text: Tokenizer, side: Side) -> list[int]:
         """Return the number in the file of each token; an empty list for a side that is too long."""
         tokens = text.cut(side)
         if len(tokens) > self.longest:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard import _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
-from regard.seq2seq.data.tokenizers import Text, unseen
+from regard.seq2seq.data.tokenizers import Tokenizer, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
@@ -77,7 +77,7 @@ class Unseen:
     def __init__(self) -> None:
         self.warned = False
 
-    def check(self, text: Text, tokens: Sequence[str], location: str) -> None:
+    def check(self, text: Tokenizer, tokens: Sequence[str], location: str) -> None:
         """Warn, with the location, if this is the first text with such symbols."""
         if self.warned or not (symbols := unseen(text, tokens)):
             return

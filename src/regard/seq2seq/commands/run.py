@@ -17,7 +17,7 @@ from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.drawing import can_draw
 from regard.seq2seq.commands.link_files import PairLinks
 from regard.seq2seq.commands.summary import Summary, summarize
-from regard.seq2seq.data.normalization import tidy
+from regard.seq2seq.data.normalization import normalize
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
@@ -356,7 +356,7 @@ class Run:
         form = self.model.model.target.normalization  # of the translations
         sources, references = (
             [str(source) for source, _ in pairs],
-            [tidy(str(target), form) for _, target in pairs],
+            [normalize(str(target), form) for _, target in pairs],
         )
         return summarize(self.model.target, sources, translations, references)
 

@@ -23,12 +23,13 @@ from regard.seq2seq.commands.link_files import (
 )
 from regard.seq2seq.commands.options import check_needs
 from regard.seq2seq.commands.run import Run, with_noun
+from regard.seq2seq.data.dataset import keep_tokens
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
-from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS
 from regard.seq2seq.data.tables import is_csv
-from regard.seq2seq.data.tokenizers import KINDS
+from regard.seq2seq.data.tokenizers import TOKEN_TYPES
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation.metrics import is_near
 from regard.seq2seq.model import Seq2Seq
@@ -126,7 +127,12 @@ def _add_model(group: Any) -> None:
         "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
     for side in ("source", "target"):
-        add(f"--{side}", choices=KINDS, default="words", help=f"type of tokens of the {side} (default words)")
+        add(
+            f"--{side}",
+            choices=TOKEN_TYPES,
+            default="words",
+            help=f"type of tokens of the {side} (default words)",
+        )
     _add_cutting(add)
 
 
@@ -151,7 +157,7 @@ def _add_cutting(add: Any) -> None:
         help="largest vocabulary of either side (default 30,000 words, 8,000 subwords)",
     )
     add(
-        "--least",
+        "--min-count",
         type=argument_types.integer(),
         metavar="N",
         help="how often a token must come to be known (default 1; of words, 3 from 5,000 pairs on)",
@@ -370,7 +376,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         source=args.source,
         target=args.target,
         vocabulary=args.vocabulary,
-        least=args.least,
+        min_count=args.min_count,
         lower=args.lower,
         normalization=args.normalization,
         subwords=args.subwords,
@@ -442,8 +448,9 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     if args.valid:
         valid = _pairs(args.valid, "--valid", args, skipped)
     else:
-        train, valid, lines = keep_aside(train, lines, model.fits)
-    test = _pairs(args.test, "--test", args, skipped) if args.test else valid
+        train, valid, lines = split_validation(train, lines, model.fits)
+    valid = list(map(keep_tokens, valid))
+    test = list(map(keep_tokens, _pairs(args.test, "--test", args, skipped))) if args.test else valid
     if skipped.count:
         note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None

@@ -20,6 +20,7 @@ from regard.seq2seq.commands.loading import (
     word_links,
 )
 from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
@@ -213,6 +214,7 @@ class _Reader:
     def __call__(self, line: str) -> str:
         """Return a line that can be translated."""
         self.number += 1
+        line = Sentence(line)
         tokens = self.source.cut(line)
         check_length(len(tokens))
         self.unseen.check(self.source, tokens, f"line {self.number}")

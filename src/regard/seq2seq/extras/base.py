@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from regard.seq2seq.data.batching import Corpus, Numbered
+from regard.seq2seq.data.batching import Corpus, EncodedPair
 from regard.seq2seq.data.dataset import own_tokens
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
@@ -120,12 +120,12 @@ def augment(
     >>> from regard.seq2seq.data.vocabulary import END
     >>> from regard.seq2seq.extras.translation_memory import TranslationMemory
     >>> memory = TranslationMemory(1, [[5, 6], [7]], [[4, 4], [5]])
-    >>> longer = augment(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda count: None)
+    >>> longer = augment(Corpus([EncodedPair([6, END], [1, 4, END])]), memory, 10, lambda count: None)
     >>> longer[0].source.tolist()
     [6, 2, 1, 14, 14]
     """
 
-    def extended() -> Iterator[Numbered]:
+    def extended() -> Iterator[EncodedPair]:
         for start in range(0, len(corpus), _PER_REPORT):
             pairs = [corpus[i] for i in range(start, min(start + _PER_REPORT, len(corpus)))]
             sources = augmenter.extend([own_tokens(pair)[0] for pair in pairs], size)

@@ -27,7 +27,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.tokenizers import Text, restore
+from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
@@ -57,15 +57,15 @@ class Model(NamedTuple, Generic[Predicts]):
     ----------
     network : Network
         Configuration and weights.
-    source, target : Text
+    source, target : Tokenizer
         How the source and the target become numbers and text again.
     extras : mapping of str to Extra
         Optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
     """
 
     network: Predicts
-    source: Text
-    target: Text
+    source: Tokenizer
+    target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
 
     @property
@@ -240,7 +240,7 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 
 def _assembled(
-    file: Container, config: Config, source: Text, target: Text, extras: Mapping[str, Extra]
+    file: Container, config: Config, source: Tokenizer, target: Tokenizer, extras: Mapping[str, Extra]
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
     parameters = Parameters(config.shapes())  # no more than the file has, as was checked
