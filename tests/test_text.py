@@ -281,7 +281,7 @@ def runs(text: str) -> list[int]:
 
 @given(MARKED | MARKED.map(lambda text: text * 9))
 def test_runs_of_marks_are_limited_before_they_are_sorted(text: str) -> None:
-    safe = tidy_module._stream_safe(text)
+    safe = module._stream_safe(text)
     assert max(runs(safe), default=0) <= 30
     assert safe.replace("\u034f", "") == text
     once = normalize(text)
