@@ -315,7 +315,7 @@ READERS = """
     from regard.seq2seq.commands.link_files import Skipped
     from regard.seq2seq.data.parallel_text import read_pairs, read_two
     from regard.seq2seq.training.log import columns, entries
-    from regard.show.files import read_array, read_arrays
+    from regard.show.array_files import read_array, read_arrays
 
     def peak():
         with open("/proc/self/status") as status:
