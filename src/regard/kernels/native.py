@@ -151,8 +151,6 @@ def _load(path: str) -> ctypes.CDLL:
         getattr(loaded, f"regard_{name}").argtypes = place
     for name in _NUMBERS:
         getattr(loaded, f"regard_{name}").restype = Int
-    loaded.regard_split_room.argtypes = [Int, Int]
-    loaded.regard_split.argtypes = [Pointer, Int, Int, Pointer]
     if (loaded.regard_problem_size(), loaded.regard_dense_size()) != (ctypes.sizeof(CProblem), DENSE.size):
         raise OSError(_OTHER)
     return loaded
@@ -165,7 +163,7 @@ _OF_ONE_PLACE = (
 )
 _NUMBERS = (
     *("problem_size", "dense_size", "recurrence_size", "training_size", "product_size", "rows_size"),
-    *("search_size", "recurrence_room", "search_room", "split_room", "narrow", "words"),
+    *("search_size", "recurrence_room", "search_room", "narrow", "words"),
 )
 
 

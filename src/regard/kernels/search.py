@@ -41,7 +41,7 @@ class CSearch(ctypes.Structure):
         ("decoder", recurrence.CRecurrence),
         *((name, native.Int) for name in ("words", "size", "begin", "end")),
         *((name, native.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
-        *((name, native.Pointer) for name in ("output_weight", "output_bias", "output_split")),
+        *((name, native.Pointer) for name in ("output_weight", "output_bias")),
         *((name, native.Int) for name in ("width", "n_best")),
         *((name, native.Pointer) for name in ("most", "room")),
         *((name, native.Int) for name in ("step", "rows", "capacity", "steps_taken")),
@@ -173,7 +173,6 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     for name, x in arrays.items():
         setattr(c.decoder if name == "start" else c, name, native.address(x))
     c.words, c.size = decoder.embedding.shape
-    c.output_split = decoder.words.split
     for name in ("begin", "end", "width", "n_best", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
     room = native.room(_library().regard_search_room(ctypes.byref(c)))

@@ -40,7 +40,7 @@ class CTops(ctypes.Structure):
         *((name, native.Int) for name in ("rows", "words", "size", "count", "first")),
         *(
             (name, native.Pointer)
-            for name in ("logits", "readout", "weight", "bias", "split", "best", "found", "places")
+            for name in ("logits", "readout", "weight", "bias", "best", "found", "places")
         ),
     ]
 
@@ -149,12 +149,6 @@ class Words:
         whole, some = divmod(self.count, _NARROW)
         self.weight[:whole] = weight[: self.count - some].reshape(whole, _NARROW, self.size).swapaxes(1, 2)
         self.weight[whole:, :, :some] = weight[self.count - some :].T
-        self._parts = _split(weight)
-
-    @property
-    def split(self) -> int | None:
-        """Where the matrix lies in parts for a unit of the processor; None if there is none, or it can't take them."""
-        return None if self._parts is None else native.address(self._parts)
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:
@@ -167,20 +161,7 @@ class Words:
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
         at = map(native.address, (readout, self.weight, self.bias))
-        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at, self.split))
-
-
-def _split(columns: Array) -> Array | None:
-    """Return columns (V, E) of a right side in parts; None where no unit multiplies them."""
-    loaded = _library()
-    assert loaded is not None
-    columns = native.aligned(columns)
-    if not (size := loaded.regard_split_room(*columns.shape)):
-        return None
-    room = native.room(size)
-    return (
-        room if loaded.regard_split(native.address(columns), *columns.shape, native.address(room)) else None
-    )
+        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at))
 
 
 def predict(

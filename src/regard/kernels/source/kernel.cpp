@@ -295,22 +295,10 @@ constexpr Training training = {recurrence_scratch, recur, multiply, predict, cro
 #else
 constexpr Training training = {};
 #endif
-#if defined(__AMX_BF16__)
-void multiply_triples(const Product& p, char* scratch, void (*by_vectors)(const Product&, char*));  // triple.cpp
-int64_t triples_room(int64_t lines, int64_t depth);
-bool split_triples(const float*, int64_t line, int64_t count, int64_t depth, bool of_b, char* to, uint32_t* strange);
-void meet_triples(const char* a, int64_t rows, const char* b, int64_t columns, int64_t depth, const float* bias, bool onto,
-                  float* out, int64_t out_row);
-constexpr Triples by_unit = {multiply_triples, triples_room, split_triples, meet_triples};
-constexpr const Triples* offered = &by_unit;
-#else
-constexpr const Triples* offered = nullptr;
-#endif
-
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, offered, guess, look};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, guess, look};
 
 }  // namespace ISA
 }  // namespace regard

@@ -133,7 +133,6 @@ static const Choice CHOICES[] = {  // the best first
 };
 
 static const Kernel* chosen = nullptr;
-const Triples* triples = nullptr;
 
 static bool is_made_by_amd() {
 #if defined(__x86_64__)
@@ -397,7 +396,7 @@ EXPORT void regard_instruction_sets(char* names, int64_t size) {
 EXPORT int32_t regard_choose(const char* name) {
     for (const auto& choice : regard::CHOICES)
         if (!strcmp(choice.kernel->name, name) && choice.supported()) {
-            regard::chosen = choice.kernel, regard::triples = choice.kernel->triples;
+            regard::chosen = choice.kernel;
             return 1;
         }
     return 0;
@@ -524,15 +523,6 @@ EXPORT int32_t regard_tops(const regard::Tops* p) {
     regard::Scratch scratch(regard::PREDICTION_ROOM);
     if (scratch.at) regard::chosen->training.tops(*p, scratch.at);
     return !scratch.at;
-}
-
-// Bytes that so many lines take when they are split for a unit; 0 where there is none.
-EXPORT int64_t regard_split_room(int64_t lines, int64_t depth) {
-    return regard::triples ? regard::triples->room(lines, depth) : 0;
-}
-// Split columns of a right side, each `depth` numbers in a row. Returns whether the unit can take them.
-EXPORT int32_t regard_split(const float* columns, int64_t count, int64_t depth, char* to) {
-    return regard::triples && regard::triples->split(columns, depth, count, depth, true, to, nullptr);
 }
 
 EXPORT int64_t regard_search_size() { return sizeof(regard::Search); }

@@ -185,17 +185,9 @@ class Multiply {
     }
 };
 
-void multiply_by_vectors(const Product& p, char* scratch) {
-    static_assert(sizeof(Multiply) <= PRODUCT_ROOM - TRIPLE_ROOM);
-    (new (scratch) Multiply(p))->run();
-}
-
-// A unit's numbers have to be split, b's for every call: small ones are done by then. How many rows there are doesn't
-// matter, so that none depends on the others.
-constexpr int64_t WORTH_SPLITTING = 1 << 14;
 void multiply(const Product& p, char* scratch) {
-    const bool large = p.depth * p.columns >= WORTH_SPLITTING && p.columns >= UNITS;
-    large && triples ? triples->multiply(p, scratch, multiply_by_vectors) : multiply_by_vectors(p, scratch);
+    static_assert(sizeof(Multiply) <= PRODUCT_ROOM);
+    (new (scratch) Multiply(p))->run();
 }
 
 }  // namespace ISA
