@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.kernels import matrix, native
+from regard.kernels import library, matrix
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 
 
 # For the whole module, since hypothesis wants no fixture that is made for each test.
 @pytest.fixture(scope="module", params=SETS or ["none"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
-    loaded = native.library()
+    loaded = library.load()
     if loaded is None:
-        pytest.skip(native.missing())
+        pytest.skip(library.missing())
     assert loaded.regard_choose(request.param.encode())
     yield request.param
     loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())

@@ -15,7 +15,7 @@ import textwrap
 
 import pytest
 
-from regard.kernels import native
+from regard.kernels import library
 
 pytestmark = [
     pytest.mark.slow,
@@ -219,7 +219,7 @@ def test_law_6_by_blocks_at_4096(name: str) -> None:
     assert growth(name, "attention_vjp", n, m, 8, 8, kernel="blocked") <= allowed("attention_vjp", n, m, 8, 8)
 
 
-@pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
+@pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
 @pytest.mark.parametrize(
     ("name", "door"),
     [("mask-window", "attention_vjp"), ("mask-documents", "attention_vjp"), ("none", "attention")],

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from regard import nn
-from regard.kernels import native, training
+from regard.kernels import library, training
 
 pytestmark = pytest.mark.slow  # many small ones: the encoder-decoders' tests are left out of `make quick`
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 //
 //     driver COUNT CALLERS [INSTRUCTION_SET]
 
-#include "problem.h"
+#include "core/problem.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 // while all of them pass by: it is read where it is, or, where its rows lie side by side, gathered first. It meets one
 // part of the depth after the other while its sums are near, too. A part of a panel stays in the nearest cache. A number
 // of the result is a sum over the depth in order, whatever the shapes: a row never depends on the others.
-#include "some.h"
+#include "core/tails.h"
 
 #include <new>
 

@@ -5,7 +5,7 @@
 // the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
 // way back makes the block again, unless it was kept, turns it into the gradient of the logits, and multiplies it with both
 // matrices at once.
-#include "some.h"
+#include "core/tails.h"
 
 namespace regard {
 namespace ISA {

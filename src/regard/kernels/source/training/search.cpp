@@ -3,7 +3,7 @@
 // Rows are the hypotheses that go on, those of a sentence side by side. A step gathers what its words give and the states
 // they come from, takes a step of the recurrence, and asks for the likeliest words; then every sentence chooses among them
 // by itself. A row never depends on other sentences' rows.
-#include "some.h"
+#include "core/tails.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace ISA {
 int64_t recurrence_scratch(const Recurrence& p);                     // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);                      // matrix.cpp
-void tops(const Tops& p, char* scratch);                             // prediction.cpp
+void tops(const Tops& p, char* scratch);                             // output_layer.cpp
 
 class Find {
     struct Hypothesis {

@@ -1,4 +1,4 @@
-// One attention as the Python side describes it (kernels/native.py has the same structures), and what an instruction
+// One attention as the Python side describes it (kernels/library.py has the same structures), and what an instruction
 // set offers. Letters: n queries, m keys, d compared size, e value size; `items` separate n x m problems.
 #pragma once
 
@@ -234,7 +234,7 @@ enum Seen { NOBODY, SOME, EVERYBODY };
 // What a tile of queries sees of a block of keys: for each key a bit for each query. Only the keys from first to last - 1
 // matter: EVERYBODY sees those, SOME see them by their words.
 using Words = uint64_t[KEYS_AT_ONCE];
-struct Sight {
+struct Visibility {
     Words words;
     int64_t first, last;
 };
@@ -250,9 +250,9 @@ struct Kernel {
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
     Training training;
-    // Who of a block sees whom (sight.h).
+    // Who of a block sees whom (mask.h).
     Seen (*guess)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys);
-    Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight&);
+    Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Visibility&);
 };
 constexpr int PHASES = 2;
 
