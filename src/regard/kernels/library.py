@@ -306,7 +306,7 @@ def missing() -> str:
 @cache
 def warn_once() -> None:
     """Warn that the NumPy kernel does the native kernel's work."""
-    warnings.warn(f"{missing()}; {_SLOWER}", RuntimeWarning, stacklevel=5)
+    warnings.warn(f"{missing()}; {_SLOWER}", RuntimeWarning, stacklevel=6)
 
 
 @cache
