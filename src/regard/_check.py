@@ -1,7 +1,7 @@
-"""Every argument check and every error text.
+"""Argument checks and error messages.
 
-An error says, in this order: the rule with the numbers that break it, the shapes of all arrays in the legend's
-letters, and a hint. Checks run before any computation, so a wrong call costs nothing and changes nothing.
+A message has, in this order: the rule with the numbers that violate it, the shapes of all arrays in symbolic letters,
+and a hint. Checks run before any computation, so an invalid call costs nothing and changes nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST = int(np.iinfo(np.int64).max)
-DIMENSIONS = 32  # with more of them NumPy can't broadcast everything
+DIMENSIONS = 32  # NumPy can't broadcast all arrays with more
 LETTERS = {"queries": "(..., n, d)", "keys": "(..., m, d)", "values": "(..., m, e)"}
 
 
 def fail(
     rule: str, shapes: dict[str, Array] | None = None, hint: str = "", kind: type[Exception] = ValueError
 ) -> NoReturn:
-    """Raise the one form of error this package has."""
+    """Raise an error in the format of this package."""
     lines = [rule, *_shape_lines(shapes or {})]
     if hint:
         lines.append(f"  hint: {hint}")
@@ -49,7 +49,7 @@ def _shape_lines(shapes: dict[str, Array]) -> list[str]:
 
 @contextmanager
 def beside(shapes: dict[str, Array]) -> Iterator[None]:
-    """Add the shapes of queries, keys and values to an error about an option that has to fit them."""
+    """Add the shapes of queries, keys and values to an error about an option of incompatible shape."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -57,16 +57,16 @@ def beside(shapes: dict[str, Array]) -> Iterator[None]:
         raise type(error)("\n".join([rule, *_shape_lines(shapes), *rest])) from None
 
 
-_SHOWN = 16  # numbers of an array that are written out
+_SHOWN = 16  # elements of an array that are printed
 
 
 def written(thing: object, **other: object) -> str:
-    """Return an object as the call that makes it, without what is as by default; `other` replaces attributes."""
+    """Return an object's repr as a constructor call without defaults; `other` replaces attributes."""
     import inspect
 
     arguments = []
     for name, parameter in inspect.signature(type(thing)).parameters.items():
-        if name not in other and not hasattr(thing, name):  # a class of the user's
+        if name not in other and not hasattr(thing, name):  # a user-defined class
             return f"{type(thing).__name__}(...)"
         value = other.get(name, getattr(thing, name))
         if parameter.default is parameter.empty:
@@ -77,14 +77,14 @@ def written(thing: object, **other: object) -> str:
 
 
 def value_text(value: object) -> str:
-    """Return a number, a name or a small array as it is typed, and a large array by its type and shape."""
+    """Return the repr of a number, a string or a small array, and dtype and shape of a large array."""
     if not isinstance(value, np.ndarray):
         return repr(value)
     return repr(value.tolist()) if value.size <= _SHOWN else f"<{value.dtype} {value.shape}>"
 
 
 def one_of(name: str, value: object, choices: Iterable[str], hint: str = "") -> NoReturn:
-    """Raise for an unknown name, with the nearest known one as the hint."""
+    """Raise for an unknown name, with the most similar known one as the hint."""
     import difflib
 
     known = list(choices)
@@ -105,7 +105,7 @@ _NO_DROPOUT = "attention weights are not dropped here: leave it out"
 _GROUPS = "no option is needed: pass keys and values with fewer heads, a divisor of the number of query heads"
 _ADDED = "numbers that are added to the scores are bias=, a bool array (True = may see) is mask="
 _PLACES = "the arrays have no names: pass queries, keys and values in this order"
-_INSTEAD = {  # what other libraries call it, and what it is here
+_INSTEAD = {  # names in other libraries, and the equivalent here
     **dict.fromkeys(("is_causal", "causal", "use_causal_mask"), _CAUSAL),
     **dict.fromkeys(("sliding_window", "window_size", "local_window_size", "attention_window"), _WINDOW),
     **dict.fromkeys(("key_padding_mask", "padding_mask", "src_key_padding_mask"), _PADDING),
@@ -134,7 +134,7 @@ _INSTEAD = {  # what other libraries call it, and what it is here
 
 
 def hinted(function: Callable[P, R]) -> Callable[P, R]:
-    """Explain an option that the function does not have, by what it is called in other libraries."""
+    """Explain an unknown option of a function, also by its name in other libraries."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
@@ -149,7 +149,7 @@ def hinted(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _explain_call(function: Callable[..., Any], given: int, options: dict[str, Any]) -> None:
-    """Raise a better error for a call that does not fit a function's parameters."""
+    """Raise a better error for a call that does not match a function's signature."""
     import inspect
 
     parameters = inspect.signature(function).parameters.values()
@@ -180,17 +180,17 @@ def _no_option(function: str, option: str, known: list[str]) -> NoReturn:
 
 @cache
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether this is float16 or the bfloat16 of ml_dtypes: stored in two bytes, computed in four."""
+    """Whether this is float16 or the bfloat16 of ml_dtypes; both are computed in float32."""
     return dtype.name in ("float16", "bfloat16")
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers of it have a point, bfloat16's too."""
+    """Whether this is a floating dtype, including bfloat16."""
     return dtype.kind == "f" or is_half(dtype)
 
 
 def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
-    """Return the argument as an array; a masked one would lose its mask without a word."""
+    """Return the argument as an array; a masked array would silently lose its mask."""
     if isinstance(value, np.ma.MaskedArray):
         hint = "fill it, and say with mask= who may see whom"
         fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
@@ -209,7 +209,7 @@ def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> 
 
 
 def numeric(name: str, value: ArrayLike) -> Array:
-    """Return the argument as an array of real numbers that regard computes with."""
+    """Return the argument as an array of real numbers of a supported dtype."""
     array = as_array(name, value)
     if array.dtype == object:
         if array.ndim and any(isinstance(part, list | tuple | np.ndarray) for part in array.flat):
@@ -240,7 +240,7 @@ def rows(**given: ArrayLike) -> dict[str, Array]:
 
 
 def _as_rows(name: str, arrays: dict[str, Array]) -> str:
-    """Return a hint how a number or a row of numbers becomes an array of rows."""
+    """Return a hint how to make a scalar or a 1-d array 2-dimensional."""
     if not arrays[name].ndim:
         return f"one number is [[{name}]]"
     vector, numbers = f"one vector is {name}[None, :]", f"one number for each row is {name}[:, None]"
@@ -255,7 +255,7 @@ def _as_rows(name: str, arrays: dict[str, Array]) -> str:
 
 
 def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return queries, keys and values as arrays whose lengths fit each other."""
+    """Return queries, keys and values as arrays; keys and values must have the same length."""
     arrays = rows(queries=queries, keys=keys, values=values)
     m_keys, m_values = arrays["keys"].shape[-2], arrays["values"].shape[-2]
     if m_keys != m_values:
@@ -268,19 +268,19 @@ def three(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> tuple[Array
 
 
 def same_size(arrays: dict[str, Array], left: int, right: int, hint: str) -> None:
-    """Check that what is compared has one size d."""
+    """Check that queries and keys have the same size d."""
     if left != right:
         fail(f"queries and keys must share their last dimension d: {left} and {right}", arrays, hint)
 
 
 def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """Return (dtype to compute in, dtype to give back): law 7."""
+    """Return (dtype of the computation, dtype of the result): law 7."""
     kinds = [np.dtype(np.float32) if is_half(a.dtype) else a.dtype for a in arrays]
     if len({a.dtype.name for a in arrays if is_half(a.dtype)}) < 2:
         kinds = [a.dtype for a in arrays]
     try:
         result = np.result_type(*kinds)
-    except TypeError:  # bfloat16 beside integers that have no common type with it
+    except TypeError:  # bfloat16 and integers without a common dtype
         result = np.dtype(np.float32)
     if is_half(result):
         return np.dtype(np.float32), result
@@ -291,7 +291,7 @@ def dtypes(*arrays: Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 
 def rounded(array: Array, dtype: np.dtype[Any], *, copy: bool = False) -> Array:
-    """Return what was computed as another dtype; what that cannot hold is inf or 0, without a word."""
+    """Cast a result to another dtype; overflow gives inf and underflow 0, without a warning."""
     if array.dtype == dtype:
         return array.astype(dtype, copy=copy)
     with np.errstate(over="ignore", under="ignore"):
@@ -312,7 +312,7 @@ def number(
         result = math.nan if isinstance(value, str | bytes | bool) else float(value)
     except (TypeError, ValueError):
         result = math.nan
-    except OverflowError:  # a whole number of more than 308 digits
+    except OverflowError:  # an integer of more than 308 digits
         result = math.inf
     if math.isnan(result) and not isinstance(value, float | np.floating):
         fail(f"{name} must be a number. Got {value!r:.60} instead.", kind=TypeError)
@@ -330,14 +330,14 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return a truth value; a number is none."""
+    """Return a bool; numbers are rejected."""
     if not isinstance(value, bool | np.bool_):
         fail(f"{name} must be True or False. Got {value!r:.60} instead.", kind=TypeError)
     return bool(value)
 
 
 def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bool = False) -> float:
-    """Return a number if the dtype that is computed in can hold it."""
+    """Return a number if the dtype of the computation can represent it."""
     limits = np.finfo(dtype)
     if abs(value) > float(limits.max):
         fail(f"{name} must be a number that {dtype} can hold. Got {value!r} instead.")
@@ -364,7 +364,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
 
 
 def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
-    """Return an int64 array from whole numbers."""
+    """Return an int64 array from integers."""
     array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
         fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
@@ -376,7 +376,7 @@ def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArra
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """Return a generator of random numbers: the one given, one from this seed, or one from fresh entropy for None."""
+    """Return a random generator: the given one, one from this seed, or one with fresh entropy for None."""
     if value is None or isinstance(
         value, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator
     ):
@@ -397,7 +397,7 @@ def choice(name: str, value: object, choices: Iterable[str]) -> None:
 def broadcast(
     name: str, shape: tuple[int, ...], target: tuple[int, ...], letters: str, hint: str = ""
 ) -> None:
-    """Check that an option's shape broadcasts to the shape it is used at, without enlarging it."""
+    """Check that an option's shape broadcasts to the target shape without enlarging it."""
     sizes = zip(reversed(shape), reversed(target), strict=False)
     if len(shape) > len(target) or not all(own in (1, size) for own, size in sizes):
         hint = hint or _arranged(name.split(" ")[0], shape, target)
@@ -405,11 +405,11 @@ def broadcast(
 
 
 def _arranged(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
-    """Return how an array that doesn't fit would: with new dimensions of size 1, or its last two swapped."""
+    """Return a hint how to make an array fit: with new dimensions of size 1, or its last two swapped."""
     if not name.isidentifier():
         return ""
     found = [axes for axes in combinations(range(len(target)), len(shape)) if _picked(target, axes) == shape]
-    if found and shape:  # the last dimension is most likely the last, the first the first
+    if found and shape:  # prefer to align the last dimensions, then the first ones
         axes = max(found, key=lambda axes: (axes[-1], [-axis for axis in axes]))
         index = [":" if axis in axes else "None" for axis in range(axes[0], len(target))]
         return f"did you mean {name}[{', '.join(index)}]?"
@@ -424,7 +424,7 @@ def _picked(sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | None = None) -> tuple[int, ...]:
-    """Return the shape that shapes broadcast to, or say which do not."""
+    """Return the broadcast shape, or raise with the shapes that are incompatible."""
     most = max(map(len, shapes))
     if most > DIMENSIONS:
         fail(f"{what} must have at most {DIMENSIONS} dimensions. Got {most} instead.", arrays)
@@ -436,13 +436,13 @@ def together(what: str, *shapes: tuple[int, ...], arrays: dict[str, Array] | Non
 
 
 def floating(name: str, value: ArrayLike) -> Array:
-    """Return the argument as an array of floats: its own, or float64 of whole numbers."""
+    """Return the argument as a floating array; integers become float64."""
     array = numeric(name, value)
     return array if is_float(array.dtype) else array.astype(np.float64)
 
 
 def parameter(name: str, value: ArrayLike, ndim: int, letters: str) -> Array:
-    """Return a learned parameter as a floating array of so many dimensions."""
+    """Return a learned parameter as a floating array of `ndim` dimensions."""
     array = floating(name, value)
     if array.ndim != ndim:
         fail(f"{name} must have shape {letters}. Got shape {array.shape} instead.")
@@ -457,13 +457,13 @@ def hidden(name: str, array: Array, size: int) -> None:
 
 
 def turned(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """Return a hint where a matrix is the transpose of what is needed, as PyTorch's Linear holds its weight."""
+    """Return a hint if a matrix is the transpose of what is needed, such as the weight of PyTorch's Linear."""
     turned = name.endswith("weight") and len(shape) == 2 and shape == wanted[::-1] and shape[0] != wanted[0]
     return f"{name}.T, if it is PyTorch's, which is (out, in)" if turned else ""
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Check the array that a result is to be written into."""
+    """Check the array `out` that a result is written to."""
     if not isinstance(out, np.ndarray):
         fail(f"out must be an array. Got {type(out).__name__} instead.", kind=TypeError)
     if out.shape != shape or out.dtype != dtype:
@@ -480,7 +480,7 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def _overlaps(array: Array) -> bool:
-    """Return whether numbers of an array may share memory: a step along a dimension stays inside smaller ones."""
+    """Return whether elements of an array may share memory: a stride lies within the extent of smaller ones."""
     sizes = [(abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
     reach = array.itemsize
     for stride, size in sorted(sizes) if array.size else []:
@@ -491,9 +491,9 @@ def _overlaps(array: Array) -> bool:
 
 
 def floats(**named: Any) -> None:
-    """Refuse what layers can't compute in: whole numbers would be rounded to, half precision overflows in sums.
+    """Refuse dtypes other than float32 and float64: integers would round results, half precision overflows in sums.
 
-    None is left out.
+    None is skipped.
     """
     for name, array in named.items():
         if array is None or (
@@ -505,7 +505,7 @@ def floats(**named: Any) -> None:
 
 
 def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Refuse what is no array of floats, or of another shape."""
+    """Refuse anything but a floating array of this shape."""
     floats(**{name: array})
     if array.shape != shape:
         rule = f"{name} must have shape {shape}. Got {array.shape} instead."
@@ -513,7 +513,7 @@ def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
 
 
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
-    """Refuse an array whose shape is not the one that is written in letters, such as ``(array, "n B 3H")``."""
+    """Refuse an array whose shape differs from the one in letters, such as ``(array, "n B 3H")``."""
     for name, (array, written) in named.items():
         factors = [(part[:-1], part[-1]) for part in written.split()]
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
@@ -524,7 +524,7 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
 
 
 def step(state: str, before: Array, gates: int, **halves: Array) -> None:
-    """Refuse halves of a step's sums that are not (..., so many times H), as the state before it is (..., H)."""
+    """Refuse pre-activations of a step other than (..., gates * H), for a previous state (..., H)."""
     floats(**halves, **{state: before})
     if not before.ndim:
         fail(f"{state} must be (..., H). Got shape () instead.")
@@ -540,7 +540,7 @@ def recurrent(
     state_weight: Array,
     state_bias: Array | None = None,
 ) -> None:
-    """Refuse what sequences can't be read with by units that have so many gates of size H each."""
+    """Refuse inputs and parameters of incompatible shapes for a recurrent layer with `gates` gates of size H."""
     floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
         fail(
@@ -555,13 +555,13 @@ def recurrent(
 
 
 def kept(keep: bool) -> None:
-    """Refuse to go back where nothing was kept for it."""
+    """Refuse a backward pass if no intermediate results were kept."""
     if not keep:
         fail("keep must be True where there is a way back. Got False instead.")
 
 
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
-    """Return the argument `lengths`: one count for each of so many sequences."""
+    """Return the argument `lengths`: one count for each of `size` sequences."""
     counts = whole_array("lengths", value, 0)
     if counts.shape != (size,):
         fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
@@ -571,7 +571,7 @@ def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
 
 
 def replaceable(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a path stands for, behind all links, if it can be replaced by another."""
+    """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
     place = Path(os.path.realpath(path))
@@ -585,5 +585,5 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_place(mode: int) -> str:
-    """Say what is there in place of a file."""
+    """Describe the type of a path that is not a regular file."""
     return "a folder" if stat.S_ISDIR(mode) else "no regular file"

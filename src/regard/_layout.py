@@ -1,9 +1,9 @@
-"""How queries, keys and values of any leading dimensions lie beside each other.
+"""Broadcasting of the leading dimensions of queries, keys and values.
 
-Leading dimensions broadcast as in ``np.matmul``. Where there are fewer key heads than query heads, in as many
-dimensions (or a batch of keys without heads would be taken for heads), the query heads are split into (key heads,
-group), so that a group of queries broadcasts over its one key head: query head i reads key head i // group. After that
-there is nothing special about grouped heads, here or in any kernel.
+Leading dimensions broadcast as in ``np.matmul``. With fewer key heads than query heads, in as many dimensions (or a
+batch of keys without heads would be taken for heads), the query heads are split into (key heads, group), so that a key
+head broadcasts over its group of query heads: query head i uses key head i // group. After that, grouped heads need no
+special treatment, here or in any kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[Any]
 class Layout:
     """The leading dimensions and lengths of one attention.
 
-    lead: leading dimensions as users see them; split: (key heads, group) or None; n, m: numbers of queries and keys.
+    lead: leading dimensions of the result; split: (key heads, group) or None; n, m: numbers of queries and keys.
     """
 
     lead: tuple[int, ...]
@@ -47,7 +47,7 @@ class Layout:
         return math.prod(self.lead)
 
     def per_query_head(self, array: Array, trailing: int) -> Array:
-        """View an array whose leading dimensions are those of the queries in the inner form."""
+        """View an array with the leading dimensions of the queries, with its heads split."""
         if self.split is None or array.ndim == trailing:
             return array
         axis = array.ndim - trailing - 1
@@ -55,7 +55,7 @@ class Layout:
         return array.reshape(*array.shape[:axis], *heads, *array.shape[axis + 1 :])
 
     def per_key_head(self, array: Array) -> Array:
-        """View keys or values in the inner form."""
+        """View keys or values with a group dimension of size 1."""
         return array if self.split is None or array.ndim == 2 else np.expand_dims(array, -3)
 
     def check(self, name: str, array: Array, trailing: tuple[int, ...], letters: str) -> None:
@@ -64,7 +64,7 @@ class Layout:
 
 
 def layout(queries: Array, keys: Array, values: Array) -> Layout:
-    """Work out the leading dimensions of an attention, or say why they do not fit."""
+    """Return the layout of an attention, or raise if the leading dimensions are incompatible."""
     shapes = {"queries": queries, "keys": keys, "values": values}
     lead_q, lead_k, lead_v = queries.shape[:-2], keys.shape[:-2], values.shape[:-2]
     n, m = queries.shape[-2], keys.shape[-2]
@@ -79,7 +79,7 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
         outer = np.broadcast_shapes(lead_q[:-1], lead_kv[:-1])
     except ValueError:
         _check.fail(f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}", shapes)
-    # The batch of keys (batch, m, d) beside queries (batch, heads, n, d) would be taken for heads.
+    # With queries (batch, heads, n, d), the batch of keys (batch, m, d) would be taken for heads.
     if len(lead_kv) < len(lead_q):
         _check.fail(
             f"leading dimensions must broadcast: {lead_q}, {lead_k} and {lead_v}",
@@ -97,17 +97,17 @@ def layout(queries: Array, keys: Array, values: Array) -> Layout:
 
 
 def as_rows(x: Array) -> Array:
-    """Return all rows of any leading dimensions: (rows, d)."""
+    """Flatten all leading dimensions: (rows, d)."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def slices(length: int, step: int) -> list[slice]:
-    """Cut a length into parts of `step`, the last of which may be shorter."""
+    """Split a length into parts of `step`, the last of which may be shorter."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
-    """Return the bytes from each place of an array's first dimensions to the next; None where they vary."""
+    """Return the stride in bytes of an array's first dimensions, flattened; None if it varies."""
     sizes = [(size, stride) for size, stride in zip(shape, strides, strict=False) if size > 1]
     if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
         return None
@@ -117,37 +117,37 @@ def apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
 class Items:
     """An array of shape (lead..., a, b) as a list of `items` arrays (a, b), of which equal ones are stored once.
 
-    `source[g]` says which stored array item g reads. Gradients are collected in the same way: what several items read
-    gets the sum of what they give.
+    `source[g]` is the index of the stored array of item g. The gradient of a stored array is the sum of the gradients
+    of all items that use it.
     """
 
     def __init__(self, array: Array, inner: tuple[int, ...]) -> None:
         self.array, self.inner = array, inner
         self.lead = array.shape[:-2]
         self.stored = math.prod(self.lead)
-        self.own = self.stored == math.prod(inner)  # whether every item reads an array of its own, in order
+        self.own = self.stored == math.prod(inner)  # whether item g uses stored array g alone
 
     @cached_property
     def source(self) -> NDArray[np.intp]:
-        """Which stored array each item reads."""
+        """Index of the stored array of each item."""
         places = np.arange(self.stored).reshape(self.lead)
         return np.broadcast_to(places, self.inner).reshape(-1)
 
     @cached_property
     def step(self) -> int | None:
-        """Bytes from each stored array to the next, or None where they don't lie so."""
+        """Stride in bytes from each stored array to the next, or None if it varies."""
         return apart(self.lead, self.array.strides) if self.array.size else None
 
     @cached_property
     def flat(self) -> Array | None:
-        """View as (stored, a, b) where the strides allow it."""
+        """View as (stored, a, b) if the strides allow it."""
         if self.step is None:
             return None
         shape, strides = (self.stored, *self.array.shape[-2:]), (self.step, *self.array.strides[-2:])
         return np.lib.stride_tricks.as_strided(self.array, shape, strides, writeable=False)
 
     def _picked(self, items: slice) -> slice | NDArray[np.intp]:
-        """Return which stored arrays the items read: a slice where they lie side by side or are one."""
+        """Return the indices of the items' stored arrays: a slice if they are consecutive or all equal."""
         if self.own:
             return items
         source = self.source[items]
@@ -159,12 +159,12 @@ class Items:
         return source
 
     def stored_rows(self, stored: NDArray[np.intp], rows: slice) -> Array:
-        """Return some rows of these stored arrays, in one array (..., rows, b); not copied where it is all of them."""
+        """Return some rows of these stored arrays, in one array (..., rows, b); a view for all of them."""
         part = self.array[..., rows, :]
         return part if len(stored) == self.stored else part[np.unravel_index(stored, self.lead)]
 
     def block(self, items: slice, rows: slice, columns: slice = slice(None)) -> Array:
-        """Return the part (items or 1, rows, columns), without copying where that is possible."""
+        """Return the part (items or 1, rows, columns), as a view if possible."""
         picked = self._picked(items)
         if self.flat is not None:
             return self.flat[picked, rows, columns]
@@ -177,6 +177,6 @@ class Items:
         return part
 
     def add(self, total: Array, items: slice | NDArray[np.int64], part: Array) -> None:
-        """Add what the items give (items, a, b) to the gradient `total` (stored, a, b), in their order."""
+        """Add the gradients of items (items, a, b) to `total` (stored, a, b), in the order of the items."""
         for stored, piece in zip(self.source[items], part, strict=True):
             total[stored] += piece

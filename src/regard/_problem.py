@@ -1,4 +1,4 @@
-"""An attention whose arguments have all been checked: what the definition and every kernel start from."""
+"""The checked arguments of one attention, the input of the definition and of every kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ITEMS = 1 << 31  # attentions in one call
 
 @dataclass(frozen=True)
 class Problem:
-    """The arguments of one attention, checked and fitted to each other."""
+    """The arguments of one attention, with compatible shapes."""
 
     queries: Array
     keys: Array
@@ -45,7 +45,7 @@ class Problem:
 
     @cached_property
     def steps(self) -> list[Step] | None:
-        """The mask as a program; none of a mask class of the user's."""
+        """The mask as a program; None for user-defined mask classes."""
         return [] if self.mask is None else self.mask.steps(self.layout)
 
 
@@ -61,7 +61,7 @@ def prepare(
     normalize: NormalizeLike,
     sink: ArrayLike | None,
 ) -> Problem:
-    """Check all arguments, before anything is computed."""
+    """Check all arguments before any computation."""
     q, k, v = _check.three(queries, keys, values)
     arrays = {"queries": q, "keys": k, "values": v}
     scorer = as_score(score)
@@ -79,7 +79,7 @@ def prepare(
         softcap = _check.representable("softcap", softcap, compute, positive=True)
     who = None if mask is None else as_mask(mask)
     normalize = as_normalize(normalize)
-    if isinstance(normalize, local_m):  # a softmax behind a window
+    if isinstance(normalize, local_m):  # a softmax with a window mask
         near = window(normalize.width, normalize.width, normalize.align)
         who, normalize = (near if who is None else who & near), "softmax"
     elif isinstance(normalize, local_p):

@@ -1,6 +1,6 @@
-"""The fast door: the same function as `attend`, by blocks, with gradients, in parts.
+"""Fast attention: the context of `attend` computed by blocks, its gradients, and attention over parts of the keys.
 
-Nothing here builds an n x m array, for any option.
+No function of this module builds an n x m array, whatever the options.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from regard.weights import Joined, NormalizeLike, Sink, local_p
 __all__ = ["Gradients", "Partial", "attention", "attention_vjp", "merge", "partial"]
 
 Array = NDArray[Any]
-LARGE = 1e30  # a scale that every dtype can hold
-MANY = 1 << 31  # threads, more than anybody has
+LARGE = 1e30  # a scale that every dtype can represent
+MANY = 1 << 31  # threads, more than any machine has
 
 
 @_check.hinted
@@ -49,36 +49,36 @@ def attention(
     threads: int | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Attend, and return the context only: ``attend(...).context`` without ever building the n x m arrays.
+    """Compute the context only: ``attend(...).context`` without building n x m arrays.
 
     Parameters
     ----------
     queries : array (..., n, d)
-        What is looked for.
+        Queries.
     keys : array (..., m, d)
-        What the queries are compared with.
+        Keys.
     values : array (..., m, e)
-        What is summed up.
+        Values.
     score, mask, bias, scale, softcap, normalize, sink
-        As for `attend`. Score functions of the user's are called on blocks (items, n', d), (items, m', d').
+        As for `attend`. User-defined score functions are called on blocks (items, n', d), (items, m', d').
     kernel : {"auto", "native", "blocked"}
-        "native" is the compiled kernel, "blocked" the NumPy kernel, which does everything; "auto" takes the fastest
-        that does what is asked. A kernel asked for by name is never replaced.
+        "native" is the compiled kernel, "blocked" the NumPy kernel, which supports all options; "auto" takes the
+        fastest that supports the arguments. A kernel given by name is never replaced.
     threads : int, optional
-        Threads to use; by default one for each processor where the work is worth it. The result is the same to the bit.
+        Number of threads; by default that of processors, or 1 for small inputs. It does not change the result.
     out : array (..., n, e), optional
-        Where to write the result; of exactly its shape and dtype.
+        Array for the result, of the same shape and dtype.
 
     Returns
     -------
     array (..., n, e)
-        In the dtype that NumPy finds for queries, keys and values together (float16 with bfloat16: float32; integers:
-        float64, and so do lists of floats). A query that sees nothing gets 0.
+        In the dtype of ``np.result_type(queries, keys, values)`` (float16 with bfloat16: float32; integers and lists:
+        float64). The context of a query without a visible key is 0.
 
     Raises
     ------
     ValueError, TypeError
-        Before any computation, with the rule, all shapes and a hint.
+        For invalid arguments, before any computation.
 
     References
     ----------
@@ -116,9 +116,9 @@ def attention(
 def _is_usual(
     score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
 ) -> bool:
-    """Whether there is a short way for these options: all right at first sight, and few other than they are by default.
+    """Whether these options allow the fast path: most have their default value, and the others are obviously valid.
 
-    What is not so gets a closer look, and its error.
+    All other calls are checked in full, which raises the errors.
     """
     return (
         bias is None
@@ -144,7 +144,7 @@ def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
 
 
 class Forward(NamedTuple):
-    """What a kernel computed: context (items, n, e), statistic (items, 2, n), and what a sink makes of it."""
+    """What a kernel computed: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
 
     context: Array
     statistic: Array | None
@@ -152,15 +152,15 @@ class Forward(NamedTuple):
 
 
 def _forward(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
-    """Run the forward kernel. An empty context needs no statistic, however many queries there are."""
+    """Run the forward kernel. An empty context needs no statistic, whatever the number of queries."""
     shape = (p.layout.items, p.layout.n, p.values.shape[-1])
     return Forward(np.empty(shape, p.compute), None) if 0 in shape else _computed(chosen, p, threads)
 
 
 def _computed(chosen: ModuleType, p: Problem, threads: int | None) -> Forward:
-    """Run a kernel, which knows no sinks: a sink scales the context of a row, and joins its statistic.
+    """Run a kernel, then apply the sink, which scales the context of a row and is added to its statistic.
 
-    The backward pass reads context and statistic alone, so it needs no more for the gradients of all others.
+    The backward pass uses context and statistic only, so this suffices for all other gradients.
     """
     context, statistic = chosen.forward(p, threads)
     if p.sink is None:
@@ -176,7 +176,7 @@ def _context_shape(p: Problem) -> tuple[int, ...]:
 
 
 class Gradients(NamedTuple):
-    """Gradients of one attention, each in the shape of what it belongs to.
+    """Gradients of one attention, each in the shape of its argument.
 
     Parameters
     ----------
@@ -230,18 +230,18 @@ def attention_vjp(
     kernel: str = "auto",
     threads: int | None = None,
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
-    """Attend, and return the context with its pullback: the function that takes a gradient of the context back.
+    """Compute the context and its pullback, the function that maps its gradient to those of the inputs.
 
     Parameters
     ----------
     queries : array (..., n, d)
-        What is looked for.
+        Queries.
     keys : array (..., m, d)
-        What the queries are compared with.
+        Keys.
     values : array (..., m, e)
-        What is summed up.
+        Values.
     score, mask, bias, scale, softcap, normalize, sink, kernel, threads
-        As for `attention`. A score function of the user's needs a method ``vjp`` (`regard.scores.Differentiable`).
+        As for `attention`. A user-defined score function needs a method ``vjp`` (`regard.scores.Differentiable`).
 
     Returns
     -------
@@ -254,7 +254,7 @@ def attention_vjp(
     Raises
     ------
     ValueError, TypeError
-        Before any computation, with the rule, all shapes and a hint.
+        For invalid arguments, before any computation.
 
     References
     ----------
@@ -296,7 +296,7 @@ def attention_vjp(
 def _differentiated(
     problem: Problem, bias: BiasLike | None, kernel: str, threads: int | None, remembered: bool
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
-    """Attend, whatever the options; see `attention_vjp`."""
+    """Compute context and pullback for any options; see `attention_vjp`."""
     chosen = _chosen(kernel, threads, problem)
     if not (is_builtin(problem.score) or isinstance(problem.score, Differentiable)):
         _check.fail(
@@ -324,7 +324,7 @@ def _gradients(
     dcontext: ArrayLike,
     threads: int | None,
 ) -> Gradients:
-    """Run the backward kernel and give every gradient the shape and dtype of what it belongs to."""
+    """Run the backward kernel and return every gradient in the shape and dtype of its argument."""
     given = _check.numeric("dcontext", dcontext)
     if given.shape != _context_shape(p):
         _check.fail(
@@ -332,9 +332,9 @@ def _gradients(
         )
     if forward.statistic is None:
         forward = _computed(kernel, p, threads)
-    fresh = bind_bias(bias, p.layout, p.compute)  # collects this call's gradient
+    fresh = bind_bias(bias, p.layout, p.compute)  # accumulates the gradient of this call
     p = replace(p, bias=fresh)
-    with np.errstate(all="ignore"):  # as forward: what is no number is in the result
+    with np.errstate(all="ignore"):  # as in the forward pass, NaN and inf propagate
         flat = np.ascontiguousarray(given, p.compute).reshape(forward.context.shape)
         found = kernel.backward(p, forward.context, forward.statistic, flat, threads)
         dqueries, dkeys, dvalues, named, dpositions = found
@@ -354,14 +354,14 @@ def _sink_gradient(p: Problem, forward: Forward, dcontext: Array) -> Array | Non
     if p.sink is None or forward.joined is None:
         return None
     along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
-    # A row that sees no key gives nothing, whatever its dcontext is.
+    # A row without a visible key contributes nothing, whatever its dcontext.
     down = np.where(forward.joined.keys == 0, 0, -forward.joined.sink * along).sum(-1)
     total = sum_to(down.reshape(p.layout.lead), p.sink.given.shape)
     return _check.rounded(total, p.sink.given.dtype.newbyteorder("="))
 
 
 def _as(gradient: Array, of: Array, p: Problem) -> Array:
-    """Return a gradient in the dtype of what it belongs to, if that can hold one."""
+    """Return a gradient in the dtype of its argument, if that is floating."""
     dtype = of.dtype if _check.is_float(of.dtype) else p.compute
     return _check.rounded(gradient, dtype.newbyteorder("="))
 
@@ -376,14 +376,14 @@ def _position_gradient(p: Problem, dpositions: Array | None) -> dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """The attention over some of the keys, in the form that can be merged with the others'.
+    """Attention over some of the keys, which `merge` can combine with that over the others.
 
     Parameters
     ----------
     context : array (..., n, e)
-        Context over these keys alone; float32 for half precision inputs, so that merging rounds once.
+        Context over these keys only; float32 for half precision inputs, so that merging rounds once.
     lse : array (..., n)
-        Log-sum-exp of these keys' logits: how much the part weighs; -inf for a part that is not seen.
+        Log-sum-exp of these keys' logits, the weight of the part; -inf if none of them is visible.
 
     Examples
     --------
@@ -413,20 +413,20 @@ def partial(
     kernel: str = "auto",
     threads: int | None = None,
 ) -> Partial:
-    """Attend to a part of the keys; `merge` makes the whole of the parts.
+    """Attend to a part of the keys; `merge` combines the parts.
 
     Parameters
     ----------
     queries : array (..., n, d)
         All queries.
     keys : array (..., m, d)
-        Some of the keys; none of them (m = 0) is a part too.
+        Some of the keys; m may be 0.
     values : array (..., m, e)
         Their values.
     score, mask, bias, scale, softcap
-        As for `attention`; mask and bias are those of this part.
+        As for `attention`; mask and bias are for the keys of this part.
     sink : float or array broadcasting to (...), optional
-        As for `attend`. Of all parts of one attention only one may have it, or `merge`.
+        As for `attend`. Pass it for one part only, or to `merge`.
     kernel, threads
         As for `attention`.
 
@@ -438,7 +438,7 @@ def partial(
     Raises
     ------
     ValueError, TypeError
-        Before any computation, with the rule, all shapes and a hint.
+        For invalid arguments, before any computation.
 
     References
     ----------
@@ -464,24 +464,24 @@ def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:
     """Merge the attention over disjoint parts of the keys into the attention over all of them.
 
     ``lse = log sum_p exp(lse_p)``, ``context = sum_p exp(lse_p - lse) context_p``: a commutative monoid whose neutral
-    element is any part that sees nothing (lse -inf).
+    element is any part without visible keys (lse -inf).
 
     Parameters
     ----------
     parts : Partial
         One or more parts of the same shape, in any order.
     sink : float or array broadcasting to (...), optional
-        As for `attend`, where no part has it yet: a sink is a part of context 0 and lse `sink`.
+        As for `attend`, if no part includes it: a sink is a part with context 0 and lse `sink`.
 
     Returns
     -------
     Partial
-        To be merged further, or read.
+        Attention over the keys of all parts.
 
     Raises
     ------
     ValueError
-        If there is no part, the shapes differ or the sink does not fit.
+        If there is no part, the shapes differ or the sink does not broadcast.
 
     References
     ----------
@@ -512,7 +512,7 @@ def merge(*parts: Partial, sink: ArrayLike | None = None) -> Partial:
 
 
 def _checked(parts: tuple[Partial, ...]) -> tuple[Partial, ...]:
-    """Return parts of arrays, if they fit each other."""
+    """Return the parts as arrays, checked for compatible shapes."""
     if not parts:
         _check.fail("merge needs at least one part: 0", hint="a part without keys is the neutral element")
     for part in parts:
@@ -537,7 +537,7 @@ def _checked(parts: tuple[Partial, ...]) -> tuple[Partial, ...]:
 
 
 def _of_sink(sink: ArrayLike, part: Partial) -> Partial:
-    """Return a sink as one more part beside this one."""
+    """Return a sink as a part of the same shape as this one."""
     compute, _ = _check.dtypes(part.lse)
     logits = Sink(sink, Layout(part.lse.shape[:-1], None, 1, 0), compute).logits
     lse = np.broadcast_to(logits[..., None], part.lse.shape or (1,)).reshape(part.lse.shape)
@@ -545,10 +545,10 @@ def _of_sink(sink: ArrayLike, part: Partial) -> Partial:
 
 
 def _share(share: Array, part: Partial) -> Array:
-    """Return share * context, of which only what sees nothing is left out."""
+    """Return share * context, or 0 for rows without a visible key."""
     return np.where(np.isneginf(part.lse)[..., None], 0, _weighed(share, part.context))
 
 
 def _weighed(share: Array, context: Array) -> Array:
-    """Return share * context, where an infinite context stays so though the share underflows to 0."""
+    """Return share * context; an infinite context stays infinite even if the share underflows to 0."""
     return np.where((share == 0) & np.isinf(context), context, share * context)

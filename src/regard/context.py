@@ -1,6 +1,6 @@
 """Step 3, and the definition of attention: scores, weights, context.
 
-`attend` is what attention *is* in this package. It keeps everything it computes. The fast paths are judged by it.
+`attend` defines attention in this package. It keeps all intermediate results. Faster kernels are tested against it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ PAIRS = 1 << 48  # of queries and keys, more than any memory holds
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """All that one attention computed.
+    """All results of one attention.
 
     Parameters
     ----------
     scores : array (..., n, m)
-        What the score function says: not yet scaled, capped, biased or masked.
+        Output of the score function, before scale, softcap, bias and mask.
     logits : array (..., n, m)
-        What step two saw: ``softcap(scores * scale) + bias``, and -inf where the mask forbids.
+        Input of step 2: ``softcap(scores * scale) + bias``, and -inf where masked.
     weights : array (..., n, m)
-        Rows sum to 1 (less with `regard.weights.local_p` or a sink), or to 0 where nothing is seen.
+        Rows sum to 1 (less with `regard.weights.local_p` or a sink), or to 0 without a visible key.
     context : array (..., n, e)
         The weighted sums of the values, in the dtype of the inputs.
     lse : array (..., n)
-        Log-sum-exp of the logits and the sink, if there is one; -inf where nothing is seen.
+        Log-sum-exp of the logits and the sink, if there is one; -inf without a visible key.
     name : str
-        Of the `named_scope` where `record` kept it; empty elsewhere.
+        Name of the `named_scope` if recorded by `record`; otherwise empty.
 
     Examples
     --------
@@ -72,14 +72,14 @@ class Attention:
         return f"Attention({name}{', '.join([*held, *dtype])})"
 
     def __getattr__(self, name: str) -> Any:
-        """Say why a part is missing; called only where it is."""
+        """Raise for a part that was not kept; called only for missing attributes."""
         if name in PARTS:
             kept = ", ".join(part for part in PARTS if part in vars(self))
             raise AttributeError(f"{name} was not kept: record(keep=...) kept {kept or 'nothing'}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _only(self, keep: tuple[str, ...]) -> Attention:
-        """Return an attention that holds these parts, and its name."""
+        """Return an attention with these parts only, and its name."""
         found: Attention = object.__new__(Attention)
         vars(found).update({part: getattr(self, part) for part in keep}, name=self.name)
         return found
@@ -87,7 +87,7 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class _Recorder:
-    """An open `record` block: what it keeps of each attention, and the list that it gave."""
+    """An open `record` block: the parts that it keeps of each attention, and its list."""
 
     keep: tuple[str, ...]
     seen: list[Attention]
@@ -98,37 +98,37 @@ class _Recorder:
 
 
 _recording: ContextVar[tuple[_Recorder, ...]] = ContextVar("regard_recording", default=())
-_of_all_threads: list[_Recorder] = []  # a list takes and gives single items whole, whichever thread asks
+_of_all_threads: list[_Recorder] = []  # append and remove of a list are thread-safe
 _scope: ContextVar[tuple[str, ...]] = ContextVar("regard_scope", default=())
 
 
 @contextmanager
 def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Iterator[list[Attention]]:
-    """Keep every attention that is computed inside the block, by whichever door: so any model can be looked into.
+    """Record every attention that is computed inside the block, for inspection of any model.
 
-    Doors are `attend`, `attention`, `attention_vjp` and `partial`. `regard.nn.attended_gru` and `conditional_gru`, who
-    look at every step inside one call, return their weights instead.
+    This covers `attend`, `attention`, `attention_vjp` and `partial`. `regard.nn.attended_gru` and `conditional_gru`,
+    which attend at every step inside one call, return their weights instead.
 
     Parameters
     ----------
     keep : str or several of them
         Parts of each `Attention` to keep: "scores", "logits", "weights", "context" and "lse", by default all. Scores,
-        logits and weights are n x m numbers for each head, so ``keep="weights"`` needs a third of the memory.
+        logits and weights are n x m arrays for each head, so ``keep="weights"`` needs a third of the memory.
     threads : bool
-        Whether to keep what all threads of the process compute while the block is open, in the order in which they
-        finish. By default it is what the block's own thread computes (and what runs in a copy of its context,
-        ``contextvars.copy_context().run``, as asyncio's tasks and ``asyncio.to_thread`` do).
+        Whether to record attentions of all threads of the process while the block is open, in the order in which they
+        finish. By default only those of the block's own thread are recorded (and of code in a copy of its context,
+        ``contextvars.copy_context().run``, such as asyncio's tasks and ``asyncio.to_thread``).
 
     Returns
     -------
-    context manager giving a list of Attention
-        It grows as attentions are computed; each holds its n x m arrays, computed by the definition, and the name of
-        the `named_scope` that it was computed in. Blocks may be nested.
+    context manager of a list of Attention
+        Each attention is appended with its n x m arrays, computed by the definition, and the name of its `named_scope`.
+        Blocks may be nested.
 
     Raises
     ------
     ValueError, TypeError
-        If `keep` names no part.
+        If `keep` has an unknown part.
 
     Examples
     --------
@@ -169,12 +169,12 @@ def named_scope(name: str) -> Iterator[None]:
     Returns
     -------
     context manager
-        Of this thread. Without a `record` block it changes nothing.
+        For this thread. Without a `record` block it has no effect.
 
     Raises
     ------
     TypeError
-        If the name is no string.
+        If the name is not a string.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def recording() -> bool:
-    """Whether a `record` block is open that this thread belongs to."""
+    """Whether a `record` block is open for this thread."""
     return bool(_recording.get() or _of_all_threads)
 
 
@@ -207,7 +207,7 @@ def remember(problem: Problem) -> None:
 
 
 def keep(attention: Attention) -> None:
-    """Give an attention to all `record` blocks that are open."""
+    """Add an attention to all open `record` blocks."""
     if not recording():
         return
     if scope := _scope.get():
@@ -231,51 +231,51 @@ def attend(
     normalize: NormalizeLike = "softmax",
     sink: ArrayLike | None = None,
 ) -> Attention:
-    """Attend, and keep every step: scores, logits, weights, context. ::
+    """Compute attention and keep every step: scores, logits, weights, context. ::
 
-        logits  = softcap * tanh(score(queries, keys) * scale / softcap) + bias, -inf where the mask forbids
+        logits  = softcap * tanh(score(queries, keys) * scale / softcap) + bias, -inf where masked
         weights = normalize(logits)
         context = weights @ values
 
-    Letters: n queries, m keys, d compared size, e value size; leading dimensions ``...`` broadcast as in ``np.matmul``
-    and the last of them are heads. Fewer key heads than query heads (a divisor): query head i reads key head
-    i // group.
+    Letters: n queries, m keys, d query and key size, e value size; leading dimensions ``...`` broadcast as in
+    ``np.matmul``; the last one is that of heads. With fewer key heads than query heads (a divisor), query head i uses
+    key head i // group.
 
     Parameters
     ----------
     queries : array (..., n, d)
-        What is looked for.
+        Queries.
     keys : array (..., m, d)
-        What the queries are compared with.
+        Keys.
     values : array (..., m, e)
-        What is summed up.
+        Values.
     score : str, regard.scores object or function
         "scaled_dot", "dot", "cosine", "gaussian", an object such as ``scores.additive(...)``, or any function of
         queries and keys whose value for a pair depends on that pair alone.
     mask : bool array broadcasting to (..., n, m) or regard.mask object, optional
-        True = may see. What may not be seen has no influence at all.
+        True = visible. Masked keys and values have no influence at all.
     bias : array broadcasting to (..., n, m), ``position.alibi`` or ``position.t5_buckets``, optional
-        Added to the scaled scores; -inf hides.
+        Added to the scaled scores; -inf masks.
     scale : float, optional
-        Factor on the scores; 1 / sqrt(d) for "scaled_dot" and 1 for all others by default.
+        Factor of the scores; by default 1 / sqrt(d) for "scaled_dot" and 1 for all others.
     softcap : float, optional
-        Bound on the size of the scaled scores, ``softcap * tanh(x / softcap)``.
+        Bound of the absolute scaled scores, ``softcap * tanh(x / softcap)``.
     normalize : str, ``weights.local_m`` or ``weights.local_p``
         "softmax", "sparsemax", "entmax15" or "hard".
     sink : float or array broadcasting to (...), optional
-        A learned logit for each head: ``exp(sink)`` joins the denominator of the softmax, so that a row may put some of
-        its weight nowhere. -inf is no sink. It is not a column of `logits` and `weights`, but `lse` counts it.
+        A learned logit for each head: ``exp(sink)`` joins the denominator of the softmax, so that a row may sum
+        to less than 1. -inf is no sink. It is not a column of `logits` and `weights`, but is included in `lse`.
 
     Returns
     -------
     Attention
         scores, logits, weights (..., n, m), context (..., n, e), lse (..., n). float16 and bfloat16 are computed in
-        float32 and only the context is rounded back; integers are computed in float64.
+        float32 and only the context is cast back; integers are computed in float64.
 
     Raises
     ------
     ValueError, TypeError
-        Before any computation, with the rule, all shapes and a hint.
+        For invalid arguments, before any computation.
 
     References
     ----------
@@ -308,9 +308,9 @@ def attend(
 
 
 def define(p: Problem) -> Attention:
-    """The three steps."""
+    """Compute the three steps."""
     values = p.layout.per_key_head(_in_order(p, p.values))
-    with np.errstate(all="ignore"):  # a NaN or inf in the input is in the output: that is the message
+    with np.errstate(all="ignore"):  # NaN and inf propagate to the output without a warning
         scores = _scores(p)
         logits = _logits(p, scores)
         joined = _with_sink(p, logits)
@@ -328,9 +328,9 @@ def define(p: Problem) -> Attention:
 
 
 def _in_order(p: Problem, array: Array) -> Array:
-    """Return an array to compute with, as it would lie in memory if nobody had sliced or turned it: law 5.
+    """Return an array in C order and the dtype of the computation: law 5.
 
-    Before version 2.3 NumPy multiplies other orders with sums of its own, which round differently and take longer.
+    Before version 2.3, NumPy multiplies other orders without BLAS, which rounds differently and is slower.
     """
     return np.ascontiguousarray(array, p.compute)
 
@@ -339,7 +339,7 @@ def _scores(p: Problem) -> Array:
     """Step 1."""
     queries, keys = _in_order(p, p.queries), _in_order(p, p.keys)
     if p.layout.split is not None and keys.ndim > 2 and keys.shape[-3] > 1:
-        keys = np.repeat(keys, p.layout.split[1], axis=-3)  # a score may hold something for each query head
+        keys = np.repeat(keys, p.layout.split[1], axis=-3)  # a score may have a parameter for each query head
     shape = (*p.layout.lead, p.layout.n, p.layout.m)
     if is_builtin(p.score):
         scores = p.score._define(queries, keys)
@@ -352,14 +352,14 @@ def _scores(p: Problem) -> Array:
 
 
 def _read_only(x: Array) -> Array:
-    """View an array so that a score function of the user's cannot write to it: law 8."""
+    """Return a read-only view for a user-defined score function: law 8."""
     x = x.view()
     x.flags.writeable = False
     return x
 
 
 def _logits(p: Problem, scores: Array) -> Array:
-    """Scale, cap, bias and mask."""
+    """Apply scale, softcap, bias and mask."""
     logits = scores * p.compute.type(p.scale)
     if p.softcap is not None:
         logits = p.compute.type(p.softcap) * np.tanh(logits / p.compute.type(p.softcap))
@@ -396,13 +396,13 @@ def _weights(p: Problem, logits: Array) -> Array:
 
 
 def _distance(p: Problem, near: local_p) -> Array:
-    """Return key place minus predicted place (..., n, m)."""
+    """Return key position minus predicted position (..., n, m)."""
     positions = np.broadcast_to(near.positions, (*near.positions.shape[:-1], p.layout.n))
     return near.distance(p.layout.per_query_head(positions, 1), p.layout.m)
 
 
 def _context(weight: Array, values: Array, logits: Array) -> Array:
-    """Step 3: weight @ values, in which a masked value takes no part, whatever it is."""
+    """Step 3: weight @ values, without masked values, even if these are NaN or inf."""
     finite = np.isfinite(values)
     if finite.all():
         context: Array = weight @ values

@@ -1,13 +1,13 @@
 """The NumPy kernel: attention by blocks with an online softmax, forward and backward, never building n x m.
 
-For a tile of queries the kernel walks over blocks of keys, skips those that nobody in the tile sees, and keeps for
-every query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
+For a tile of queries the kernel loops over blocks of keys, skips those that are masked for the whole tile, and keeps
+for every query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
 calculation for softmax"; Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory"). The backward pass
 computes the logits of each block again and their weights from the saved log-sum-exp (Dao et al. 2022,
 "FlashAttention", algorithm 4).
 
-Layout of a block: (items, keys, lanes), see `pairs`. How large blocks are depends on m, d and e but not on n, the
-batch or the threads; how many queries and items a tile takes depends on what fits, and does not touch the bits.
+Layout of a block: (items, keys, lanes), see `pairs`. The block size depends on m, d and e but not on n, the batch or
+the threads. The number of queries and items of a tile depends on its memory, and does not change results.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ Array = NDArray[Any]
 T = TypeVar("T")
 R = TypeVar("R")
 
-TILE = 1 << 17  # numbers in the block that a thread works on
+TILE = 1 << 17  # elements in the block of a thread
 UNIT = 1.0  # of the logarithms in a statistic
-COUNTED = 1 << 20  # an index is kept as a multiple of this and a rest
-WORTH = 1 << 29  # multiplications from which threads pay: shorter steps wait for the interpreter lock
+COUNTED = 1 << 20  # an index is stored as quotient and remainder of this
+WORTH = 1 << 29  # multiplications from which threads are faster, despite the GIL
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes of blocks: keys at a time, queries at a time, items at a time."""
+    """The block sizes: numbers of keys, queries and items."""
 
     columns: int
     rows: int
@@ -74,12 +74,12 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
 
 
 def _is_online(p: Problem) -> bool:
-    """Return whether step two is done by a running maximum and sum."""
+    """Return whether step 2 uses a running maximum and sum."""
     return p.normalize == "softmax" or isinstance(p.normalize, local_p)
 
 
 def plan_backward(p: Problem, pairs: Pairs) -> Plan:
-    """Choose block sizes for the backward pass: products over the queries want short tiles."""
+    """Choose block sizes for the backward pass, whose products over the queries are fastest with short tiles."""
     widest = max(p.values.shape[-1], pairs.left.shape[-1], 1)
     columns = min(
         _floor_lanes(min(PRODUCT / (64 * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
@@ -98,7 +98,7 @@ def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) ->
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
-    """Return how many threads to use: as asked, or as many as there are processors where that pays."""
+    """Return `threads`, or if that is None the number of processors, or 1 for small inputs."""
     if threads is not None:
         return threads
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1] + 8)
@@ -108,14 +108,14 @@ def thread_count(p: Problem, threads: int | None) -> int:
 
 
 def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
-    """Do the tasks on so many threads; results come in the order of the tasks."""
+    """Run the tasks on `threads` threads and yield the results in the order of the tasks."""
 
     def quiet(task: T) -> R:
-        with np.errstate(all="ignore"):  # NumPy keeps this per thread
+        with np.errstate(all="ignore"):  # this setting is per thread
             return work(task)
 
     count = min(threads, len(tasks))
-    from regard._threads import Workers  # `import regard` need not load what threads take
+    from regard._threads import Workers  # lazy, for a fast `import regard`
 
     with Workers(count if count > 1 else 0) as workers:
         yield from workers.map(quiet, tasks)
@@ -128,7 +128,7 @@ def _give_up_if_asked() -> None:
 
 
 class Kernel:
-    """One attention, ready to be computed tile by tile."""
+    """One attention, prepared for computation by tiles."""
 
     def __init__(self, p: Problem) -> None:
         self.p = p
@@ -141,7 +141,7 @@ class Kernel:
         self.near = self._near()
 
     def _near(self) -> Array | None:
-        """Return the predicted places (items, n) of a local-p window, in float64, whatever the arrays are."""
+        """Return the predicted positions (items, n) of a local-p window, always in float64."""
         p = self.p
         if not isinstance(p.normalize, local_p):
             return None
@@ -155,7 +155,7 @@ class Kernel:
         return self.values_items.block(items, columns).astype(self.p.compute, copy=False)
 
     def seen(self, items: slice, rows: slice, columns: slice) -> Answer:
-        """Answer who sees whom in a block."""
+        """Return which keys are visible in a block."""
         answer: Answer = True if self.p.ask is None else self.p.ask(items, rows, columns)
         if self.near is None or answer is False:
             return answer
@@ -164,12 +164,12 @@ class Kernel:
         return near if answer is True else near & answer
 
     def _distance(self, items: slice, rows: slice, columns: slice) -> Array:
-        """Return key place minus predicted place (items, queries, keys)."""
+        """Return key position minus predicted position (items, queries, keys)."""
         assert self.near is not None
         return np.arange(columns.start, columns.stop, dtype=float) - self.near[items, rows, None]
 
     def gauss(self, items: slice, rows: slice, columns: slice, lanes: int) -> Array:
-        """Return the factor of local-p after the softmax (items, keys, lanes)."""
+        """Return the Gaussian factor of local-p (items, keys, lanes)."""
         assert isinstance(self.p.normalize, local_p)
         factor = self.p.normalize.gauss(self._distance(items, rows, columns))
         return to_lanes(factor.astype(self.p.compute, copy=False), lanes)
@@ -177,7 +177,7 @@ class Kernel:
     def logits(
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
     ) -> Array | None:
-        """Return the logits of a block (items, keys, lanes), -inf where not seen; None where nobody sees."""
+        """Return the logits of a block (items, keys, lanes), -inf where masked; None if all are."""
         _give_up_if_asked()
         p = self.p
         seen = self.seen(items, rows, columns)
@@ -203,9 +203,9 @@ class Kernel:
         return block
 
     def hides(self, rows: slice, lanes: int) -> bool:
-        """Whether blocks of these rows can hold pairs that are not seen."""
+        """Whether blocks of these rows can have logits of -inf."""
         return (
-            isinstance(self.pairs, (pairing.Function, pairing.Distances))  # these give -inf of their own
+            isinstance(self.pairs, (pairing.Function, pairing.Distances))  # their scores can be -inf
             or self.p.ask is not None
             or self.near is not None
             or self.p.bias is not None
@@ -214,19 +214,19 @@ class Kernel:
 
 
 def _times_values(values: Array, weights: Array) -> Array:
-    """Return values (items or 1, keys, e) summed by weights (items, keys, lanes): (items, groups, e, 16)."""
+    """Return values (items or 1, keys, e) times weights (items, keys, lanes): (items, groups, e, 16)."""
     summed: Array = contiguous(values).swapaxes(1, 2)[:, None] @ grouped(weights)
     return summed
 
 
 class Taint:
-    """Counts of the values +inf, -inf and NaN that each query sees, so that no others reach its context."""
+    """Counts of the visible values +inf, -inf and NaN of each query, so that masked ones don't affect its context."""
 
     def __init__(self) -> None:
         self.counts: list[Any] = [0, 0, 0]
 
     def split(self, values: Array, seen: Array) -> Array:
-        """Count, and return the values with 0 in place of what is not finite."""
+        """Count, and return the values with 0 in place of non-finite ones."""
         for i, bad in enumerate((np.isposinf(values), np.isneginf(values), np.isnan(values))):
             self.counts[i] = self.counts[i] + _times_values(
                 bad.astype(values.dtype), seen.astype(values.dtype)
@@ -234,7 +234,7 @@ class Taint:
         return np.where(np.isfinite(values), values, 0)
 
     def put(self, context: Array) -> Array:
-        """Return the context with what was counted."""
+        """Return the context with the counted inf and NaN."""
         plus, minus, lost = (np.asarray(count) > 0 for count in self.counts)
         context = np.where(plus, context + np.inf, context)
         context = np.where(minus, context - np.inf, context)
@@ -242,9 +242,9 @@ class Taint:
 
 
 def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
-    """Compute context (items, n, e) and two numbers for each row (items, 2, n): what its logits are counted from, and
-    the logarithm of the sum, the threshold or the index of the largest. Kept apart: their sum would round away what
-    the second one says where logits are large.
+    """Compute context (items, n, e) and statistic (items, 2, n): for each row the logit that is subtracted from all
+    logits, and the logarithm of the sum, the threshold or the index of the largest. They are stored separately, since
+    their sum would lose the precision of the second for large logits.
     """
     context = np.zeros((p.layout.items, p.layout.n, p.values.shape[-1]), p.compute)
     statistic = np.full((p.layout.items, 2, p.layout.n), -np.inf, p.compute)
@@ -276,7 +276,7 @@ def lse(statistic: Array) -> Array:
 
 
 def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile, block by block: context (items, t, e) and statistic (items, 2, lanes)."""
+    """Compute a tile block by block: context (items, t, e) and statistic (items, 2, lanes)."""
     p = kernel.p
     left = kernel.pairs.left_items.block(items, rows)
     left = np.broadcast_to(left, (items.stop - items.start, *left.shape[1:]))
@@ -310,12 +310,12 @@ def _online(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arra
     if context is None:
         return np.zeros((*left.shape[:2], p.values.shape[-1]), p.compute), statistic
     context = rows_of(context if taint is None else taint.put(context), left.shape[1])
-    divisor = np.where(total == 0, 1, total)  # a row that sees nothing has context 0
+    divisor = np.where(total == 0, 1, total)  # a row without a visible key has context 0
     return context / divisor[:, 0, : left.shape[1], None], statistic
 
 
 class Logits:
-    """All logits of a tile, block by block, as often as they are needed."""
+    """All logits of a tile, by block, for several passes; kept if small, else recomputed."""
 
     def __init__(self, kernel: Kernel, plan: Plan, items: slice, rows: slice) -> None:
         self.kernel, self.items, self.rows = kernel, items, rows
@@ -331,7 +331,7 @@ class Logits:
             self.kept = kept
 
     def __iter__(self) -> Iterator[tuple[slice, Array]]:
-        """Give each block that somebody sees (items, keys, lanes), with its columns; it must not be written to."""
+        """Yield each block with visible keys (items, keys, lanes), with its columns; it must not be modified."""
         for columns in self.columns:
             if self.kept is not None:
                 yield columns, self.kept[:, columns]
@@ -339,12 +339,12 @@ class Logits:
                 yield columns, block
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
-        """Give the same logits in parts as large as there are."""
+        """Yield the same logits, as a single block if they are kept."""
         return iter(self) if self.kept is None else iter([(slice(0, self.kernel.p.layout.m), self.kept)])
 
 
 def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Attend for a tile whose step two needs whole rows: context (items, t, e) and statistic (items, 2, lanes)."""
+    """Compute a tile whose step 2 needs whole rows: context (items, t, e) and statistic (items, 2, lanes)."""
     logits = Logits(kernel, plan, items, rows)
     statistic = _threshold(logits, kernel.power) if kernel.power else _first_largest(logits)
     taint = Taint() if kernel.tainted else None
@@ -363,7 +363,7 @@ def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Arr
 
 
 def _largest(logits: Logits) -> Array:
-    """Return each row's largest logit; NaN where that is no number to subtract."""
+    """Return each row's largest logit; NaN if it is NaN or +inf."""
     largest = np.full(logits.shape, -np.inf, logits.left.dtype)
     for _, block in logits.parts():
         largest = np.maximum(largest, block.max(1, keepdims=True))
@@ -373,8 +373,8 @@ def _largest(logits: Logits) -> Array:
 def _threshold(logits: Logits, power: int) -> Array:
     """Return t with sum max(z / power - t, 0) ** power = 1, by Newton's method from below.
 
-    The sum is convex and falls with t, so Newton's steps only go up and never pass the root. A row stops when it has
-    arrived, whatever the rows beside it still do.
+    The sum is convex and decreasing in t, so Newton's steps increase t and never pass the root. Each row stops when it
+    has converged, independently of the others.
     """
     largest = _largest(logits) / power
     blind = np.isneginf(largest)
@@ -392,7 +392,7 @@ def _threshold(logits: Logits, power: int) -> Array:
 
 
 def _newton(logits: Logits, base: Array, t: Array, power: int) -> tuple[Array, Array]:
-    """Return what a step of Newton's method needs, in float64: minus the slope by `power`, and the sum minus 1."""
+    """Return for a step of Newton's method, in float64: minus the slope divided by `power`, and the sum minus 1."""
     slope, total = np.zeros(logits.shape), np.zeros(logits.shape)
     for _, block in logits.parts():
         above = _above(block, base, t, power)
@@ -413,22 +413,22 @@ def _above(block: Array, base: Array, t: Array, power: int) -> Array:
 
 
 def _first_largest(logits: Logits) -> Array:
-    """Return the index of each row's first largest logit, as two numbers since float32 counts to 2^24 only.
+    """Return the index of each row's first largest logit, as two numbers since float32 is exact to 2^24 only.
 
-    NaN where the row holds a NaN or +inf.
+    NaN if the row has a NaN or +inf.
     """
     best, index = np.full(logits.shape, -np.inf, logits.left.dtype), np.zeros(logits.shape, np.int64)
     for columns, block in logits.parts():
         largest = block.max(1, keepdims=True)
         index = np.where(largest > best, block.argmax(1)[:, None] + columns.start, index)
-        best = np.maximum(best, largest)  # a NaN stays
+        best = np.maximum(best, largest)  # NaN propagates
     lost = np.isnan(best) | np.isposinf(best)
     parts = index // COUNTED, np.where(lost, np.nan, index % COUNTED)
     return np.concatenate(parts, axis=1).astype(best.dtype)
 
 
 def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> tuple[Array, Array]:
-    """Return weights of a block and g: the gradient of the logits is g * (dweights - their mean under g)."""
+    """Return weights of a block and g: the gradient of the logits is g * (dweights - their mean weighted by g)."""
     base, statistic = statistic[:, :1], statistic[:, 1:]
     if kernel.power == 1:
         weights = _above(block, base, statistic, 1)
@@ -449,7 +449,7 @@ def _weights(kernel: Kernel, block: Array, statistic: Array, columns: slice) -> 
 
 @dataclass
 class Collected:
-    """Gradients of some items: of left, right and values, of what is learned, of local-p places."""
+    """Gradients of some items: of left, right and values, of learned arrays, of local-p positions."""
 
     items: slice
     arrays: tuple[Array, ...]
@@ -460,7 +460,7 @@ class Collected:
 def backward(
     p: Problem, context: Array, statistic: Array, dcontext: Array, threads: int | None = None
 ) -> tuple[Array, Array, Array, Named, Array | None]:
-    """Compute all gradients but that of the bias, which collects its own."""
+    """Compute all gradients; that of the bias is added to the bias object, not returned."""
     kernel = Kernel(p)
     keys = p.keys.astype(p.compute, copy=False)
     queries, keys, dcontext_clean = (finite(x) for x in (kernel.queries, keys, dcontext))
@@ -472,7 +472,7 @@ def backward(
     dpositions = None if kernel.near is None else np.zeros(kernel.near.shape, p.compute)
     if p.layout.items and p.layout.n and p.layout.m:
         state = Backward(kernel, clean, context, statistic, dcontext, dcontext_clean, (of, totals))
-        # A bias and a function of the user's collect in the order of the tiles.
+        # Gradients of a bias and of a user-defined score are summed in the order of the tiles.
         serial = p.bias is not None or isinstance(clean, pairing.Function)
         tasks = slices(p.layout.items, state.chunk)
         for part in _each(state.chunk_of_items, tasks, 1 if serial else thread_count(p, threads)):
@@ -491,7 +491,7 @@ def backward(
 
 
 class Backward:
-    """What all tiles of a backward pass share."""
+    """The data that all tiles of a backward pass share."""
 
     def __init__(
         self,
@@ -516,7 +516,7 @@ class Backward:
         count = items.stop - items.start
         learned = {name: np.zeros_like(value) for name, value in clean.learned.items()}
         positions = None if self.kernel.near is None else np.zeros((count, p.layout.n), p.compute)
-        arrays = tuple(  # written in place where every item has its own
+        arrays = tuple(  # written in place if no array is shared
             total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
             for where, total in zip(*self.totals, strict=True)
         )
@@ -553,7 +553,7 @@ class Tile:
         return to_lanes(rows[:, :, None], self.lanes)
 
     def _mean(self) -> Array:
-        """Return the mean of dweights under g (items, 1, lanes)."""
+        """Return the mean of dweights weighted by g (items, 1, lanes)."""
         if not self.kernel.power:
             return self._lane_row(
                 np.einsum("gte,gte->gt", self.dcontext, self.shared.context[self.items, self.rows])
@@ -577,7 +577,7 @@ class Tile:
         return self.kernel.pairs.dot(self.dcontext, self.kernel.values(self.items, columns))
 
     def run(self) -> None:
-        """Walk over the blocks of keys."""
+        """Loop over the blocks of keys."""
         for columns in slices(self.kernel.p.layout.m, self.shared.plan.columns):
             self._block(columns)
 
@@ -606,16 +606,16 @@ class Tile:
         right = self.shared.clean.right_items.block(self.items, columns)
         dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
         self.dleft[:, self.rows] += dleft
-        if self.rows.start == 0:  # the first to come here: what it finds is still 0, and need not be read
+        if self.rows.start == 0:  # the first tile: the gradient is still 0
             self.dright[:, columns] = dright
         else:
             self.dright[:, columns] += dright
 
     def _collect_values(self, columns: slice, weights: Array, unseen: Array | None) -> None:
-        """Add weights' dcontext to the gradient of the values."""
+        """Add the product of weights and dcontext to the gradient of the values."""
         t = self.left.shape[1]
         clean = self.shared.dclean[self.items, self.rows]
-        if self.shared.dclean is not self.shared.dcontext:  # a lost row loses what it sees
+        if self.shared.dclean is not self.shared.dcontext:  # non-finite rows give NaN at visible values
             lost = self._lane_row(np.asarray((~np.isfinite(self.dcontext)).any(-1)))
             weights = np.where(lost, np.nan, weights)
         weights = np.ascontiguousarray(weights[:, :, :t])
@@ -630,7 +630,7 @@ class Tile:
     def _local_p(
         self, columns: slice, weights: Array, dweights: Array, unseen: Array | None
     ) -> tuple[Array, Array]:
-        """Put the Gaussian after the softmax, and collect the gradient of its place."""
+        """Apply the Gaussian factor, and accumulate the gradient of its position."""
         assert isinstance(self.kernel.p.normalize, local_p)
         assert self.found.positions is not None
         t, width = self.left.shape[1], self.kernel.p.normalize.width

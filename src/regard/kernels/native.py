@@ -1,7 +1,7 @@
-"""The native kernel, forward and backward: the same loop as the NumPy kernel's, in the library's vectors.
+"""The native kernel, forward and backward: the algorithm of the NumPy kernel with SIMD instructions.
 
-The library's C++ is in `source/attention.cpp`. `refusal` returns what the library does not do: steps two other than
-softmax, and score functions, masks and biases of the user's.
+The library's C++ is in `source/attention.cpp`. `refusal` returns what it does not support: `normalize` other than
+softmax, and user-defined score functions, masks and biases.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Array = NDArray[Any]
 
 UNIT = math.log(2)  # of the logarithms in a statistic
 DEPTH = 32  # of the library's stack for masks
-PARTS = 4  # into which many queries are cut, so that threads can share one head
+PARTS = 4  # into which many queries are split, so that threads can share one head
 MANY = 128  # queries
 
 
 def refusal(p: Problem) -> str:
-    """Return why the native kernel can't do this attention, or nothing."""
+    """Return why the native kernel does not support this attention, or an empty string."""
     if not scores.is_builtin(p.score):
         return "a score function of the user's"
     if p.normalize != "softmax":
@@ -121,7 +121,7 @@ def _run_backward(
     p, c, pairs = made.p, made.c, made.pairs
     c.context, c.statistic = made.pointer(context), made.pointer(statistic)
     c.dcontext = made.matrices(Items(aligned(dcontext), (p.layout.items,)))
-    c.parts = PARTS if p.layout.n >= MANY else 1  # of n alone: the sums' order must not depend on the batch
+    c.parts = PARTS if p.layout.n >= MANY else 1  # of n only: the order of sums must not depend on the batch
     collect_bias = _bias_gradient(made)
     c.together = int(not c.serial and c.groups >= PARTS)
     cut = (c.groups, 1 if c.together else c.parts)

@@ -1,11 +1,11 @@
-"""Scores of blocks of pairs, forward beside backward.
+"""Scores of blocks of pairs, forward and backward.
 
-A block of logits lies as (items, keys, lanes): each query is a *lane*, and lanes come in groups of 16. Every product
-that mixes lanes is done 16 lanes at a time with the lanes as the vector dimension, so that what a query gets depends on
-its lane's group neither by value nor by rounding: BLAS may treat the 3rd row of a matrix unlike the 60th, but a matrix
-of 16 columns is one column of registers for it. That is what makes results bitwise equal for any slice of the queries
-(law 5). Sums that are not products run over arrays in C order for the same reason. The products are also small enough
-(`PRODUCT`) that OpenBLAS never splits them over threads of its own.
+A block of logits has the layout (items, keys, lanes): each query is a *lane*, in groups of 16. Every matrix product
+is computed for 16 lanes at a time with the lanes as columns, so that the result of a query does not depend on the other
+queries, not even by rounding: BLAS may sum the 3rd row of a matrix in another order than the 60th, but all 16 columns
+in the same order. That makes results bitwise equal for any slice of the queries (law 5). Other sums run over arrays in
+C order for the same reason. The products are also small enough (`PRODUCT`) that OpenBLAS never splits them over its own
+threads.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Named = dict[str, Array]
 
-# Makes of keys (..., keys, d) in the dtype of the computation, at the positions of a slice, what queries meet.
+# Transforms keys (..., keys, d), in the dtype of the computation, at the positions of a slice.
 Transform = Callable[[Array, slice], Array]
 
 P = TypeVar("P", bound="Pairs")
 
 LANES = 16
 PRODUCT = 1 << 18  # multiplications up to which OpenBLAS stays on one thread
-BUFFER = 1 << 16  # numbers that are looked at at once where a whole array might be too large
+BUFFER = 1 << 16  # elements that are checked at a time
 
 
 def lanes_of(x: Array) -> Array:
-    """Copy rows (items, t, c) into groups of lanes (items, groups, c, 16), the last one filled up with zeros."""
+    """Copy rows (items, t, c) into groups of lanes (items, groups, c, 16), the last one padded with zeros."""
     items, t, c = x.shape
     whole = t // LANES
     lanes = np.zeros((items, -(-t // LANES), c, LANES), x.dtype)
@@ -50,7 +50,7 @@ def lanes_of(x: Array) -> Array:
 
 
 def to_lanes(rows: Array, lanes: int = 0) -> Array:
-    """Copy (items, t, keys) to (items, keys, lanes), the last lanes filled up with zeros."""
+    """Copy (items, t, keys) to (items, keys, lanes), the last lanes padded with zeros."""
     items, t, keys = rows.shape
     block = np.zeros((items, keys, lanes or -(-t // LANES) * LANES), rows.dtype)
     block[:, :, :t] = rows.swapaxes(1, 2)
@@ -70,7 +70,7 @@ def grouped(block: Array) -> Array:
 
 
 def all_finite(x: Array) -> bool:
-    """Return whether all numbers are finite; a finite sum is a quick proof."""
+    """Return whether all elements are finite, quickly if their sum is."""
     if x.dtype.kind in "biu" or not x.size:
         return True
     with np.errstate(all="ignore"):
@@ -81,12 +81,12 @@ def all_finite(x: Array) -> bool:
 
 
 def finite(x: Array) -> Array:
-    """Return x with 0 in place of what is not finite: where that is seen, a NaN arrives through the weights instead."""
+    """Return x with 0 for non-finite elements; where these are visible, the weights are NaN."""
     return x if all_finite(x) else np.where(np.isfinite(x), x, 0)
 
 
 def project(x: Array, weight: Array) -> Array:
-    """Return x @ weight such that no row's bits depend on the rows beside it."""
+    """Return x @ weight such that no row's bits depend on other rows."""
     rows = x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1])
     lanes = np.ascontiguousarray(weight.T) @ lanes_of(rows)
     return np.ascontiguousarray(rows_of(lanes, rows.shape[1])).reshape(*x.shape[:-1], weight.shape[1])
@@ -97,7 +97,7 @@ def _flat(x: Array) -> Array:
 
 
 def contiguous(block: Array) -> Array:
-    """Return a block whose matrices BLAS can read in place; most are already."""
+    """Return a block whose matrices BLAS can read in place, as a copy if necessary."""
     item = block.itemsize
     if block.strides[-1] == item and block.strides[-2] == item * block.shape[-1] and block.flags.aligned:
         return block
@@ -106,11 +106,11 @@ def contiguous(block: Array) -> Array:
 
 @dataclass
 class Pairs:
-    """Queries and keys after what can be done for each of them alone, and the way back to the user's gradients.
+    """Transformed queries and keys, and the function `finish` that maps their gradients to those of the inputs.
 
-    left (..., n, c) is in the form that blocks are read from. The keys are as the caller gave them: `right_block`
-    converts and transforms one block, since a copy of all of them could take far more memory than few queries need.
-    `right` (..., m, c) is such a copy. `depth` is how many numbers a block holds for each pair while it is worked on.
+    left (..., n, c) are the transformed queries. The keys are those of the caller: `right_block` converts and
+    transforms one block, since a copy of all keys could take far more memory than the rest of the computation. `right`
+    (..., m, c) is such a copy. `depth` is the number of temporary elements of a block for each pair.
     """
 
     left: Array
@@ -123,25 +123,25 @@ class Pairs:
     transform: Transform | None = None
 
     def of_keys(self, keys: Array, columns: slice) -> Array:
-        """Return what these keys, at the positions `columns`, are compared as: (..., keys, c)."""
+        """Return these keys, at the positions `columns`, transformed: (..., keys, c)."""
         return keys if self.transform is None else self.transform(keys, columns)
 
     @cached_property
     def right(self) -> Array:
-        """What all keys are compared as (..., m, c)."""
+        """All keys, transformed (..., m, c)."""
         with np.errstate(all="ignore"):
             return self.of_keys(self.keys, slice(0, self.keys.shape[-2]))
 
     @cached_property
     def right_items(self) -> Items:
-        """The same, by item."""
+        """All transformed keys by item."""
         right = self.right
         own = right.ndim == self.keys.ndim  # a location score has one matrix for all
         lead = self.key_items.lead if own else ()
         return Items(right.reshape(*lead, *right.shape[-2:]), self.key_items.inner)
 
     def right_block(self, items: slice, columns: slice) -> Array:
-        """Return what a block of keys is compared as (items or 1, keys, c)."""
+        """Return a block of keys, transformed (items or 1, keys, c)."""
         keys = self.key_items.block(items, columns).astype(self.left.dtype, copy=False)
         right = self.of_keys(keys, columns)
         return right if right.ndim == 3 else right[None]
@@ -153,7 +153,7 @@ class Pairs:
     def dot(self, rows: Array, right: Array) -> Array:
         """Return the products of rows (items, t, c) with right (items or 1, keys, c): (items, keys, lanes).
 
-        Where a pair costs a hyperbolic tangent or more, single products are cheap, and need no lanes to be filled up.
+        For scores that cost a tanh or more for each pair, this product is cheap, and is computed without lanes.
         """
         return to_lanes(np.einsum("gtc,gjc->gtj", np.ascontiguousarray(rows), contiguous(right)))
 
@@ -167,12 +167,12 @@ class Pairs:
         return self.pull(left, right, dscored, total)
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
-        """Return (dleft, dright) for dscored (items, t, keys); add the gradients of what is learned to total."""
+        """Return (dleft, dright) for dscored (items, t, keys); add the gradients of learned arrays to total."""
         raise NotImplementedError
 
 
 class Products(Pairs):
-    """left . right: every score that is a dot product after each side was transformed."""
+    """left . right: every score that is a dot product of transformed queries and keys."""
 
     def block(self, left: Array, right: Array) -> Array:
         return self.dot(left, right)
@@ -211,7 +211,7 @@ class Perceptron(Pairs):
 
 
 class Distances(Pairs):
-    """-|left - right|^2 / (2 width^2), from differences: the expanded form would cancel."""
+    """-|left - right|^2 / (2 width^2), from differences, to avoid cancellation."""
 
     def score(self, left: Array, right: Array) -> Array:
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
@@ -224,7 +224,7 @@ class Distances(Pairs):
         apart = np.subtract(left[:, :, None], right[:, None], order="C")
         apart /= width
         squares = np.einsum("gtjd,gtjd->gtj", apart, apart)
-        np.copyto(squares, 0, where=dscored == 0)  # infinitely far, not seen: no influence
+        np.copyto(squares, 0, where=dscored == 0)  # masked keys at infinite distance have no influence
         total["width"] += np.sum(squares * dscored) / width
         dleft = np.einsum("gtjd,gtj->gtd", apart, dscored) / -width
         dright = np.einsum("gtjd,gtj->gjd", apart, dscored) / width
@@ -232,7 +232,7 @@ class Distances(Pairs):
 
 
 class Function(Pairs):
-    """A score function of the user's, called on blocks."""
+    """A user-defined score function, called on blocks."""
 
     function: Callable[[Any, Any], Any]
 
@@ -258,7 +258,7 @@ class Function(Pairs):
 
 
 def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
-    """Return blocks as a user's function gets them: in C order, of as many items, not to be written to (law 8)."""
+    """Return the arguments of a user-defined function: in C order, with as many items each, read-only (law 8)."""
     right = np.broadcast_to(right, (len(left), *right.shape[1:]))
     views = np.ascontiguousarray(left).view(), np.ascontiguousarray(right).view()
     for view in views:
@@ -267,7 +267,7 @@ def _read_only(left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def make(p: Problem, queries: Array, keys: Array) -> Pairs:
-    """Choose how the problem's score is computed by blocks; queries are in the compute dtype."""
+    """Return the problem's score for computation by blocks; queries are in the compute dtype."""
     if not scores.is_builtin(p.score):
         return _function(p, queries, keys)
     score = p.score.split(queries.shape[-1]) if isinstance(p.score, scores.concat) else p.score
@@ -334,7 +334,7 @@ def _finish_location(keys: Array, weight: Array) -> Any:
 
 
 def _unit(x: Array) -> tuple[Array, Array]:
-    """Return vectors of length 1 and their lengths; a zero vector stays, with length 1."""
+    """Return vectors of length 1 and their lengths; a zero vector is kept, with length 1."""
     x = np.ascontiguousarray(x)  # sums must not depend on the strides
     largest = np.abs(x).max(-1, keepdims=True, initial=0)
     largest[largest == 0] = 1
@@ -363,7 +363,7 @@ def _cosine(p: Problem, queries: Array, keys: Array, sharpness: Array) -> Pairs:
 
 
 def _pull_unit(dunit: Array, unit: Array, length: Array) -> Array:
-    """Return the gradient of x for that of x / |x|."""
+    """Return the gradient of x from that of x / |x|."""
     along = np.einsum("...d,...d->...", dunit, unit)[..., None]
     dx: Array = (dunit - along * unit) / length
     return dx

@@ -1,4 +1,4 @@
-"""An attention in the library's form: the structures of `source/core/problem.h`, filled from a `Problem`."""
+"""The arguments of the native library: the structures of `source/core/problem.h`, filled from a `Problem`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Addresses = NDArray[np.int64]
 KINDS = {"products": 0, "perceptron": 1, "distances": 2}
 STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
 NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
-FAR = 1 << 62  # further than any key
-CHUNK = 1024  # keys that the library sums up by themselves: a piece is a multiple of them
+FAR = 1 << 62  # larger than any distance
+CHUNK = 1024  # keys that the library sums separately: a piece is a multiple
 COPIED = 1 << 20  # bytes of keys and values that are converted at a time
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
-    """Return `threads`, or if that is None the number of processors where more than one thread pays."""
+    """Return `threads`, or if that is None the number of processors, or 1 for small inputs."""
     if threads is not None:
         return threads
     work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
@@ -43,7 +43,7 @@ def thread_count(p: Problem, threads: int | None) -> int:
 
 
 def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return an array whose rows the library can read: aligned, of this dtype, columns side by side."""
+    """Return an array whose rows the library can read: aligned, of this dtype, with contiguous rows."""
     return x if _fits(x, dtype) else np.array(x, dtype, order="C")
 
 
@@ -54,7 +54,7 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
         x.dtype == dtype
         and x.flags.aligned
         and (x.shape[-1] < 2 or column == x.itemsize)
-        and (x.shape[-2] < 2 or row % 4 == 0)  # pairs of half precision are read as one
+        and (x.shape[-2] < 2 or row % 4 == 0)  # half precision is read in pairs
         and row % x.itemsize == 0
     )
 
@@ -185,7 +185,7 @@ class Pieces:
         return not (small or (self.keys_fit and self.values_fit))
 
     def __iter__(self) -> Iterator[CProblem]:
-        """Yield each piece in the library's form; it has to run before the next one is asked for."""
+        """Yield each piece in the library's form; it has to run before the next one is requested."""
         m, items = self.p.layout.m, self.p.layout.items
         together = max(COPIED // (self.row * min(m, CHUNK)), 1)  # items
         step = max(COPIED // (self.row * min(together, items)) // CHUNK, 1) * CHUNK  # keys
@@ -309,7 +309,7 @@ def ends(step: Step) -> tuple[int, int]:
 def _bias(made: Call) -> None:
     bias, p, c = made.p.bias, made.p, made.c
     if isinstance(bias, DistanceBias):
-        with np.errstate(all="ignore"):  # as where the definition adds it
+        with np.errstate(all="ignore"):  # as in the definition
             table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
         starts = made.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
         c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)

@@ -1,8 +1,8 @@
 """Several models that translate together.
 
-Each model makes errors of its own. The mean of the probabilities that they give to the next word is right more often
-than one of them (Sutskever, Vinyals and Le 2014, section 3.6; Luong, Pham and Manning 2015, section 4). A search asks a
-network for nothing but its steps, so the steps of several are all that it takes.
+Models that were trained with different seeds make different errors. The mean of their probabilities of the next token
+is right more often than any of them (Sutskever, Vinyals and Le 2014, section 3.6; Luong, Pham and Manning 2015, section
+4). A search uses nothing of a network but its `Stepper`, and the steppers of several networks form one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Ensemble", "Together"]
 
 Array = NDArray[Any]
 
-_NEAR = 1 << 15  # numbers that a few passes find near the processor
+_NEAR = 1 << 15  # numbers that stay in the cache for several passes
 _RARE = -70.0  # logarithm of a probability; float32 ends at -87 without a loss
-_HINT = "train them on the same pairs with the same kinds of tokens, each with a seed of its own"
+_HINT = "train them on the same pairs with the same kinds of tokens, each with different seeds"
 
 
 class Ensemble(Translator):
-    """Several models that translate together: the mean of their probabilities decides, word by word.
+    """Several models that translate together, by the mean of their probabilities of each token.
 
     The reranker is that of the first.
 
@@ -43,7 +43,7 @@ class Ensemble(Translator):
     Raises
     ------
     ValueError, TypeError
-        If they don't know the same words, or don't read the same.
+        If their vocabularies or extras differ.
 
     References
     ----------
@@ -66,12 +66,12 @@ class Ensemble(Translator):
 
     @property
     def model(self) -> Model[Predictor]:
-        """All the networks as one, and the texts of its two sides."""
+        """All networks as one, with the tokenizers of both sides."""
         return self._model
 
     @property
     def attention(self) -> bool:
-        """Whether one of them has an alignment to see; that of all is the mean of theirs."""
+        """Whether any of them has attention; the weights of the ensemble are the mean of theirs."""
         return self._attention
 
 
@@ -140,9 +140,9 @@ def _mean_weights(each: Sequence[Array]) -> Array:
 
 
 def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
-    """Return the logarithm (..., V) of the mean softmax; what is no number stays none."""
+    """Return the logarithm (..., V) of the mean softmax; NaN stays NaN."""
     each = [one.reshape(-1, one.shape[-1]) for one in logits]
-    with np.errstate(all="ignore"):  # the search checks what is predicted
+    with np.errstate(all="ignore"):  # the search checks for NaN
         totals = [_log_of_sums(one) for one in each]
         mean = np.empty_like(each[0])
         few = max(1, _NEAR // mean.shape[1])
@@ -161,10 +161,10 @@ def _log_of_sums(logits: Array) -> Array:
 
 
 def _log_of_mean(logs: Sequence[Array]) -> Array:
-    """Return the logarithm of the mean of what these are the logarithms of."""
+    """Return the logarithm of the mean of the exponentials."""
     mean: Array = np.log(sum(map(np.exp, logs)) / len(logs))
     rare = mean < _RARE
-    if rare.any():  # a sum of exponentials would be too small to be exact, or to be there at all
+    if rare.any():  # the sum of exponentials would be subnormal, or 0
         low = np.stack([one[rare] for one in logs])
         most = np.maximum(low.max(axis=0), np.finfo(low.dtype).min)  # impossible for all
         mean[rare] = most + np.log(np.exp(low - most).sum(axis=0) / len(logs))
@@ -172,7 +172,7 @@ def _log_of_mean(logs: Sequence[Array]) -> Array:
 
 
 def _check_models(models: Any) -> None:
-    """Check that these are models that can translate together."""
+    """Check that these models can form an ensemble."""
     if not isinstance(models, Sequence) or not all(isinstance(model, Translator) for model in models):
         got = type(models).__name__
         if isinstance(models, Sequence):
@@ -188,7 +188,7 @@ def _check_models(models: Any) -> None:
 
 
 def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
-    """Return what must be the same of two models, and what they have."""
+    """Return for each requirement its text and the values of both models, which must be equal."""
     return [
         ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
         ("know the same tokens of the target", _learned(first.target), _learned(other.target)),

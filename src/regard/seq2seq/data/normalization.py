@@ -1,4 +1,4 @@
-"""One form for what looks the same: control characters, line ends, and Unicode's several spellings of a letter.
+"""Text normalisation: control characters, line ends and Unicode normalisation forms.
 
 References
 ----------
@@ -22,36 +22,36 @@ Normalization = Literal["NFC", "NFKC", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("NFC", "NFKC", "none")
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _CONTROL = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029]")
-_MARK = "\ufeff"  # a byte order mark; inside a text it means nothing
-# White space, control and format characters, and what else Unicode's Default_Ignorable_Code_Point says or has no ink.
+_MARK = "\ufeff"  # a byte order mark; inside a text it has no meaning
+# All but white space, control and format characters, other Default_Ignorable_Code_Point, and other blank characters.
 _VISIBLE = re.compile(
     "[^\\s\x01-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_LONGEST_RUN = 30  # marks
-_SEPARATOR = "\u034f"  # combining grapheme joiner: invisible, and marks don't move across it
-# What a run of more marks needs to have: characters that are no letters, or a halfwidth voicing mark.
+_LONGEST_RUN = 30  # combining marks
+_SEPARATOR = "\u034f"  # combining grapheme joiner: invisible, and marks are not reordered across it
+# Every longer run contains this: 10 characters, each a halfwidth voicing mark or neither letter nor space.
 _MAYBE_RUN = re.compile("(?:[\uff9e\uff9f]|[^\\w\\s\x00-\u02ff]){10}")
 
 
 def as_normalization(value: object) -> Normalization:
-    """Return the name of a normalisation, or say which ones there are.
+    """Validate the name of a normalisation form.
 
     Parameters
     ----------
     value : object
-        What should be one.
+        The value to validate.
 
     Returns
     -------
     str
-        The same.
+        The value.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not one of `NORMALIZATIONS`.
 
     Examples
     --------
@@ -63,11 +63,11 @@ def as_normalization(value: object) -> Normalization:
 
 
 def is_blank(text: str) -> bool:
-    """Say whether a text has nothing visible: it is empty, whoever asks.
+    """Whether a text contains no visible character.
 
     White space and control characters are invisible, and so are Unicode's format characters (the zero width space,
     joiners, direction marks, ...), variation selectors, fillers and the blank Braille pattern. A combining mark is
-    visible. A zero character is an error to `normalize`, and not blank.
+    visible. A null character is not blank; it is an error in `normalize`.
 
     Parameters
     ----------
@@ -88,33 +88,33 @@ def is_blank(text: str) -> bool:
 
 
 def normalize(text: str, normalization: Normalization = "NFC") -> str:
-    """Return a text in which only what a reader can see makes a difference.
+    """Replace control characters and apply Unicode normalisation.
 
-    A control character (Unicode's category Cc: tabs and line ends too) or a line or paragraph separator becomes a
-    space; a byte order mark is left out. Then letters get Unicode's normal form. Web pages are full of such
-    characters, nobody sees them, and none of them is a reason to refuse a sentence. A zero character or half a
-    surrogate pair is one: it says that bytes were taken for text which are none.
+    Control characters (Unicode category Cc, which includes tabs and line ends) and line and paragraph separators are
+    replaced by spaces; byte order marks are removed. Then the Unicode normalisation form is applied. Control characters
+    are common in web text and are no error. A null character or a lone surrogate is an error: it means that the input
+    was not text.
 
-    Normalising takes time proportional to the text's length: as in the stream-safe text format, a combining grapheme
-    joiner is put behind 30 combining marks in a row.
+    Normalisation takes linear time: as in the stream-safe text format, a combining grapheme joiner is inserted after
+    30 consecutive combining marks.
 
     Parameters
     ----------
     text : str
         Any text.
     normalization : {"NFC", "NFKC", "none"}
-        NFC makes one letter of a letter and its accent. NFKC also forgets forms: ligatures, wide letters, superscripts,
-        no-break spaces. With "none" letters stay as they are.
+        NFC composes a letter and its accent into one character. NFKC also replaces compatibility characters: ligatures,
+        full-width letters, superscripts, no-break spaces. "none" skips Unicode normalisation.
 
     Returns
     -------
     str
-        Tidy text; tidying it again changes nothing.
+        The normalised text; the function is idempotent.
 
     Raises
     ------
     ValueError
-        If there is a zero character or half a surrogate pair.
+        If there is a null character or a lone surrogate.
 
     References
     ----------
@@ -129,7 +129,7 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
     >>> normalize("ﬁ", "NFKC")
     'fi'
     """
-    if not text.isprintable():  # only then can there be any of these
+    if not text.isprintable():  # a printable text has none of these
         if found := _NOT_TEXT.search(text):
             raise ValueError(f"text must be Unicode text: character {found.start() + 1} is {found[0]!a}")
         text = _CONTROL.sub(" ", text).replace(_MARK, "")
@@ -139,7 +139,7 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
 
 
 def _stream_safe(text: str) -> str:
-    """Limit runs of non-starters, which normalisation would sort in quadratic time (Annex 15, section 13.1)."""
+    """Limit runs of combining marks, whose reordering takes quadratic time (Annex 15, section 13.1)."""
     parts = []
     run = 0
     for character in text:
@@ -155,26 +155,26 @@ def _stream_safe(text: str) -> str:
 
 
 def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> list[str]:
-    """Return tidy tokens: none is empty, none has a space in it.
+    """Normalise tokens and check that none is empty or contains a space.
 
     Parameters
     ----------
     tokens : iterable of str
-        Cut by someone else.
+        Pretokenized text.
     normalization : {"NFC", "NFKC", "none"}
         As for `normalize`.
 
     Returns
     -------
     list of str
-        As many.
+        The normalised tokens, as many as given.
 
     Raises
     ------
     TypeError
-        If one is not a str.
+        If a token is not a str.
     ValueError
-        If one is empty or has a space in it: put together with spaces, the tokens could not be told apart.
+        If a token is empty or contains a space: joined by spaces, the tokens could not be recovered.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
-        # Not the mark itself: NFKC has another letter for it.
+        # JOIN itself is not normalised: NFKC would replace it by another character.
         clean = JOIN.join(normalize(part, normalization) for part in token.split(JOIN))
         if not clean or " " in clean:
             raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")

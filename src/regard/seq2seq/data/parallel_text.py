@@ -1,7 +1,7 @@
-"""Reading sentence pairs: one file of lines source TAB target, or two files line by line; UTF-8, gzip or not.
+"""Read parallel text: one file of lines source TAB target, or two line-aligned files; UTF-8, optionally gzipped.
 
-Lines end with a newline; a carriage return before it belongs to it. A byte order mark may stand before the first line.
-A line that can't be read is an error with its number. A file that changes while it is read is an error, too.
+Lines end with LF or CRLF. A byte order mark at the start of the file is ignored. A line that cannot be read raises an
+error with its number. A file that changes while it is read is an error, too.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ Pair = tuple[Side, Side]
 T = TypeVar("T")
 Key = TypeVar("Key", str, tuple[str, str])
 
-LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
-_BLOCK = 1 << 18  # bytes that are read at a time
+LONGEST_LINE = 1 << 20  # bytes; limits memory for a file without line ends
+_BLOCK = 1 << 18  # bytes per read
 _GZIP = b"\x1f\x8b"
-_GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
-_RATIO = 200  # bytes that one byte of gzip may unpack to; text comes to 3 to 20, a repeated line to 1,000
-_FREE = 1 << 20  # bytes that any gzip file may unpack to
-_RECENT = 1 << 20  # characters of lines that are recognised if they come again; gzip sees 32 KiB at a time
+_GZIP_FORMAT = 31  # zlib's wbits for gzip's header and checksum
+_RATIO = 200  # the largest compression ratio; text has 3 to 20, a repeated line 1,000
+_FREE = 1 << 20  # bytes of output that are allowed beyond this ratio
+_RECENT = 1 << 20  # cache size in characters; gzip's window is 32 KiB
 _SIDES = ("source", "target")
 
 
 class Skipped(NamedTuple):
-    """A pair that was left out; its text is one line.
+    """A skipped sentence pair; `str` gives a one-line message.
 
     Parameters
     ----------
     line : int
-        The number of its line, or of the pair in a sequence, from 1.
+        The line number, or the position in a sequence of pairs, from 1.
     reason : str
-        Why it was left out.
+        Why it was skipped.
     file : str
-        The name of the file; empty for a sequence of pairs.
+        The file name; empty for a sequence of pairs.
 
     Examples
     --------
@@ -85,36 +85,36 @@ _OnSkipped = Callable[[Skipped], object]
 def read_pairs(
     path: Place, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
 ) -> list[tuple[str, str]]:
-    """Read sentence pairs, or say which line is not one.
+    """Read sentence pairs from one file.
 
     Parameters
     ----------
     path : str, path or binary file
         Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
-        name ends in .csv or .csv.gz is read as CSV, with commas, semicolons or TABs between fields.
+        name ends in .csv or .csv.gz is read as CSV, delimited by commas, semicolons or TABs.
     skipped : callable, optional
-        Called with a `Skipped` for each pair that is left out because it or a side of it is empty. Without it such a
-        pair is an error.
+        Called with a `Skipped` for each pair that is skipped because one or both sides are empty. By default such a
+        pair raises an error.
     columns : two of str or int, optional
-        Which columns are source and target: names in the first line, which is no pair then, or numbers from 1.
+        The columns of source and target: names if the first line is a header, or numbers from 1 if there is none.
 
     Returns
     -------
     list of (source, target)
-        In the order of the file.
+        In file order.
 
     Raises
     ------
     ValueError
-        If a line has no or several TABs, an empty side, or is not UTF-8; if there is no line or no such column; if the
-        file changes while it is read.
+        If a line does not have exactly one TAB, has an empty side, or is not UTF-8; if there are no pairs or no such
+        column; if the file changes while it is read.
     OSError
-        If the file can't be read.
+        If the file cannot be read.
 
     Warns
     -----
     UserWarning
-        If the first line looks like the names of columns, or most fields of a file with TABs are in quotes.
+        If the first line looks like a header, or most fields of a TAB-separated file are quoted.
 
     Examples
     --------
@@ -149,10 +149,10 @@ def read_pairs(
 def _of_table(
     records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None
 ) -> list[tuple[str, str]]:
-    """Return the pairs of a table's two columns."""
+    """Return the sentence pairs of a table with two columns."""
     pairs: list[tuple[str, str]] = []
     number = 0
-    for number, (line, cells) in enumerate(records, 1):  # noqa: B007 - read behind the loop
+    for number, (line, cells) in enumerate(records, 1):  # noqa: B007 - used after the loop
         filled = [not is_blank(cell) for cell in cells]
         if all(filled) and cells:
             pairs.append((cells[0], cells[1]))
@@ -167,7 +167,7 @@ def _of_table(
 
 
 def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
-    """Leave out a line with an empty side; raise for any other that is not a pair."""
+    """Skip a line with an empty side; raise an error for any other invalid line."""
     if is_blank(line):
         _skip(Skipped(number, "empty; expected source TAB target", name), skipped)
     elif len(cells) == 2:
@@ -177,17 +177,17 @@ def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _
 
 
 def no_pair(line: str) -> str:
-    """Say what is wrong with a line that should have two columns.
+    """Return the error message for a line without exactly two columns.
 
     Parameters
     ----------
     line : str
-        With no TAB in it, or several.
+        A line with no TAB or several.
 
     Returns
     -------
     str
-        For an error.
+        The message.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
 
 
 def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
-    """Return the pairs if there are any."""
+    """Return the pairs; raise an error if there are none."""
     if not pairs:
         hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
         why = f"all lines were left out, {count} of them" if count else f"{they_are} empty"
@@ -217,28 +217,28 @@ def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> lis
 
 
 def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None) -> list[tuple[str, str]]:
-    """Read sentence pairs from two files: a line of the one belongs to the line of the other with the same number.
+    """Read sentence pairs from two line-aligned files.
 
     Parameters
     ----------
     source, target : str, path or binary file
-        Sentences in UTF-8, one a line; gzip is recognised by its content. One of them may be "-", standard input.
+        One sentence per line, in UTF-8; gzip is recognised by its content. One of them may be "-", standard input.
     skipped : callable, optional
-        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
-        is an error.
+        Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
+        error.
 
     Returns
     -------
     list of (source, target)
-        In the order of the files.
+        In file order.
 
     Raises
     ------
     ValueError
-        If one has more lines than the other, a line is empty or not UTF-8; if there is no line; if a file changes while
-        it is read.
+        If the numbers of lines differ, a line is empty or not UTF-8, there are no pairs, or a file changes while it is
+        read.
     OSError
-        If a file can't be read.
+        If a file cannot be read.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None)
 
 
 class _Lines(Iterator[str]):
-    """The lines of a file one by one, counted."""
+    """Iterate over the lines of a file and count them."""
 
     def __init__(self, path: Place) -> None:
         self.count = 0
@@ -280,34 +280,34 @@ class _Lines(Iterator[str]):
         return line
 
     def finish(self) -> int:
-        """Read on to the end, and return how many lines there are."""
+        """Read to the end and return the number of lines."""
         for _ in self:
             pass
         return self.count
 
 
 def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> list[Pair]:
-    """Check sentence pairs that come from Python.
+    """Validate sentence pairs given as Python objects.
 
     Parameters
     ----------
     pairs : iterable of (source, target)
-        Each side is text, or a sequence of tokens.
+        Each side is a string or a sequence of tokens.
     skipped : callable, optional
-        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
-        is an error.
+        Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
+        error.
 
     Returns
     -------
     list of (source, target)
-        The same.
+        The pairs that were not skipped.
 
     Raises
     ------
     TypeError
-        If one is no pair, or a side neither text nor tokens.
+        If an item is not a pair, or a side is neither a string nor tokens.
     ValueError
-        If a side is empty, or there is no pair.
+        If a side is empty, or there are no pairs.
 
     Examples
     --------
@@ -341,14 +341,14 @@ def _is_empty(side: object, place: str) -> bool:
 
 
 def as_sentences(name: str, side: Any) -> Sequence[Side]:
-    """Return sentences, each a text or tokens; one text is not a sequence of texts.
+    """Validate a sequence of sentences, each a string or tokens; a single string is an error.
 
     Parameters
     ----------
     name : str
-        What they are called in an error.
+        The argument's name in error messages.
     side : sequence of str, or of sequences of str
-        The sentences, maybe; an array or a column of a table will do.
+        The value to validate; also a NumPy array or a pandas Series.
 
     Returns
     -------
@@ -358,7 +358,7 @@ def as_sentences(name: str, side: Any) -> Sequence[Side]:
     Raises
     ------
     TypeError
-        If they are none.
+        If it is not a sequence of sentences.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def as_sentences(name: str, side: Any) -> Sequence[Side]:
     ['one', 'two']
     """
     if not isinstance(side, Sequence) and callable(as_list := getattr(side, "tolist", None)):
-        side = as_list()  # what NumPy, pandas and others call it
+        side = as_list()  # the method in NumPy, pandas and others
     if isinstance(side, str) or not isinstance(side, Sequence):
         _check.fail(
             f"{name} must be a sequence of sentences. Got {type(side).__name__} instead.", kind=TypeError
@@ -385,14 +385,14 @@ def as_sentences(name: str, side: Any) -> Sequence[Side]:
 
 
 def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[Pair]:
-    """Put two sides of sentences together.
+    """Return sentence pairs from sources and targets.
 
     Parameters
     ----------
     sources, targets : sequences of str, or of sequences of str
-        As many on both sides.
+        Sentences; the same number of both.
     name : str
-        What the targets are called in an error.
+        The name of the targets in error messages.
 
     Returns
     -------
@@ -402,7 +402,7 @@ def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[
     Raises
     ------
     ValueError, TypeError
-        If they don't pair up, or are no sentences.
+        If the numbers differ, or an argument is not a sequence of sentences.
 
     Examples
     --------
@@ -424,19 +424,19 @@ def _same(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
-    """Return a function whose results are shared by equal arguments that come soon after each other.
+    """Memoize a function with a bounded cache.
 
-    A compressed file of a few kilobytes may repeat a line a million times: all of them then take the memory of one.
+    A compressed file of a few kilobytes may repeat a line a million times: all copies then share one object.
 
     Parameters
     ----------
     make : callable
-        Makes a result, which is never changed, of a text or a pair of texts.
+        Takes a string or a pair of strings; its result must not be modified.
 
     Returns
     -------
     callable
-        The same function with a memory of bounded size.
+        The memoized function.
 
     Examples
     --------
@@ -461,7 +461,7 @@ def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
 
 
 def read_lines(path: Place) -> Iterator[list[str]]:
-    """Read plain text, as many lines at a time as are there: from somebody who types, one by one.
+    """Read plain text in batches of the lines available: from a terminal, one by one.
 
     Parameters
     ----------
@@ -471,15 +471,15 @@ def read_lines(path: Place) -> Iterator[list[str]]:
     Yields
     ------
     list of str
-        Lines in order, without their ends.
+        Lines in order, without line ends.
 
     Raises
     ------
     ValueError
-        If a line is not UTF-8, not text or too long, with its number, after all lines before it; if the file changes
-        while it is read.
+        If a line is not UTF-8, contains a null byte or is too long (with its number, after yielding all earlier
+        lines); if the file changes while it is read.
     OSError
-        If the file can't be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -504,12 +504,12 @@ def read_lines(path: Place) -> Iterator[list[str]]:
 
 
 def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
-    """Yield whole lines as text, at once if all is well; those before one that is not well come before its error."""
+    """Yield decoded lines in one batch; before an error, yield the valid lines that precede it."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = "\0"
-    # Only the first line can be too long: the others lie within one block, which is less.
+    # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
     longest = data.index(b"\n") if b"\n" in data else len(data)
     if "\0" not in text and longest <= LONGEST_LINE:
         found = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
@@ -527,16 +527,16 @@ def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
 
 
 def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
-    """Return a line as text without its end, or say which byte is not UTF-8.
+    """Decode a line from UTF-8 and remove its line end.
 
     Parameters
     ----------
     line : bytes
         One line.
     place : str
-        Where it is, for the error.
+        The location for error messages.
     first : bool
-        Whether a byte order mark may stand before it.
+        Whether to remove a byte order mark at its start.
 
     Returns
     -------
@@ -546,7 +546,7 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     Raises
     ------
     ValueError
-        If it is too long or not UTF-8, or has a zero byte.
+        If it is too long, not UTF-8, or contains a null byte.
 
     Examples
     --------
@@ -571,12 +571,12 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
 
 
 def place_name(path: Place) -> str:
-    """Return what a file is called in errors.
+    """Return the name of a file for error messages.
 
     Parameters
     ----------
     path : str, path or binary file
-        Where it is; "-" is standard input.
+        The file; "-" is standard input.
 
     Returns
     -------
@@ -599,12 +599,12 @@ def _is_standard(path: Place) -> bool:
 
 
 def standard_input() -> BinaryIO:
-    """Return standard input, which may be closed.
+    """Return standard input as a binary file.
 
     Returns
     -------
     binary file
-        For reading.
+        Standard input.
 
     Raises
     ------
@@ -624,7 +624,7 @@ def standard_input() -> BinaryIO:
 
 @contextmanager
 def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
-    """Open a file for reading, and look afterwards whether it is still the same."""
+    """Open a file for reading, and check afterwards that it has not changed."""
     if _is_standard(path):
         yield standard_input()
     elif isinstance(path, str | os.PathLike):
@@ -646,7 +646,7 @@ def _state(file: BinaryIO) -> tuple[int, int] | None:
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what is there, without waiting for more where a file can say it."""
+    """Yield data as it becomes available, without waiting for a full block if the file supports `read1`."""
     read = file.read1 if hasattr(file, "read1") else file.read
     return iter(lambda: read(_BLOCK), b"")
 
@@ -660,7 +660,7 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Unpack gzip, which may have several members and zeros after them, in small parts."""
+    """Decompress gzip incrementally, with several members and zero padding allowed."""
     member = zlib.decompressobj(_GZIP_FORMAT)
     packed = unpacked = 0
     try:
@@ -680,7 +680,7 @@ def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _check_ratio(packed: int, unpacked: int, name: str) -> None:
-    """Refuse gzip that unpacks to far more than any text does."""
+    """Raise an error if the compression ratio is far above that of text (a decompression bomb)."""
     if unpacked > _FREE + _RATIO * packed:
         raise ValueError(
             f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"

@@ -1,4 +1,4 @@
-"""Pieces of words: learned by sentencepiece, used without it."""
+"""Subword segmentation: models are trained with sentencepiece and applied without it."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ __all__ = ["METHODS", "Segmenter", "learn_pieces", "read_scores"]
 Method = Literal["unigram", "bpe"]
 
 METHODS: tuple[Method, ...] = ("unigram", "bpe")
-FEWEST = len(SPECIAL) + 2  # tokens: the mark of a word's beginning, and one character
-LONGEST_PIECE = 64  # characters; sentencepiece learns 16 at most
-_UNKNOWN_COSTS = 10.0  # as in sentencepiece: so much less likely than the least likely piece
-_MOST_SENTENCES = 500_000  # more of them teach no other pieces
+FEWEST = len(SPECIAL) + 2  # tokens: special tokens, the word-start marker, and one character
+LONGEST_PIECE = 64  # characters; sentencepiece's own limit is 16
+_UNKNOWN_COSTS = 10.0  # as in sentencepiece: an unknown character scores this much less than the worst piece
+_MOST_SENTENCES = 500_000  # more hardly change the pieces
 _MOST_PIECES = (
-    1_000_000  # so many candidates sentencepiece looks at; room for 2^31 of them it would clear for hours
+    1_000_000  # sentencepiece's number of candidates; initialising memory for 2^31 would take hours
 )
-_RARE = 0.0005  # of all characters; so many are left out where characters would take a large part of the vocabulary
-_RESERVED = "\u2585"  # sentencepiece leaves out sentences with this sign
-_REMEMBERED = 1 << 17  # words
-_LONG = 64  # characters; longer words are not worth remembering
+_RARE = 0.0005  # share of characters that may be dropped if characters would fill much of the vocabulary
+_RESERVED = "\u2585"  # sentencepiece skips sentences with this character
+_REMEMBERED = 1 << 17  # words in the cache
+_LONG = 64  # characters; longer words are not cached
 
 
 class Segmenter:
-    """Cut single words into pieces that are known.
+    """Segment words into subwords.
 
     Parameters
     ----------
     tokens : sequence of str
-        The vocabulary; what comes after the four special ones are pieces.
+        The vocabulary: four special tokens, then the pieces.
     scores : sequence of float
-        One for each token; those of the special ones don't matter.
+        One for each token; those of special tokens are ignored.
     method : {"unigram", "bpe"}
-        With "unigram" the sum of the pieces' scores is as large as possible; with "bpe" neighbours are merged as
-        long as they make a piece, the one with the largest score first.
+        "unigram" maximises the sum of the pieces' scores; "bpe" merges adjacent pieces while the result is a piece,
+        the highest score first.
 
     Raises
     ------
     ValueError
-        If numbers or lengths are not what they should be.
+        If the method, the scores or the length of a piece is invalid.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Segmenter:
         self._remembered: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, word: str) -> tuple[str, ...]:
-        """Cut a word; neighbouring characters that no piece knows stay together."""
+        """Segment a word; consecutive unknown characters form one token."""
         pieces = self._remembered.get(word)
         if pieces is None:
             found = self._likely(word) if self.method == "unigram" else self._merged(word)
@@ -101,9 +101,9 @@ class Segmenter:
                 yield "".join(group)
 
     def _likely(self, word: str) -> list[str]:
-        """Return the pieces with the largest sum of scores, by dynamic programming from left to right."""
-        best = [0.0] + [-np.inf] * len(word)  # of all ways to cut word[:end]
-        begins = [0] * (len(word) + 1)  # of the last piece on the best way
+        """Return the segmentation with the largest sum of scores (Viterbi algorithm)."""
+        best = [0.0] + [-np.inf] * len(word)  # score of the best segmentation of word[:end]
+        begins = [0] * (len(word) + 1)  # start of its last piece
         for begin in range(len(word)):
             for end in range(begin + 1, min(begin + self._longest, len(word)) + 1):
                 alone = self._unknown if end == begin + 1 else None
@@ -117,8 +117,8 @@ class Segmenter:
         return pieces[::-1]
 
     def _merged(self, word: str) -> list[str]:
-        """Return what is left when no two neighbours make a piece; a heap says which two come first."""
-        pieces: list[str] = list(word)  # at the place of their first character; "" where merged into another
+        """Apply BPE merges until no adjacent pair forms a piece; a heap gives the best merge."""
+        pieces: list[str] = list(word)  # indexed by their first character; "" if merged into another
         before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
         heap: list[tuple[float, int, str, int]] = []
 
@@ -132,7 +132,7 @@ class Segmenter:
         while heap:
             _, left, merged, right = heapq.heappop(heap)
             if not pieces[left] or pieces[left] + pieces[right] != merged:
-                continue  # one of the two has been merged with another since
+                continue  # outdated: one of the two was merged with another
             pieces[left], pieces[right] = merged, ""
             after[left] = after[right]
             if after[right] < len(word):
@@ -143,24 +143,24 @@ class Segmenter:
 
 
 def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
-    """Read scores, 4 bytes each, little-endian.
+    """Read scores from little-endian float32 data.
 
     Parameters
     ----------
     data : bytes
-        From a file.
+        The contents of a file.
     count : int
-        How many there must be.
+        The expected number of scores.
 
     Returns
     -------
     array (count,)
-        Of float32.
+        The scores, float32.
 
     Raises
     ------
     ValueError
-        If there are not so many.
+        If the number of scores differs.
 
     Examples
     --------
@@ -173,29 +173,29 @@ def read_scores(data: bytes, count: int) -> NDArray[np.float32]:
 
 
 def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tuple[list[str], list[float]]:
-    """Learn pieces of words from sentences, with sentencepiece.
+    """Train a subword model with sentencepiece.
 
     Parameters
     ----------
     sentences : iterable of str
-        Text with spaces between words. Of more than 500,000, as many are taken from all over.
+        Text with spaces between words. More than 500,000 are subsampled at regular intervals.
     size : int
-        How many tokens at most, the four special ones among them. There are fewer if the sentences don't have so many,
-        and no more than a million.
+        The maximum vocabulary size, including the four special tokens; at most a million. The vocabulary is smaller if
+        the text does not yield enough pieces.
     method : {"unigram", "bpe"}
-        How they are found.
+        The algorithm.
 
     Returns
     -------
     tokens : list of str
-        The special ones, then the pieces.
+        The special tokens, then the pieces.
     scores : list of float
-        One for each.
+        One for each token.
 
     Raises
     ------
     ValueError
-        If there is nothing to learn from.
+        If the sentences contain no text, or sentencepiece fails.
     ImportError
         If sentencepiece is not installed.
 
@@ -226,7 +226,7 @@ def _sentencepiece() -> Any:
 
 
 def _frequent(sentences: Iterable[str], most: int) -> frozenset[str]:
-    """Return the characters that become pieces: all, or the most frequent ones where they would be too many."""
+    """Return the characters that become pieces: all, or the most frequent if there are too many."""
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(sentence)
@@ -241,12 +241,12 @@ def _frequent(sentences: Iterable[str], most: int) -> frozenset[str]:
 
 
 def _only(kept: frozenset[str], sentence: str) -> str:
-    """Return a sentence with spaces for the characters that are no pieces."""
+    """Replace characters that are not in `kept` by spaces."""
     return sentence if kept.issuperset(sentence) else "".join(c if c in kept else " " for c in sentence)
 
 
 def _train(library: Any, sentences: Sequence[str], size: int, method: Method) -> bytes:
-    """Let sentencepiece learn, in memory and without a word."""
+    """Train sentencepiece in memory, without output."""
     written = io.BytesIO()
     try:
         library.SentencePieceTrainer.train(
@@ -254,11 +254,11 @@ def _train(library: Any, sentences: Sequence[str], size: int, method: Method) ->
             model_writer=written,
             model_type=method,
             vocab_size=size,
-            hard_vocab_limit=False,  # fewer if there are no more
+            hard_vocab_limit=False,  # a smaller vocabulary is allowed
             character_coverage=1.0,
-            normalization_rule_name="identity",  # the text is tidy by now
+            normalization_rule_name="identity",  # the text is already normalised
             max_sentence_length=1 << 20,
-            num_threads=1,  # the same bits every time
+            num_threads=1,  # for reproducible models
             minloglevel=3,
             **_SPECIAL_NUMBERS,
         )

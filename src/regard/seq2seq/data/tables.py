@@ -1,4 +1,4 @@
-"""Pairs in tables: CSV files as spreadsheets write them, and the columns of a table that hold the two sides."""
+"""Sentence pairs in tables: CSV as spreadsheets write it, and the choice of source and target columns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = [
 Columns = Sequence[str | int]
 
 _DELIMITERS = (",", ";", "\t")
-_SAMPLE = 100  # records that are read to find the delimiter
-_FIRST = 1 << 16  # characters of them, at most
-# What spreadsheets and data sets call the columns of pairs; with the codes and English names of languages.
+_SAMPLE = 100  # rows read to detect the delimiter
+_FIRST = 1 << 16  # maximum characters of the sample
+# Common column names of sentence pairs, including language codes and English names of languages.
 _NAMES = frozenset(
     re.findall(
         r"\w+",
@@ -46,7 +46,7 @@ class Record(NamedTuple):
     Parameters
     ----------
     line : int
-        Where it begins, counted from 1.
+        The number of its first line, from 1.
     cells : list of str
         Its fields.
     """
@@ -56,17 +56,17 @@ class Record(NamedTuple):
 
 
 def is_csv(name: str) -> bool:
-    """Whether a file is CSV by its name.
+    """Whether a file name is that of a CSV file.
 
     Parameters
     ----------
     name : str
-        Of the file.
+        The file name.
 
     Returns
     -------
     bool
-        Whether it ends in .csv, or .csv.gz, in any case.
+        Whether it ends in .csv or .csv.gz, ignoring case.
 
     Examples
     --------
@@ -77,28 +77,28 @@ def is_csv(name: str) -> bool:
 
 
 def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> Iterator[Record]:
-    """Read the two columns of a table that hold the sides of pairs.
+    """Read the source and target columns of a table.
 
     Parameters
     ----------
     lines : iterable of str
-        Lines of text without their ends.
+        Lines without line ends.
     name : str
-        Of the file, for errors; one that ends in .csv has commas, semicolons or TABs between fields, and fields in
-        quotes. Any other has TABs, and quotes are part of the text.
+        The file name. If it ends in .csv or .csv.gz, fields are delimited by commas, semicolons or TABs and may be
+        quoted. Otherwise they are delimited by TABs, and quotes are part of the text.
     columns : two of str or int, optional
-        Names in the first row, which is no pair then, or numbers, counted from 1. By default a table has two columns,
-        all of whose rows are pairs.
+        Names if the first row is a header, or numbers from 1 if there is none. By default the table must have two
+        columns and no header.
 
     Yields
     ------
     Record
-        A row's two fields, each on one line; none of them for an empty line.
+        The two fields of a row, with line ends replaced by spaces; no fields for an empty row.
 
     Raises
     ------
     ValueError
-        If there is no such column, a row has more or fewer fields than the first, or a quote is not closed.
+        If there is no such column, the numbers of fields differ between rows, or a quote is not closed.
 
     Examples
     --------
@@ -132,14 +132,14 @@ def records(lines: Iterable[str], name: str, columns: Columns | None = None) -> 
 
 
 def _trimmed(cells: list[str], least: int) -> list[str]:
-    """Return fields without empty ones at the end, which spreadsheets write, as long as more than `least` are left."""
+    """Remove trailing empty fields, as spreadsheets write them, but keep at least `least` fields."""
     while len(cells) > least and not cells[-1].strip():
         cells = cells[:-1]
     return cells
 
 
 def check_columns(columns: Columns | None) -> None:
-    """Check the columns that somebody has chosen.
+    """Validate the choice of columns.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _tab_rows(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int], bool]:
-    """Return the places of the two columns, and whether the first row has their names."""
+    """Return the indices of the two columns, and whether the first row is a header."""
     count = len(first.cells)
     if columns is None:
         if count != 2:
@@ -196,7 +196,7 @@ def _is_number(column: str | int) -> bool:
 
 
 def _place(column: str, first: Record, name: str) -> int:
-    """Return where a column's name is in the first row: exactly, or but for capitals and spaces."""
+    """Return the index of a column name in the header: an exact match, or one ignoring case and outer spaces."""
     for plain in (str, lambda cell: cell.strip().casefold()):
         names = [plain(cell) for cell in first.cells]
         if names.count(plain(column)) == 1:
@@ -223,12 +223,12 @@ def _shown(cell: str) -> str:
 
 
 def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Iterator[Record]:
-    """Read CSV with the delimiter that the file seems to have."""
+    """Read CSV and detect its delimiter."""
     lines = iter(lines)
     sample = _sampled(lines)
     skip = 0
     delimiter = _said(sample[0]) if sample else None
-    if delimiter is not None:  # as Excel understands it
+    if delimiter is not None:  # a line sep=, as in Excel
         sample, skip = sample[1:], 1
     delimiter = delimiter or _delimiter(sample, columns)
     ended = (f"{line}\n" for line in itertools.chain(sample, lines))
@@ -269,7 +269,7 @@ def _why(error: str) -> str:
 
 
 def _delimiter(sample: Sequence[str], columns: Columns | None) -> str:
-    """Return the delimiter with which most rows have as many fields as the first, two at least."""
+    """Return the delimiter with which most rows have the same number of fields (at least two) as the first."""
     return max(_DELIMITERS, key=lambda delimiter: _agreement(sample, delimiter, columns))
 
 
@@ -285,7 +285,7 @@ def _agreement(sample: Sequence[str], delimiter: str, columns: Columns | None) -
 def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         yield from reader
-    except csv.Error:  # the reading that counts reports it
+    except csv.Error:  # reported when the rows are read
         return
 
 
@@ -293,17 +293,17 @@ def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def name_like(cells: Sequence[str]) -> bool:
-    """Whether fields look like the names of two columns.
+    """Whether fields look like a header with two columns.
 
     Parameters
     ----------
     cells : sequence of str
-        A row.
+        The fields of a row.
 
     Returns
     -------
     bool
-        Whether there are two, different ones, and each is made of words that columns are called by.
+        Whether there are two different fields, both made of common column names.
 
     Examples
     --------
@@ -319,14 +319,14 @@ def name_like(cells: Sequence[str]) -> bool:
 
 
 def note_header(first: Record, name: str) -> None:
-    """Warn where the first row looks like the names of columns.
+    """Warn if the first row looks like a header.
 
     Parameters
     ----------
     first : Record
-        The row.
+        The first row.
     name : str
-        Of the file.
+        The file name.
 
     Examples
     --------
@@ -346,14 +346,14 @@ def _argument(name: str) -> str:
 
 
 def note_quotes(quoted: int, fields: int, name: str) -> None:
-    """Warn where most fields of lines with TABs are in quotes.
+    """Warn if most fields of a TAB-separated file are quoted.
 
     Parameters
     ----------
     quoted, fields : int
-        How many are, of how many.
+        The number of quoted fields, and of all fields.
     name : str
-        Of the file.
+        The file name.
 
     Examples
     --------
@@ -378,7 +378,7 @@ def is_quoted(cell: str) -> bool:
     Returns
     -------
     bool
-        Whether it is in quotes.
+        Whether it is quoted.
 
     Examples
     --------

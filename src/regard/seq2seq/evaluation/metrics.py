@@ -1,4 +1,4 @@
-"""How good it is what a model wrote or where it looked, measured against references.
+"""Metrics of translations and word alignments, compared with references.
 
 A *reference* is one right line, or several lines that are all right: for several, the best counts. BLEU and chrF are
 sacrebleu's, in percent, as the world compares them; shares and rates are numbers from 0 (an error rate may exceed 1).
@@ -27,20 +27,20 @@ Link = tuple[int, int]
 Measure = Callable[[Sequence[str], Sequence[Reference]], float]
 
 _UNITS: dict[str | None, Callable[[str], list[str]]] = {"tokens": str.split, "characters": list}
-_NEAR = 0.5  # a baseline that reaches this share of a model's score is not far below it
-_LONGEST_RUN = 4  # words of BLEU: it says nothing where no reference has so many
+_NEAR = 0.5  # a baseline with this share of a model's score is near
+_LONGEST_RUN = 4  # n of BLEU, which is undefined if no reference has so many words
 _WIDTHS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # of groups of lengths
 
 
 class Score(NamedTuple):
-    """What sacrebleu says.
+    """A score of sacrebleu.
 
     Parameters
     ----------
     score : float
-        In percent; NaN where it says nothing.
+        In percent; NaN if undefined.
     signature : str
-        How it was computed, for whoever wants to compare.
+        sacrebleu's signature: version and options.
     """
 
     score: float
@@ -48,16 +48,16 @@ class Score(NamedTuple):
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize: str = "13a") -> Score:
-    """Measure how many words, and runs of up to four words, of the hypotheses stand in the references.
+    """Return BLEU: the precision of n-grams of up to four words, with a penalty for brevity.
 
     Parameters
     ----------
     hypotheses : sequence of N str
-        What was written.
+        The outputs.
     references : sequence of N str or sequences of str
-        What is right.
+        The references.
     tokenize : str
-        How sacrebleu cuts lines into words: "13a"; "zh" for Chinese; "char"; "none" for text that is cut already.
+        sacrebleu's tokenizer: "13a"; "zh" for Chinese; "char"; "none" for tokenized text.
 
     Returns
     -------
@@ -94,14 +94,14 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
-    """Measure how many runs of up to six characters hypotheses and references share, as an F-score (beta 2).
+    """Return chrF: the F-score (beta 2) of n-grams of up to six characters.
 
     Parameters
     ----------
     hypotheses : sequence of N str
-        What was written.
+        The outputs.
     references : sequence of N str or sequences of str
-        What is right.
+        The references.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def _require_sacrebleu() -> None:
 
 
 def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
-    """Ask sacrebleu, which wants the first references of all lines, then the second ones, None where there is none."""
+    """Call sacrebleu, which takes the first references of all lines, then the second ones, None if there is none."""
     several = _several(hypotheses, references)
     most = max(map(len, several))
     streams: list[Any] = [[refs[k] if k < len(refs) else None for refs in several] for k in range(most)]
@@ -147,7 +147,7 @@ def _sacrebleu(metric: Metric, hypotheses: Sequence[str], references: Sequence[R
 
 
 def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list[tuple[str, ...]]:
-    """Return the references of each hypothesis, once there are any."""
+    """Return the references of each hypothesis as tuples, checked."""
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(lines, str):
             _check.fail(f"{name} must be a sequence of lines. Got {lines!r:.60} instead.", kind=TypeError)
@@ -166,19 +166,19 @@ def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list
 def exact(hypotheses: Sequence[str], references: Sequence[Reference]) -> float:
     """Return the share of hypotheses that equal one of their references.
 
-    One minus it is what works on pronunciation call the word error rate.
+    One minus this is the word error rate in work on pronunciation.
 
     Parameters
     ----------
     hypotheses : sequence of N str
-        What was written.
+        The outputs.
     references : sequence of N str or sequences of str
-        What is right.
+        The references.
 
     Returns
     -------
     float
-        Between 0 and 1. Blanks don't count, except that they part words.
+        Between 0 and 1. The number of spaces between words does not matter.
 
     Raises
     ------
@@ -206,16 +206,16 @@ def error_rate(
 ) -> float:
     """Return the edits that would turn hypotheses into references, over the length of the references.
 
-    With phonemes between blanks this is the phoneme error rate, with ``cut=list`` the character error rate.
+    With phonemes between spaces this is the phoneme error rate, with ``cut=list`` the character error rate.
 
     Parameters
     ----------
     hypotheses : sequence of N str
-        What was written.
+        The outputs.
     references : sequence of N str or sequences of str
-        What is right; of several, the one that needs the fewest edits counts, and the longest of those.
+        References; of several, the one with the fewest edits counts, and the longest of those.
     cut : callable
-        Turns a line into its tokens; by default they stand between blanks.
+        Splits a line into tokens; by default at spaces.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def error_rate(
 
     Examples
     --------
-    >>> error_rate(["K AE T", "D AO G Z"], ["K AE T", ["D AO G", "D AA G"]])  # one of six is too many
+    >>> error_rate(["K AE T", "D AO G Z"], ["K AE T", ["D AO G", "D AA G"]])  # one of six is superfluous
     0.16666666666666666
     >>> error_rate(["kitten"], ["sitting"], cut=list) == 3 / 7
     True
@@ -248,21 +248,21 @@ def error_rate(
 
 
 def unit(lines: Sequence[str], kind: str | None = None) -> tuple[str, Callable[[str], list[str]]]:
-    """Choose what lines are counted in: words between blanks, or characters where most lines have no blank.
+    """Choose the unit of lengths: words, or characters if most lines have no space.
 
     Parameters
     ----------
     lines : sequence of str
         What is counted.
     kind : {"words", "subwords", "characters", "tokens"}, optional
-        What a token of a model is: characters and tokens are counted as such, whatever the lines have.
+        The kind of tokens of a model: for characters and tokens, these are the unit.
 
     Returns
     -------
     name : {"words", "characters", "tokens"}
-        What they are counted in.
+        The unit's name.
     cut : callable
-        Cuts a line into them.
+        Splits a line into units.
 
     Examples
     --------
@@ -276,21 +276,21 @@ def unit(lines: Sequence[str], kind: str | None = None) -> tuple[str, Callable[[
 
 
 def headline(sources: Sequence[str], references: Sequence[str]) -> str:
-    """Choose the measure that says most: BLEU for sentences, errors for single words and for what is short.
+    """Choose the metric: BLEU for sentences, errors for single words and short targets.
 
-    BLEU counts runs of four words: of right answers that are all shorter it says 0.
+    BLEU counts 4-grams: for correct outputs that are all shorter it is 0.
 
     Parameters
     ----------
     sources : sequence of str
-        What is translated.
+        The sources.
     references : sequence of str
-        What is right.
+        The references.
 
     Returns
     -------
     {"bleu", "errors"}
-        Errors where most sources have no blank, or most references have fewer than four words.
+        Errors if most sources have no space, or most references fewer than four words.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def headline(sources: Sequence[str], references: Sequence[str]) -> str:
 
 
 def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | None]) -> bool:
-    """Whether a baseline is not far below a model by one of its measures.
+    """Whether a baseline is near a model in one of the metrics.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | No
     Returns
     -------
     bool
-        Whether it is near by any. A baseline that has nothing right is not.
+        Whether it is near in any metric. A baseline of 0 is not.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """
     if not first:
         return len(second)
-    # A column of the table of distances as two sets of rows: where it grows by one downwards, and where it falls.
+    # A column of the table of distances as two sets of bits: where it grows by one downwards, and where it falls.
     where: dict[Hashable, int] = {}
     for row, token in enumerate(first):
         where[token] = where.get(token, 0) | 1 << row
@@ -374,12 +374,12 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 
 class LinkScore(NamedTuple):
-    """How well links between words agree with those drawn by people.
+    """Agreement of word alignments with gold links.
 
     Parameters
     ----------
     error_rate : float
-        The alignment error rate: 0 where all sure links are found and all found ones are possible.
+        The alignment error rate: 0 if all sure links are found and all found links are possible.
     precision : float
         The share of found links that are possible (1 if none is found).
     recall : float
@@ -396,16 +396,16 @@ def alignment_error_rate(
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]],
 ) -> LinkScore:
-    """Compare links between words with sure and possible ones: 1 - (|A & S| + |A & P|) / (|A| + |S|).
+    """Compare word alignments with sure and possible links: 1 - (|A & S| + |A & P|) / (|A| + |S|).
 
     Parameters
     ----------
     found : sequence of N collections of (int, int)
         The links A of each sentence pair.
     sure : sequence of N collections of (int, int)
-        Links S that have to be there.
+        Sure links S.
     possible : sequence of N collections of (int, int)
-        Links P that may be there; sure ones are possible whether they are repeated here or not.
+        Possible links P; sure links need not be repeated here.
 
     Returns
     -------
@@ -440,16 +440,16 @@ def alignment_error_rate(
 
 
 class Row(NamedTuple):
-    """What was measured on the sentences of some lengths.
+    """Metrics of the sentences of a range of lengths.
 
     Parameters
     ----------
     shortest, longest : int
-        Which lengths, both included.
+        The range, both included.
     sentences : int
-        How many sentences have them.
+        The number of sentences.
     scores : dict of str to float
-        The measures by name.
+        The metrics by name.
     """
 
     shortest: int
@@ -459,26 +459,26 @@ class Row(NamedTuple):
 
 
 def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[tuple[int, int, list[int]]]:
-    """Put sentences of similar length together: 1 to 5, 6 to 10, and so on, or in narrower or wider steps.
+    """Group sentences by length: 1 to 5, 6 to 10, and so on, or in narrower or wider steps.
 
     Parameters
     ----------
     lengths : sequence of N int
         The length of each sentence.
     most : int
-        How many groups, about; it decides on the steps (1, 2, 5, 10, 20, ...).
+        The approximate number of groups, which determines the step (1, 2, 5, 10, 20, ...).
     least : int
-        A group with fewer sentences is joined with the next one, and the last with the one before.
+        A group with fewer sentences is merged with the next, and the last with the one before.
 
     Returns
     -------
     list of (shortest, longest, places)
-        Rising; each sentence's place is in one of the groups.
+        In increasing order; each sentence belongs to one group.
 
     Raises
     ------
     ValueError, TypeError
-        If a length is negative or no whole number.
+        If a length is negative or not an integer.
 
     Examples
     --------
@@ -488,7 +488,7 @@ def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[t
     array = _check.whole_array("lengths", lengths, least=0)
     if not array.size:
         return []
-    usual = float(np.quantile(array, 0.99))  # a few very long sentences shall not make the steps wide
+    usual = float(np.quantile(array, 0.99))  # so that a few very long sentences do not widen the steps
     width = next(width for width in _WIDTHS if usual <= most * width)
     steps = np.maximum(array - 1, 0) // width
     found: list[tuple[int, int, list[int]]] = []
@@ -519,23 +519,23 @@ def by_length(
     references: Sequence[Reference],
     measures: Mapping[str, Measure],
 ) -> list[Row]:
-    """Measure sentences of different lengths apart.
+    """Return metrics by length.
 
     Parameters
     ----------
     lengths : sequence of N int
-        By which the sentences are put into `groups`: mostly of their sources.
+        Lengths for `groups`, usually of the sources.
     hypotheses : sequence of N str
-        What was written.
+        The outputs.
     references : sequence of N str or sequences of str
-        What is right.
+        The references.
     measures : mapping of str to callable
         Each ``measure(hypotheses, references) -> float``.
 
     Returns
     -------
     list of Row
-        One for each group, from short to long.
+        One for each group, by increasing length.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is chosen where nobody says otherwise: by how many pairs there are, their tokens, and the network's family."""
+"""Default sizes, epochs and rates, chosen by the number of pairs, their lengths and the network's family."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.seq2seq.training.loop import Recipe
 
 __all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
 
-_LARGEST = 1 << 40  # network, in parameters: more than a machine trains
+_LARGEST = 1 << 40  # number of parameters that is accepted
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
-_OF_MANY = 0.4  # of the rate: many pairs are learned in many steps, by larger networks
+_OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
 
 def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
-    """Check options of a network and of its training before there is anything to train on.
+    """Check options of a network and of its training before data are read.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     Raises
     ------
     ValueError
-        If one is unknown or wrong, or has no effect beside the others.
+        If one is unknown or invalid, or has no effect together with the others.
 
     Examples
     --------
@@ -72,20 +72,20 @@ def choose_config(
     options: Mapping[str, Any],
     minutes: float | None = None,
 ) -> Config:
-    """Return a network's configuration: few pairs can't fill a large one, and in little time it learns less.
+    """Return a network's configuration, with sizes for the number of pairs and the time.
 
     Parameters
     ----------
     family : str
         "recurrent" or "transformer".
     pairs : int
-        How many there are to learn from.
+        Number of training pairs.
     source_tokens, target_tokens : int
         Sizes of the vocabularies.
     options : mapping
-        Fields of the configuration that somebody has chosen.
+        Fields of the configuration that are given.
     minutes : float, optional
-        How long it may be trained.
+        Time limit of the training.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def choose_config(
     Raises
     ------
     ValueError
-        If an option is unknown or wrong.
+        If an option is unknown or invalid.
 
     Examples
     --------
@@ -113,21 +113,21 @@ def choose_config(
 
 
 def _halvings(kind: Any, pairs: int, minutes: float | None) -> int:
-    """Return how often a network's sizes are halved, since each time it sees about four times as many pairs.
+    """Return how often a network's sizes are halved; each time, training reads about four times as many pairs.
 
-    Its kind says in `hurry` for how many pairs a minute it is too large, and how much higher a smaller one's rate is.
+    Its configuration has `hurry`: the pairs a minute above which it is halved, and the factor of the rate then.
     """
     a_minute, most = pairs / minutes if minutes else 0, kind.hurry[0]
     return int(a_minute > most) + int(a_minute > 4 * most)
 
 
 def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes that nobody has chosen; they grow with the number of pairs, and with the time there is."""
+    """Return default sizes, which grow with the number of pairs and with the time."""
     factor = 0.25 if pairs < _FEW else 0.5 if pairs < _SOME else 1 if pairs < _MANY else 2
     factor *= 0.5 ** _halvings(kind, pairs, minutes)
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     sizes = {name: int(defaults[name] * factor) for name in kind.grows}
-    if options.get("score") == "dot":  # it compares states of the decoder with those of both directions
+    if options.get("score") == "dot":  # both states must have the same size
         if "encoder" not in options:
             sizes["encoder"] = options.get("decoder", 2 * sizes["encoder"]) // 2
         sizes["decoder"] = 2 * options.get("encoder", sizes["encoder"])
@@ -135,17 +135,17 @@ def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, A
 
 
 def choose_epochs(pairs: int) -> int:
-    """Return how often each pair is seen where neither epochs nor minutes are given.
+    """Return the default number of epochs.
 
     Parameters
     ----------
     pairs : int
-        How many there are.
+        Number of training pairs.
 
     Returns
     -------
     int
-        At least 9, from 100,000 pairs on 5. Fewer pairs need more, for about 1,500 steps, 200 at most.
+        At least 9, from 100,000 pairs on 5; more for few pairs: about 1,500 steps, but at most 200 epochs.
 
     Examples
     --------
@@ -156,26 +156,26 @@ def choose_epochs(pairs: int) -> int:
 
 
 def _sentences(pairs: int) -> int:
-    """Return about how many sentences a batch has."""
+    """Return the approximate number of sentences of a batch."""
     return 16 if pairs < _FEW else 32 if pairs < _SOME else 64 if pairs < _MANY else 128
 
 
 def _steps(pairs: int) -> int:
-    """Return about how many steps an epoch has."""
+    """Return the approximate number of steps of an epoch."""
     return max(pairs // _sentences(pairs), 1)
 
 
 def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> Recipe:
-    """Return the recipe for a corpus: few pairs need small batches and many epochs.
+    """Return the recipe for a corpus; few pairs need small batches and many epochs.
 
     Parameters
     ----------
     config : Config
         Of the network.
     corpus : Corpus
-        What there is to learn from.
+        The training pairs.
     asked : mapping
-        Fields of the recipe that somebody has chosen.
+        Fields of the recipe that are given.
 
     Returns
     -------
@@ -199,6 +199,6 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     if pairs >= _MANY:
         chosen["rate"] *= _OF_MANY
     hurried, first = _sized(type(config), pairs, asked.get("minutes"), {}), config.grows[0]
-    if getattr(config, first) <= hurried[first]:  # a large network that somebody has chosen would not bear it
+    if getattr(config, first) <= hurried[first]:  # a larger one, if given, would diverge
         chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, asked.get("minutes"))
     return Recipe(**{**chosen, **asked})

@@ -1,6 +1,6 @@
-"""The training log: one JSON object a line, written while a model learns, readable at any moment.
+"""The training log: one JSON object a line, written during training, readable at any moment.
 
-A process that is killed may leave a last line that is cut off. Reading leaves such a line out, and going on removes it.
+A killed process may leave an incomplete last line. Reading ignores such a line, and resuming removes it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from regard.seq2seq.data.parallel_text import LONGEST_LINE
 
 __all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 
-LOG_FILE = "log.jsonl"  # what a log is called in a folder of its own
+LOG_FILE = "log.jsonl"  # the name of the log in the folder of a training
 
 Entry = dict[str, Any]
-_LARGEST = 1e100  # sums and squares of what is drawn are numbers, too
+_LARGEST = 1e100  # so that sums and squares of drawn values are finite
 
 
 class Log:
-    """Write what happens in training, a line for each step that is told.
+    """Write a training log, one line for each call of `write`.
 
     Parameters
     ----------
     path : str or path
-        The file; its folder must be there.
+        The file; its folder must exist.
     resume_at : int, optional
-        Go on after this step: lines of later steps are dropped. By default a new log replaces an older one.
+        Append after this step: lines of later steps are removed. By default a new log replaces an older one.
 
     Raises
     ------
     ValueError
-        If the log to go on with is none, or what is there is no file.
+        If the existing log is invalid, or the path is not a regular file.
     OSError
-        If the file can't be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -75,14 +75,14 @@ class Log:
         Parameters
         ----------
         step : int
-            After how many steps.
+            The number of steps so far.
         told : numbers or str
-            By name; those that are None are left out.
+            Values by name; None is left out.
         """
         try:
             self._file.write(_line({"step": _check.whole("step", step), **told}))
             self._file.flush()
-        except OSError as error:  # of writing: it doesn't know the file
+        except OSError as error:  # of writing: it does not name the file
             raise OSError(error.errno, error.strerror, os.fspath(self.path)) from None
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: NumPy's numbers as Python's, None for those that are not finite."""
+    """Return a value for JSON: a Python number for a NumPy number, None if it is not finite."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -121,14 +121,14 @@ def read_log(path: str | os.PathLike[str]) -> list[Entry]:
     Returns
     -------
     list of dict
-        One for each whole line; each has a "step".
+        One for each complete line; each has a "step".
 
     Raises
     ------
     ValueError
-        With the number of the first line that is no JSON object with a step.
+        With the number of the first line that is not a JSON object with a step.
     OSError
-        If the file can't be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     ValueError
         With the number of the first line that is not a JSON object with a step.
     OSError
-        If the file can't be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
             number += 1
             if len(line) > LONGEST_LINE:
                 raise ValueError(f"{os.fspath(path)}, line {number}: longer than {LONGEST_LINE} bytes")
-            if line.endswith(b"\n"):  # otherwise it is the last line, and cut off
+            if line.endswith(b"\n"):  # otherwise it is the last line, and incomplete
                 yield _entry(line, f"{os.fspath(path)}, line {number}")
 
 
@@ -197,12 +197,12 @@ def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[st
     found : iterable of mapping
         As `entries` yields them.
     names : sequence of str
-        What is wanted, such as "step" and "loss".
+        Names of values, such as "step" and "loss".
 
     Returns
     -------
     dict of str to array (n,)
-        For each name a number per line; NaN where a line has none, or one beyond 1e100, which nobody can draw.
+        For each name one number a line; NaN if a line has none, or one above 1e100, which cannot be drawn.
 
     Examples
     --------
@@ -218,21 +218,21 @@ def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[st
 
 
 def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") -> NDArray[Any]:
-    """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
+    """Return the x and y values of a curve, from the lines that have both.
 
     Parameters
     ----------
     table : mapping of str to array (n,)
         As `columns` returns it.
     name : str
-        What is drawn, such as "loss".
+        The y value, such as "loss".
     along : str
-        What it is drawn along: "step", "seconds". What is negative there is left out: it would be before the beginning.
+        The x value: "step" or "seconds". Lines with a negative one are left out.
 
     Returns
     -------
     array (2, n)
-        n is 0 where no line has both.
+        n is 0 if no line has both.
 
     Examples
     --------
