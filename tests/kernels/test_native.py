@@ -638,6 +638,7 @@ def test_law_5_slices_of_every_dtype_across_chunks(isa: str, name: str, dtype: s
         assert_slices(name, m, DTYPES[dtype])
 
 
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("width", [32, 65, 256])
 def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: int, dtype: str) -> None:

@@ -880,6 +880,7 @@ def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
     assert np.diagonal(drawn).min() == 1
 
 
+@pytest.mark.slow
 def test_no_text_is_read_as_a_formula() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
@@ -933,6 +934,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
     assert heads[-1].get_title() == last
 
 
+@pytest.mark.slow
 def test_words_beside_many_heads_can_be_read() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figure import heatmaps
@@ -948,6 +950,7 @@ def test_words_beside_many_heads_can_be_read() -> None:
     assert min(box.width for box in boxes) > 0.7 * figure.dpi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
 )
@@ -986,6 +989,7 @@ def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_explain_draws_all_heads_unless_one_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,6 +169,7 @@ def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
         assert likelihood(spelling, pair, cut) == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.integers(0, 2**16))
 def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: list[Any], seed: int) -> None:

@@ -235,6 +235,7 @@ def test_refused(reader: Seq2Seq) -> None:
         Translation("", (), ("</s>",), 0.0, None).looks()
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -264,6 +265,7 @@ def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(parts.valid.source, at_once.valid.source)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
     pairs.write_text(
@@ -282,6 +284,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["train", str(pairs), "--memory", "-1", "--fresh", *options]) == 2
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     known = names(40, 5)
     pairs = [(name + end, text) for end in "12" for name, text in known.items()]
