@@ -164,6 +164,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
     ).fit(sources, [known[source[:-1]] for source in sources])
 
 
+@pytest.mark.slow
 def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     """Names that it has never seen are called as the memory says, in which they are put afterwards."""
     fresh = names(50, 7)
@@ -183,6 +184,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
         assert np.mean(looked) > 0.5
 
 
+@pytest.mark.slow
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
@@ -195,6 +197,7 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert nothing.looks()[0].shape == (0, 1)
 
 
+@pytest.mark.slow
 def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
@@ -205,6 +208,7 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     reader.save(tmp_path / "model")
     loaded = Seq2Seq.load(tmp_path / "model")
@@ -215,6 +219,7 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
         assert (one.text, one.score, one.beside) == (other.text, other.score, other.beside)
 
 
+@pytest.mark.slow
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
@@ -222,6 +227,7 @@ def test_forced(reader: Seq2Seq) -> None:
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
