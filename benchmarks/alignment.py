@@ -10,7 +10,7 @@ sure ones. Links are made in four ways:
 - *posterior*: with the one that it was most probably taken from, now that it is known
   (`regard.seq2seq.networks.recurrent.posterior`);
 - *both*: with the one that this model and a model of the other direction, English to Greek, find best together (Liang,
-  Taskar and Klein 2006; `regard.seq2seq.alignment.links.joint`);
+  Taskar and Klein 2006; `regard.seq2seq.alignment.symmetrize.posterior_product`);
 - *again*: as *both*, by two models of a second round, that were taught the links which the first round found (Chen et
   al. 2016; Garg et al. 2019).
 
@@ -40,7 +40,8 @@ from trial import Pairing, arguments, header, sides, train
 
 from data import Missing, Split, Verse, bible, run
 from regard.seq2seq import Ensemble
-from regard.seq2seq.alignment.links import joint, links, read_gold, symmetrise
+from regard.seq2seq.alignment.links import links, read_gold
+from regard.seq2seq.alignment.symmetrize import posterior_product, symmetrize
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.seq2seq.translator import Translator
 
@@ -89,7 +90,7 @@ def eflomal(verses: Sequence[Verse]) -> list[Links]:
         sides = [source for source, _ in pairs], [target for _, target in pairs]
         aligner.align(*sides, links_filename_fwd=there, links_filename_rev=back)
         both = zip(read_gold(there), read_gold(back), strict=True)
-        return [symmetrise(one.sure, other.sure) for one, other in both]
+        return [symmetrize(one.sure, other.sure) for one, other in both]
 
 
 def fast_align(verses: Sequence[Verse]) -> list[Links]:
@@ -184,7 +185,7 @@ def alignments(models: Directions, verses: Sequence[Verse]) -> Found:
     return {
         "weights": [links(said.alignment) for said in weights],
         "posterior": [links(said.alignment) for said in there],
-        "both": [links(joint(one.alignment, other.alignment), end=False) for one, other in pairs],
+        "both": [links(posterior_product(one.alignment, other.alignment), end=False) for one, other in pairs],
     }
 
 

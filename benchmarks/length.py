@@ -17,9 +17,9 @@ from trial import arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.data.vocabulary import cut
+from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import Row, bleu, by_length
-from regard.show.chart import save_by_length
+from regard.show.figures import save_by_length
 
 LONGEST = 50
 

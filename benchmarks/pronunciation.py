@@ -11,11 +11,11 @@ The model looks up the words it has learned that are most like the one at hand, 
 (`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without.
 
 What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones`);
-``--joint 0`` is without.
+``--graphones 0`` is without.
 
 Two peers: Phonetisaurus 0.3.0 learns from the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
 with what it has learned, from most of these words. The split of the literature is not to be had, so its figures are for
-a comparable setting, not the same words; how comparable, Phonetisaurus says, which counts joint sequences as Bisani and
+a comparable setting, not the same words; how comparable, Phonetisaurus says, which counts joint n-grams as Bisani and
 Ney did.
 """
 
@@ -48,7 +48,7 @@ LARGE: dict[str, Any] = {
 MANY_MINUTES = 30
 LONGER = 3  # times as many tokens are read with a memory of two words as without
 PUBLISHED = (
-    ("Bisani and Ney 2008, joint sequences", 5.88, 24.53),
+    ("Bisani and Ney 2008, joint n-grams", 5.88, 24.53),
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
     ("Yao and Zweig 2015, aligned bi-LSTM", 5.45, 23.55),
     ("Toshniwal and Livescu 2016, attention", 5.04, 21.69),
@@ -90,10 +90,10 @@ def main() -> None:
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument("--beam", type=int, default=BEAM, metavar="N")
     parser.add_argument(
-        "--memory", type=int, default=2, metavar="N", help="words that are looked up (default 2)"
+        "--memory", type=int, default=2, metavar="N", help="pairs of the translation memory (default 2)"
     )
     parser.add_argument(
-        "--joint", type=int, default=8, metavar="N", help="letters in a row that are counted (default 8)"
+        "--graphones", type=int, default=8, metavar="N", help="order of the graphones (default 8)"
     )
     args = parser.parse_args()
     parts = cmudict()
@@ -131,8 +131,11 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         "target": "tokens",
         "family": args.family,
         "max_tokens": LONGEST,
-        "memory": args.memory,
-        "joint": args.joint,
+        "extras": {
+            name: count
+            for name, count in (("translation_memory", args.memory), ("graphones", args.graphones))
+            if count
+        },
     }
     if args.family == "recurrent":
         chosen = LARGE if args.minutes >= MANY_MINUTES else SMALL

@@ -27,7 +27,7 @@ from turns import Tools, Worker, arguments, begin, compete, take_turns
 from regard._threads import Each, two_threads
 from regard.nn import Adam
 from regard.seq2seq import read_pairs
-from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches
+from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -48,7 +48,7 @@ def corpus() -> Corpus:
     sides = [[text.split() for text in side] for side in zip(*pairs, strict=True)]
     sources, targets = (_numbered(side) for side in sides)
     return Corpus(
-        Numbered([*source, END], [START, *target, END])
+        EncodedPair([*source, END], [START, *target, END])
         for source, target in zip(sources, targets, strict=True)
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from trial import header, sides
 
 from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.data.vocabulary import cut
+from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import Score
 from regard.seq2seq.evaluation.metrics import bleu as measured
 

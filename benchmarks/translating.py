@@ -43,9 +43,9 @@ from regard.seq2seq.translator import _alike
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST, VOCABULARY = 25, 2500  # tokens of a side; words of a side
 DIFFERENT = 0.005  # of the translations may be: two words can be equally probable but for rounding
-Numbered = tuple[Ids, Ids]  # (T, B) and lengths (B,)
+EncodedPair = tuple[Ids, Ids]  # (T, B) and lengths (B,)
 Words = list[list[int]]
-Translate = Callable[[list[Numbered]], list[Words]]
+Translate = Callable[[list[EncodedPair]], list[Words]]
 Threads = tuple[Executor, Executor]
 
 
@@ -62,7 +62,7 @@ class Task:
         """Read the model that everybody has."""
         return Seq2Seq.load(self.path)
 
-    def batches_of(self, model: Seq2Seq) -> list[Numbered]:
+    def batches_of(self, model: Seq2Seq) -> list[EncodedPair]:
         """Return full batches, from short to long."""
         tokens = [model.model.source.cut(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
         tokens = [words for words in tokens if len(words) <= LONGEST]
@@ -98,10 +98,10 @@ def trained(path: Path, epochs: int) -> None:
 def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
     """Return regard's search, with a thread for every other batch if there are two."""
 
-    def search(batch: Numbered) -> Words:
+    def search(batch: EncodedPair) -> Words:
         return [list(best.words) for (best,) in beam(model.model.network, *batch, width=task.width)]
 
-    def translate(batches: list[Numbered]) -> list[Words]:
+    def translate(batches: list[EncodedPair]) -> list[Words]:
         if task.threads == 1:
             return [search(batch) for batch in batches]
         waiting = [threads[i % 2].submit(search, batch) for i, batch in enumerate(batches)]
@@ -117,7 +117,7 @@ def in_torch(task: Task, model: Seq2Seq, _: Threads) -> Translate:
     reader = Reader(torch, torch_model(torch, model.model.network.parameters).eval())
     search = Greedy(reader) if task.width == 1 else Beam(reader, task.width)
 
-    def translate(batches: list[Numbered]) -> list[Words]:
+    def translate(batches: list[EncodedPair]) -> list[Words]:
         with torch.inference_mode():
             return [search(*map(torch.from_numpy, batch)) for batch in batches]
 

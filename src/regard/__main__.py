@@ -1,4 +1,4 @@
-"""``python -m regard``: the command line where no ``regard`` is on the path."""
+"""Run the command line with ``python -m regard``."""
 
 import sys
 

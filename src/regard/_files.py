@@ -1,12 +1,17 @@
-"""Files that are there whole or not at all, and places that one process has for itself.
+"""Reading untrusted files, writing files atomically, and locking a path for one process.
 
-What is written goes to a partial file in the same folder, which replaces the older one when it is whole; links are
-followed, and what is no file is never replaced. A process that is killed may leave its partial file behind.
+What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
+older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
+name and is created anew, so that nobody can prepare one that points elsewhere. A killed process may leave its partial
+file behind.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,37 +22,98 @@ from regard import _check
 
 __all__: list[str] = []
 
-_TRIES = 100  # to open a lock that somebody else is just removing
+_TRIES = 100  # to open a lock that another process is removing, or to find an unused random name
+_RANDOM = 6  # bytes in the name of a partial file
+_PARTIAL = re.compile(
+    rf"([0-9a-f]{{{2 * _RANDOM}}}|[0-9]+)\.partial"
+)  # or a process number, as earlier versions wrote
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def real(path: str | os.PathLike[str]) -> Path:
+    """Return a path without symbolic links; a loop of links stays, and is an error of whoever opens it."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; with `pipes`, also a pipe that this process has inherited (/dev/fd/63)."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        inherited = pipes and stat.S_ISFIFO(mode) and _is_descriptor(path)
+        if not stat.S_ISREG(mode) and not inherited:
+            hint = "; only standard input may be a pipe: -" if pipes else ""
+            raise ValueError(f"{os.fspath(path)} is no regular file{hint}")
+        if inherited:
+            os.set_blocking(file.fileno(), True)
+        try:
+            yield file
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(
+                error.errno, error.strerror, os.fspath(path)
+            ) from None  # reading doesn't know the name
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, even a pipe that nobody writes to."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _is_descriptor(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is the name of an open file, as a shell gives it for <(command)."""
+    return re.fullmatch(r"/dev/stdin|/(dev|proc/self)/fd/[0-9]+", os.fspath(path)) is not None
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to be written anew; at the end of the ``with`` block it takes the place of the older one."""
     target = _check.replaceable(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    partial: Path | None = None
     try:
-        with partial.open("wb") as file:
+        partial, descriptor = _new_partial(target)
+        with open(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            _keep_mode(target, partial, descriptor)
+            os.fsync(descriptor)
         os.replace(partial, target)
     except OSError as error:
-        if error.errno is None:  # of who writes, not of the system: it has said what is wrong
+        if error.errno is None:  # raised by the code that writes, not by the system: it has its own message
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        # Where nothing can be written, nothing can be removed, and that has been said.
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        # Where nothing can be written, nothing can be removed; the first error is raised.
+        if partial is not None:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def _new_partial(target: Path) -> tuple[Path, int]:
+    """Create a partial file under a random name, and return it with its descriptor."""
+    for _ in range(_TRIES):
+        partial = target.with_name(f".{target.name}.{os.urandom(_RANDOM).hex()}.partial")
+        with suppress(FileExistsError):
+            return partial, os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
+
+
+def _keep_mode(target: Path, partial: Path, descriptor: int) -> None:
+    """Give a partial file the permissions of the file that it replaces, if there is one."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(target.stat().st_mode) & 0o777
+        os.chmod(descriptor if os.chmod in os.supports_fd else partial, mode)
 
 
 def remove_partial(path: str | os.PathLike[str]) -> None:
-    """Remove what killed processes have left of a file; nobody may be writing it."""
+    """Remove the partial files of a path that killed processes have left; nobody may be writing to it."""
     target = _check.replaceable(path)
-    for left in target.parent.glob(".*.partial"):
-        name, _, number = left.name.removesuffix(".partial").rpartition(".")
-        if name == f".{target.name}" and number.isdecimal():
-            left.unlink(missing_ok=True)
+    start = f".{target.name}."
+    with suppress(FileNotFoundError):
+        for name in os.listdir(target.parent):
+            if name.startswith(start) and _PARTIAL.fullmatch(name, len(start)):
+                target.with_name(name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -61,7 +127,8 @@ def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
     try:
         lock = _open_locked(place)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        name = place if error.errno == errno.ELOOP else path  # the lock itself is a link
+        raise OSError(error.errno, error.strerror, os.fspath(name)) from None
     if lock is None:
         yield False
         return
@@ -80,7 +147,7 @@ def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
 def _open_locked(place: Path) -> int | None:
     """Return a lock's open file, or None if another process has it."""
     for _ in range(_TRIES):
-        lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        lock = os.open(place, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
         if not _locks(lock):
             os.close(lock)
             return None
@@ -88,7 +155,9 @@ def _open_locked(place: Path) -> int | None:
             if os.path.samestat(os.fstat(lock), os.stat(place)):
                 return lock
         os.close(lock)  # of a process that has removed it meanwhile
-    return os.open(place, os.O_RDWR | os.O_CREAT, 0o666)  # a file system that can't say what is the same
+    return os.open(
+        place, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666
+    )  # a file system that can't say what is the same
 
 
 if sys.platform == "win32":

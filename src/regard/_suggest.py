@@ -1,4 +1,4 @@
-"""What somebody probably meant: close names, and names that other translation toolkits have for the same option."""
+"""Suggestions for unknown options and verbs: close names, and names of other translation toolkits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__: list[str] = []
 _OUTPUT = "the result goes to standard output: > FILE"
 _FILES = "files are named without an option"
 _DEVICE = "everything runs on the processor"
-_RESUME = "the same command goes on from its checkpoint by itself"
+_RESUME = "the same command resumes from its checkpoint by itself"
 _COPIED = "unknown words are always copied from the source"
 
-# Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts, and what is the same here. An option counts
-# where the verb has it; the first that does is suggested. Anything else is a sentence.
-_ELSEWHERE: dict[str, tuple[str, ...]] = {
+# Names in OpenNMT, Joey NMT, Marian, fairseq and Hugging Face's scripts, and the equivalents here: the first option
+# that the verb has is suggested; anything else is a sentence.
+_EQUIVALENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("beam-size", "num-beams", "beams", "beam-width", "b", "k"), ("--beam",)),
     **dict.fromkeys(("n", "nbest", "num-return-sequences"), ("--n-best",)),
     **dict.fromkeys(
@@ -111,7 +111,8 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
         ("--vocabulary",),
     ),
     **dict.fromkeys(
-        ("thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"), ("--least",)
+        ("least", "thresholdsrc", "thresholdtgt", "min-frequency", "min-freq", "voc-min-freq"),
+        ("--min-count",),
     ),
     **dict.fromkeys(
         ("max-length", "max-len", "max-sent-length", "src-seq-length", "max-source-length"), ("--max-tokens",)
@@ -138,8 +139,11 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
         ("gpu", "gpus", "gpu-ranks", "device", "devices", "d", "cuda", "use-cuda", "cpu", "fp16"), (_DEVICE,)
     ),
     **dict.fromkeys(
-        ("threads", "workers", "num-workers", "cpu-threads"), ("OPENBLAS_NUM_THREADS says how many threads",)
+        ("threads", "workers", "num-workers", "cpu-threads"),
+        ("OPENBLAS_NUM_THREADS sets the number of threads",),
     ),
+    **dict.fromkeys(("memory", "translation-memory", "fuzzy-match"), ("--extras translation_memory=N",)),
+    **dict.fromkeys(("joint", "graphones", "joint-ngrams"), ("--extras graphones=N",)),
     **dict.fromkeys(("config", "c", "yaml"), ("options are given on the command line",)),
     **dict.fromkeys(("reference", "refs", "ref", "gold-references"), ("--references",)),
     **dict.fromkeys(("hyp", "hypothesis", "hyps"), ("--hypotheses",)),
@@ -161,47 +165,47 @@ _CLOSE = 0.7
 
 
 def unknown(arguments: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Return the options among arguments that are not known, as they are written.
+    """Return the unknown options among arguments, as they are written.
 
-    A dash that an editor has made longer begins an option too, where what follows is one.
+    A dash that an editor has made longer also begins an option, if a known name follows.
     """
     names = set(known)
-    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return [
-        given
-        for given in before
-        if given.partition("=")[0] not in names
-        and (_is_option(given) or (given[:1] in _DASHES[1:] and f"--{_plain(given)}" in names))
+        argument
+        for argument in options
+        if argument.partition("=")[0] not in names
+        and (_is_option(argument) or (argument[:1] in _DASHES[1:] and f"--{_normalized(argument)}" in names))
     ]
 
 
-def _is_option(given: str) -> bool:
-    """Whether argparse takes an argument for an option: neither "-", a number, nor text with spaces."""
-    if not given.startswith("-") or len(given) == 1 or " " in given:
+def _is_option(argument: str) -> bool:
+    """Return whether argparse takes an argument for an option: not "-", a number or text with spaces."""
+    if not argument.startswith("-") or len(argument) == 1 or " " in argument:
         return False
     try:
-        float(given)
+        float(argument)
     except ValueError:
         return True
     return False
 
 
-def _plain(given: str) -> str:
-    """Return an option's name in small letters, with single hyphens between words, and without its value."""
-    return given.partition("=")[0].strip(_DASHES).lower().replace("_", "-")
+def _normalized(argument: str) -> str:
+    """Return the name of an option in lower case, with hyphens between words, without its value."""
+    return argument.partition("=")[0].strip(_DASHES).lower().replace("_", "-")
 
 
-def option(given: str, known: Iterable[str]) -> str:
-    """Say what an unknown option probably means; nothing where nobody knows."""
+def option(argument: str, known: Iterable[str]) -> str:
+    """Return a suggestion for an unknown option; empty if there is none."""
     names = [name.removeprefix("--") for name in known if name.startswith("--")]
-    plain = _plain(given)
+    plain = _normalized(argument)
     if plain in names:
         return _meant(f"--{plain}")
-    for same in _ELSEWHERE.get(plain, ()):
-        if not same.startswith("--"):
-            return same
-        if same.partition(" ")[0][2:] in names:
-            return _meant(same)
+    for equivalent in _EQUIVALENTS.get(plain, ()):
+        if not equivalent.startswith("--"):
+            return equivalent
+        if equivalent.partition(" ")[0][2:] in names:
+            return _meant(equivalent)
     longer = [name for name in names if len(plain) > 1 and name.startswith(plain)]
     close = longer or difflib.get_close_matches(plain, names, 1, _CLOSE)
     close = close or [name for name in names if plain.startswith(f"{name}-")]
@@ -209,12 +213,12 @@ def option(given: str, known: Iterable[str]) -> str:
 
 
 def choice(message: str) -> str:
-    """Return argparse's error with the nearest choice, if the error is about one."""
-    found = _CHOICE.search(message)
-    if found is None:
+    """Return an error of argparse, with the nearest choice if it is about one."""
+    match = _CHOICE.search(message)
+    if match is None:
         return message
-    given, choices = found[1].lower(), [one.strip("'\" ") for one in found[2].split(",")]
-    close = [_VERBS[given]] if _VERBS.get(given) in choices else difflib.get_close_matches(given, choices, 1)
+    value, choices = match[1].lower(), [one.strip("'\" ") for one in match[2].split(",")]
+    close = [_VERBS[value]] if _VERBS.get(value) in choices else difflib.get_close_matches(value, choices, 1)
     return f"{message}; {_meant(close[0])}" if close else message
 
 

@@ -1,6 +1,7 @@
-"""Keys and values that grow while decoding.
+"""A cache of keys and values for decoding.
 
-A cache holds arrays and computes nothing: its views go through the same doors as any other keys and values.
+A cache stores arrays and computes nothing. Its views are passed to the attention functions like any other keys and
+values.
 """
 
 from __future__ import annotations
@@ -19,52 +20,52 @@ from regard.mask import Ask, Mask, Step, lengths, window
 __all__ = ["KVCache"]
 
 Array = NDArray[Any]
-AT_ONCE = 256  # positions that are copied together
+CHUNK = 256  # positions that are copied together
 
 
 class KVCache:
-    """Keys and values of the positions so far, to which every step of decoding appends and which never move.
+    """Cache of the keys and values of past positions, to which each decoding step appends without moving the rest.
 
-    ``attention(queries, cache.keys, cache.values, mask=cache.mask)`` is the attention of the newest positions, as the
-    causal attention over all positions has it in its last rows. Memory for `capacity` positions is reserved at once,
-    but on most systems used only as far as it is written: a large capacity is cheap. One cache serves one thread.
+    ``attention(queries, cache.keys, cache.values, mask=cache.mask)`` is the attention of the newest positions, equal to
+    the last rows of causal attention over all positions. Memory for `capacity` positions is reserved at construction.
+    Most systems allocate only what is written, so a large capacity is cheap. A cache is not thread-safe.
 
     Parameters
     ----------
     lead : int or tuple of int
-        Leading dimensions of keys and values, as a rule (batch, key heads); query heads may be a multiple of these.
+        Leading dimensions of keys and values, usually (batch, key heads); query heads may be a multiple of key heads.
     d : int
         Size of a key.
     e : int, optional
         Size of a value; d by default.
     capacity : int, optional
-        The most positions that are held; needed without a window. With one, ``window + t`` lets t positions be appended
-        at once, or taken back; ``window + 1`` by default.
+        Largest number of positions in the cache; required without a window. With a window, ``window + t`` allows t
+        positions to be appended at once, or truncated; ``window + 1`` by default.
     window : int, optional
-        Keys seen before the own one, as `left` of `regard.mask.window`. Older ones are overwritten.
+        Visible keys before the query's own position, as `left` of `regard.mask.window`. Older ones are overwritten.
     dtype : float16, bfloat16, float32 or float64
-        How keys and values are stored. Half precision halves what a step reads; attention computes it in float32.
+        Data type of keys and values in memory. Half precision halves what a step reads; attention computes in float32.
 
     Attributes
     ----------
     keys : array (..., m, d)
-        Read-only view of the keys that the newest positions may see, the oldest first. `append` may write over it where
-        there is a window.
+        Read-only view of the keys that are visible to the newest positions, the oldest first. With a window, `append`
+        may overwrite it.
     values : array (..., m, e)
         Their values.
     mask : Mask
-        Who may see whom, where the last of n queries stands at the last key; for this state of the cache. Padding is
-        hidden.
+        Causal mask or window for the present state of the cache, where the last of n queries is aligned with the last
+        key. Padding is masked.
     length : int
-        Positions so far, forgotten ones and padding too.
+        Number of positions so far, including overwritten ones and padding.
     lengths : int array (B,)
-        Positions so far of each sequence, without padding: the position of its next one. B is the first leading
-        dimension; without leading dimensions it is a single number.
+        Number of positions so far of each sequence, without padding, which is the position of its next token. B is the
+        first leading dimension; without leading dimensions it is a single number.
 
     Raises
     ------
     ValueError, TypeError
-        If a size or the dtype is none, or the capacity is too small for the window.
+        If a size or the dtype is invalid, or the capacity is too small for the window.
 
     References
     ----------
@@ -99,33 +100,33 @@ class KVCache:
         self._window = None if window is None else _check.whole("window", window)
         self._capacity = _capacity(capacity, self._window)
         self._dtype = _storage(dtype)
-        # A ring stands twice in its memory, so that whatever is held lies in one piece somewhere.
-        places = self._capacity if window is None else 2 * self._capacity
-        size = math.prod(self._lead) * places * max(self._d, self._e) * self._dtype.itemsize
+        # A ring buffer is stored twice in a row, so that any part of it is contiguous in one place.
+        slots = self._capacity if window is None else 2 * self._capacity
+        size = math.prod(self._lead) * slots * max(self._d, self._e) * self._dtype.itemsize
         if size > _check.MOST:
             _check.fail(
                 f"a cache must have at most {_check.MOST} bytes of keys, and of values. Got {size} instead."
             )
-        self._keys = np.empty((*self._lead, places, self._d), self._dtype)
-        self._values = np.empty((*self._lead, places, self._e), self._dtype)
+        self._keys = np.empty((*self._lead, slots, self._d), self._dtype)
+        self._values = np.empty((*self._lead, slots, self._e), self._dtype)
         self._padding = np.zeros(self._lead[:1], np.int64)  # in front of each sequence
         self._length = 0
-        self._newest = 0  # of these positions every key that their queries may see is held
+        self._newest = 0  # number of last positions whose visible keys are all stored
         self._oldest = 0  # the first position that has not been overwritten
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of: of keys and values those that are written alone."""
+        """Return the state to pickle, with the written part of keys and values only."""
         written = self._length if self._window is None else 2 * self._capacity
         state = dict(vars(self))
         return state | {name: state[name][..., :written, :] for name in ("_keys", "_values")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        places = self._capacity if self._window is None else 2 * self._capacity
+        slots = self._capacity if self._window is None else 2 * self._capacity
         for name in ("_keys", "_values"):
-            room = np.empty((*self._lead, places, state[name].shape[-1]), self._dtype)
-            room[..., : state[name].shape[-2], :] = state[name]
-            setattr(self, name, room)
+            array = np.empty((*self._lead, slots, state[name].shape[-1]), self._dtype)
+            array[..., : state[name].shape[-2], :] = state[name]
+            setattr(self, name, array)
 
     def __repr__(self) -> str:
         sizes = f"{self._lead}, d={self._d}, e={self._e}, capacity={self._capacity}, window={self._window}"
@@ -133,17 +134,17 @@ class KVCache:
 
     @property
     def length(self) -> int:
-        """Positions so far, forgotten ones and padding too."""
+        """Number of positions so far, including overwritten ones and padding."""
         return self._length
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Positions so far of each sequence (B,), without padding."""
+        """Number of positions so far of each sequence (B,), without padding."""
         return np.asarray(self._length - self._padding)
 
     @property
     def keys(self) -> Array:
-        """Read-only view (..., m, d) of the keys that the newest positions may see."""
+        """Read-only view (..., m, d) of the keys that are visible to the newest positions."""
         return self._view(self._keys)
 
     @property
@@ -153,7 +154,7 @@ class KVCache:
 
     @property
     def mask(self) -> Mask:
-        """Who may see whom, where the last of n queries stands at the last key."""
+        """Causal mask or window, where the last of n queries is aligned with the last key."""
         held = self._held()
         newest = _Newest(self._window, held, held if held == self._length else self._newest)
         hidden = np.clip(self._padding - (self._length - held), 0, held)
@@ -162,23 +163,23 @@ class KVCache:
         return newest & ~lengths(hidden.reshape(-1, *(1 for _ in self._lead[1:])))
 
     def append(self, keys: ArrayLike, values: ArrayLike, /, *, lengths: ArrayLike | None = None) -> None:
-        """Write the keys and values of new positions behind those that are held.
+        """Append the keys and values of new positions.
 
         Parameters
         ----------
         keys : array (..., m, d)
-            Keys of any number of positions; none changes nothing.
+            Keys of any number of positions, 0 included.
         values : array (..., m, e)
             Their values.
         lengths : int array (B,), optional
-            New positions of each sequence, 0 to m, where the first leading dimension counts B sequences; by default all
-            have m. A sequence that has fewer is padded at the front of these m columns (as its queries are), so that
-            all sequences end together. No real position sees padding; its own contexts are of no use.
+            Number of new positions of each of the B sequences along the first leading dimension, 0 to m; m by default.
+            A shorter sequence is padded at the front of its m columns (and so are its queries), so that all sequences
+            end together. Padding is masked for all other positions; contexts of padding are meaningless.
 
         Raises
         ------
         ValueError, TypeError
-            Before anything is written: if the shapes do not fit or the cache is full.
+            If the shapes do not fit or the cache is full; nothing has been written then.
 
         Examples
         --------
@@ -195,7 +196,7 @@ class KVCache:
         (array([3, 1]), array([[1, 1, 1],
                [0, 0, 1]]))
         """
-        k, v = self._fitting("keys", keys, self._d), self._fitting("values", values, self._e)
+        k, v = self._checked("keys", keys, self._d), self._checked("values", values, self._e)
         if k.shape[-2] != v.shape[-2]:
             rule = f"keys and values must share their length m: {k.shape[-2]} and {v.shape[-2]}"
             _check.fail(rule, {"keys": k, "values": v}, "every key has one value")
@@ -203,7 +204,7 @@ class KVCache:
         if not k.shape[-2]:
             return
         self._check_room(k.shape[-2])
-        # Rounded first, so that an error on the way leaves the cache as it was.
+        # Rounded first, so that an error leaves the cache unchanged.
         k, v = k.astype(self._dtype, copy=False), v.astype(self._dtype, copy=False)
         self._write(self._keys, self._length, k)
         self._write(self._values, self._length, v)
@@ -214,18 +215,18 @@ class KVCache:
             self._close(gaps, self._length - self._newest)
 
     def truncate(self, length: int) -> None:
-        """Take the newest positions back until `length` are left; what follows overwrites them.
+        """Remove the newest positions until `length` are left.
 
         Parameters
         ----------
         length : int
-            Positions to keep, 0 to the present length. With a window, at least so many that all keys that the next
-            position sees are still held; 0 empties the cache.
+            Number of positions to keep, 0 to the present length; 0 empties the cache. With a window, all keys that are
+            visible to the next position must still be stored.
 
         Raises
         ------
         ValueError, TypeError
-            If there are fewer positions, or the window before them has been overwritten.
+            If there are fewer positions, or the window before the next one has been overwritten.
 
         Examples
         --------
@@ -242,8 +243,8 @@ class KVCache:
         if length and max(0, length - (self._window or 0)) < self._oldest:
             least, window = self._oldest + (self._window or 0), self._window
             _check.fail(
-                f"length must be at least {least}, or 0: the window before has been overwritten. Got {length} instead.",
-                hint=f"capacity={window} + t lets t positions be taken back",
+                f"length must be at least {least}, or 0: the window before it is overwritten. Got {length} instead.",
+                hint=f"capacity={window} + t allows t positions to be truncated",
             )
         self._newest = max(0, self._newest - (self._length - length))
         self._length = length
@@ -251,18 +252,18 @@ class KVCache:
         self._oldest = self._oldest if length else 0
 
     def reorder(self, indices: ArrayLike) -> None:
-        """Let sequence i go on from what sequence ``indices[i]`` holds, as the hypotheses of a beam search do.
+        """Replace sequence i by sequence ``indices[i]``, for the hypotheses of a beam search.
 
         Parameters
         ----------
         indices : int array (B',)
-            Numbers of sequences, 0 to B - 1, where the first leading dimension counts B sequences; any number may occur
-            any number of times. Where B' is not B, the cache has B' sequences from now on, in new memory.
+            Indices along the first leading dimension, 0 to B - 1; each may occur any number of times. If B' is not B,
+            the cache then has B' sequences, in new memory.
 
         Raises
         ------
         ValueError, TypeError
-            Before anything is written: if a number is that of no sequence, or there are no leading dimensions.
+            If an index is out of range or there are no leading dimensions; nothing has been written then.
 
         Examples
         --------
@@ -281,14 +282,14 @@ class KVCache:
         else:
             for name in ("_keys", "_values"):
                 stored = getattr(self, name)
-                room = np.empty((len(chosen), *stored.shape[1:]), self._dtype)
-                self._gather(room, stored, np.arange(len(chosen)), chosen)
-                setattr(self, name, room)
+                array = np.empty((len(chosen), *stored.shape[1:]), self._dtype)
+                self._gather(array, stored, np.arange(len(chosen)), chosen)
+                setattr(self, name, array)
             self._lead = (len(chosen), *self._lead[1:])
         self._padding = self._padding[chosen]
 
     def _sequences(self, indices: ArrayLike) -> NDArray[np.int64]:
-        """Return the argument of `reorder`, checked."""
+        """Check and return the argument of `reorder`."""
         self._check_sequences("reorder")
         chosen = _check.whole_array("indices", indices, least=0)
         if chosen.ndim != 1:
@@ -300,7 +301,7 @@ class KVCache:
         return chosen
 
     def _counts(self, lengths: ArrayLike, most: int) -> NDArray[np.int64]:
-        """Return the argument `lengths` of `append`, checked."""
+        """Check and return the argument `lengths` of `append`."""
         self._check_sequences("lengths")
         return _check.lengths(lengths, self._lead[0], most)
 
@@ -309,15 +310,15 @@ class KVCache:
             hint = "KVCache((batch, heads), ...); KVCache(1, ...) for one sequence"
             _check.fail(f"{name} needs a first leading dimension, that of the sequences: lead ()", hint=hint)
 
-    def _gather(self, into: Array, stored: Array, rows: NDArray[np.intp], sources: NDArray[np.int64]) -> None:
-        """Copy what these sequences hold into rows, some positions at a time."""
+    def _gather(self, out: Array, stored: Array, rows: NDArray[np.intp], sources: NDArray[np.int64]) -> None:
+        """Copy the positions of the sequences `sources` to `rows` of `out`, chunk by chunk."""
         for start, stop in self._written():
-            for part in slices(stop - start, AT_ONCE):
-                at = slice(start + part.start, start + part.stop)
-                into[rows, ..., at, :] = stored[sources, ..., at, :]
+            for part in slices(stop - start, CHUNK):
+                chunk = slice(start + part.start, start + part.stop)
+                out[rows, ..., chunk, :] = stored[sources, ..., chunk, :]
 
     def _written(self) -> list[tuple[int, int]]:
-        """Return where in memory the positions lie that have not been overwritten; in a ring, both times."""
+        """Return the ranges of memory that hold positions not yet overwritten; in a ring buffer, both copies."""
         size, first = self._capacity, max(self._oldest, self._length - self._capacity)
         start = first % size
         stop = start + self._length - first
@@ -327,16 +328,16 @@ class KVCache:
         return [(start, stop), (start + size, middle + size), (0, stop - middle)]
 
     def _close(self, gaps: NDArray[np.int64], end: int) -> None:
-        """Move what padded sequences held, up to the position `end`, over their padding to what follows it."""
+        """Move the positions of padded sequences before `end` past the new padding, next to what was appended."""
         moved = np.flatnonzero((gaps > 0) & (self._padding < end))
         for b in moved:
             first = min(max(int(self._padding[b]), self._oldest), end)
             start = first % self._capacity
             for stored in (self._keys[b], self._values[b]):
-                held = stored[..., start : start + end - first, :].copy()
-                self._write(stored, first + int(gaps[b]), held)
+                moved_part = stored[..., start : start + end - first, :].copy()
+                self._write(stored, first + int(gaps[b]), moved_part)
         self._padding = self._padding + gaps
-        if self._oldest:  # of a sequence that moved, what is older now stands further right
+        if self._oldest:  # the oldest stored position of a moved sequence has moved as well
             self._oldest += int(gaps[moved].max(initial=0))
 
     def _held(self) -> int:
@@ -349,14 +350,14 @@ class KVCache:
         view.flags.writeable = False
         return view
 
-    def _fitting(self, name: str, given: ArrayLike, size: int) -> Array:
-        """Return keys or values to append, if they are of this cache's shape."""
-        array = _check.numeric(name, given)
+    def _checked(self, name: str, value: ArrayLike, size: int) -> Array:
+        """Check the shape of keys or values to append, and return them as an array."""
+        array = _check.numeric(name, value)
         if array.shape[:-2] != self._lead or array.ndim < 2 or array.shape[-1] != size:
             letters = _check.LETTERS[name]
             wanted = f"({', '.join([*map(str, self._lead), 'm', str(size)])})"
-            one = array.shape == (*self._lead, size)
-            hint = f"one position is {name}[..., None, :]" if one else ""
+            single = array.shape == (*self._lead, size)
+            hint = f"one position is {name}[..., None, :]" if single else ""
             _check.fail(f"{name} must have shape {letters} = {wanted}. Got {array.shape} instead.", hint=hint)
         return array
 
@@ -366,12 +367,12 @@ class KVCache:
             if count > most:
                 _check.fail(
                     f"at most capacity - window = {most} positions can be appended at once: {count}",
-                    hint=f"append them in parts, or make the cache with capacity={self._window + count}",
+                    hint=f"append them in parts, or create the cache with capacity={self._window + count}",
                 )
         elif self._length + count > self._capacity:
             _check.fail(
                 f"a cache must not hold more than capacity = {self._capacity} positions: {self._length} + {count}",
-                hint="make it with a larger capacity=; what is not written costs no memory. Or with window=",
+                hint="create it with a larger capacity= (unwritten positions cost no memory), or with window=",
             )
 
     def _write(self, stored: Array, position: int, new: Array) -> None:
@@ -390,35 +391,35 @@ def _capacity(capacity: int | None, left: int | None) -> int:
         if left is None:
             _check.fail(
                 "a cache needs capacity= or window=.",
-                hint="capacity: the most positions (unwritten ones cost no memory). window: keys seen before the own",
+                hint="capacity: largest number of positions (unwritten ones cost no memory). window: visible past keys",
             )
         return left + 1
     capacity = _check.whole("capacity", capacity, least=1)
     if left is not None and capacity <= left:
         _check.fail(
             f"capacity must be greater than window: {capacity} and {left}",
-            hint="a query sees the window and its own position; window + t lets t be appended at once",
+            hint="a query attends to the window and its own position; window + t allows t to be appended at once",
         )
     return capacity
 
 
 def _storage(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return the dtype to store in."""
+    """Check and return the dtype of keys and values in memory."""
     try:
-        found = None if dtype is None else np.dtype(dtype).newbyteorder("=")  # NumPy's None is float64
+        native = None if dtype is None else np.dtype(dtype).newbyteorder("=")  # NumPy's None is float64
     except TypeError:
-        found = None
-    if found is None or not (_check.is_half(found) or found in (np.float32, np.float64)):
+        native = None
+    if native is None or not (_check.is_half(native) or native in (np.float32, np.float64)):
         _check.fail(
             f"dtype must be float16, bfloat16, float32 or float64. Got {dtype!r} instead.",
             hint="bfloat16 is ml_dtypes.bfloat16",
             kind=TypeError,
         )
-    return found
+    return native
 
 
 class _Newest(window):
-    """The causal mask or window of a cache's newest positions, which knows what the cache held."""
+    """The causal mask or window of the newest positions of a cache, valid for one state of the cache."""
 
     held: int
     newest: int
@@ -443,15 +444,15 @@ class _Newest(window):
     def bind(self, layout: Layout) -> Ask:
         if layout.m != self.held:
             _check.fail(
-                f"a cache's mask must meet the keys that were held: {self.held} and {layout.m}",
-                hint="read cache.mask, cache.keys and cache.values anew after each append",
+                f"the mask of a cache must be used with as many keys as it was made for: {self.held} and {layout.m}",
+                hint="read cache.mask, cache.keys and cache.values again after each append",
             )
         if layout.n > self.newest:
             _check.fail(
-                f"queries must stand at the newest positions, at most {self.newest}: {layout.n}",
-                hint="of older positions some keys are no longer held; attend after each append",
+                f"queries must be those of the newest positions, at most {self.newest}: {layout.n}",
+                hint="some visible keys of older positions are overwritten; attend after each append",
             )
         return super().bind(layout)
 
     def steps(self, layout: Layout) -> list[Step] | None:
-        return super().steps(layout)  # the same answers: only the shape is checked beside
+        return super().steps(layout)  # `bind` only adds checks, so the inherited program is right

@@ -1,8 +1,8 @@
-"""Who may see whom.
+"""Masks: which keys are visible to which query.
 
-A mask is a bool array (True = may see) or one of the objects here, composed with ``&``, ``|`` and ``~``. An object is
-never expanded: asked about a block of queries and keys it answers True (all see all), False (none sees any) or a small
-bool array, so that a kernel can skip what nobody sees.
+A mask is a bool array (True = visible) or one of the objects of this module, composed with ``&``, ``|`` and ``~``. An
+object is never expanded. For a block of queries and keys it returns True (all visible), False (all masked) or a small
+bool array, so that a kernel can skip blocks that are masked.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Answer: TypeAlias = bool | Bools
 # (items, queries, keys) -> True, False or (items or 1, queries, keys)
 Ask = Callable[[slice, slice, slice], Answer]
 Align = Literal["start", "end"]
-DEEPEST = 700
-WRITTEN = 60  # how deep a composed mask is written out
-AT_ONCE = 2**16  # pairs of a mask that are written out
+MAX_DEPTH = 700
+MAX_PRINTED_DEPTH = 60
+BLOCK_PAIRS = 2**16  # that `dense` evaluates at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step of the program, in postfix order, by which a kernel that is no Python answers for itself.
+    """A step of a mask as a program in postfix order, which the native kernel evaluates without calling Python.
 
-    A leaf pushes an answer: "band" (keys i + low to i + high), "keys" and "queries" (the first `counts` of an item),
-    "documents" (ids of `left` and `right` are equal), "dense" (the bools of `left`). "both" joins the last two answers,
-    "not" turns the last one around.
+    A leaf pushes a bool for each pair: "band" (keys i + low to i + high), "keys" and "queries" (the first `counts` of
+    an item), "documents" (ids of `left` and `right` are equal), "dense" (the array `left`). "both" replaces the last
+    two by their conjunction, "not" negates the last one.
     """
 
     kind: Literal["band", "keys", "queries", "documents", "dense", "both", "not"]
@@ -47,7 +47,7 @@ class Step:
 
 
 class Mask:
-    """What all mask objects can do: be composed, be asked about a block, be written out.
+    """Base class of masks: composition, evaluation for a block, expansion to an array.
 
     Examples
     --------
@@ -58,30 +58,30 @@ class Mask:
            [1, 1, 0]])
     """
 
-    depth: ClassVar[int] = 0  # of what it is composed of
+    depth: ClassVar[int] = 0  # levels of composition
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Forget the inherited program of a class that answers otherwise and has none of its own."""
+        """Drop the inherited `steps` of a class that overrides `bind` only."""
         super().__init_subclass__(**options)
         if "bind" in vars(cls) and "steps" not in vars(cls):
             cls.steps = Mask.steps  # type: ignore[method-assign]
 
     def bind(self, layout: Layout) -> Ask:
-        """Check this mask against an attention's shape and return the function that answers for a block."""
+        """Check this mask against the shape of an attention, and return the function that evaluates a block."""
         _check.fail(
             f"mask must have a method bind(layout). Got {type(self).__name__} without.", kind=TypeError
         )
 
     def steps(self, layout: Layout) -> list[Step] | None:
-        """Return the same as a program, or None if there is none; `layout` has been checked."""
+        """Return the mask as a program, or None if it has no such form; `layout` has been checked."""
         return None
 
     def lead(self) -> tuple[int, ...]:
-        """Return the leading dimensions that this mask differs along."""
+        """Return the leading dimensions along which this mask varies."""
         return ()
 
     def dense(self, n: int, m: int) -> Bools:
-        """Write the mask out.
+        """Expand the mask to an array.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Mask:
         Returns
         -------
         bool array (..., n, m)
-            True where the query may see the key.
+            True where the key is visible to the query.
 
         Examples
         --------
@@ -103,9 +103,9 @@ class Mask:
         n, m = _check.whole("n", n), _check.whole("m", m)
         shape = Layout(self.lead(), None, n, m)
         dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
-        # A part at a time, since answers are made of whole numbers.
-        rows = max(1, min(n, AT_ONCE // max(1, m)))
-        for some in slices(shape.items, max(1, AT_ONCE // max(1, rows * m))):
+        # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
+        rows = max(1, min(n, BLOCK_PAIRS // max(1, m)))
+        for some in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
             for part in slices(n, rows):
                 dense[some, part] = ask(some, part, slice(0, m))
         return dense.reshape(*shape.lead, n, m)
@@ -117,7 +117,7 @@ class Mask:
         return Either(self, as_mask(other))
 
     __rand__, __ror__ = __and__, __or__
-    __array_ufunc__ = None  # array & mask asks the mask
+    __array_ufunc__ = None  # array & mask calls __rand__
 
     def __bool__(self) -> bool:
         hint = "not with and, or, not: a mask is neither true nor false"
@@ -131,17 +131,17 @@ class Mask:
 
 
 def _nest(composed: Mask, *parts: Mask) -> None:
-    """Count how deep a composed mask goes: each level is a call within a call, of which Python has few."""
+    """Limit the depth of a composed mask, since each level is a level of Python's recursion."""
     depth = 1 + max(part.depth for part in parts)
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         hint = "make one bool array of many masks, or one documents() (| counts three)"
-        _check.fail(f"masks must be composed at most {DEEPEST} deep. Got {depth} instead.", hint=hint)
+        _check.fail(f"masks must be composed at most {MAX_DEPTH} deep. Got {depth} instead.", hint=hint)
     object.__setattr__(composed, "depth", depth)
 
 
 def _part(mask: Mask, *within: type[Mask]) -> str:
-    """Return a part of a composed mask, in brackets if it is one of these; what lies very deep is left out."""
-    if mask.depth > WRITTEN:
+    """Return the repr of a part, in brackets if it is one of the classes `within`, or "..." if it is too deep."""
+    if mask.depth > MAX_PRINTED_DEPTH:
         return "..."
     return f"({mask!r})" if isinstance(mask, within) else repr(mask)
 
@@ -152,7 +152,7 @@ def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Both(Mask):
-    """Seen by both masks."""
+    """Conjunction: visible by both masks."""
 
     left: Mask
     right: Mask
@@ -167,11 +167,11 @@ class Both(Mask):
         left, right = self.left.bind(layout), self.right.bind(layout)
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
-            one = left(items, rows, columns)
-            two = False if one is False else right(items, rows, columns)
-            if one is False or two is False:
+            first = left(items, rows, columns)
+            second = False if first is False else right(items, rows, columns)
+            if first is False or second is False:
                 return False
-            return two if one is True else one if two is True else one & two
+            return second if first is True else first if second is True else first & second
 
         return ask
 
@@ -185,7 +185,7 @@ class Both(Mask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Not(Mask):
-    """Seen where the other mask forbids it."""
+    """Negation: visible where the other mask hides the key."""
 
     other: Mask
 
@@ -213,16 +213,16 @@ class Not(Mask):
 
 
 class Either(Not):
-    """Seen by one of the masks: not (neither sees)."""
+    """Disjunction: visible by at least one of the masks, by De Morgan's law."""
 
     def __init__(self, left: Mask, right: Mask) -> None:
         super().__init__(Both(Not(left), Not(right)))
-        object.__setattr__(self, "given", (left, right))
+        object.__setattr__(self, "parts", (left, right))
 
-    given: tuple[Mask, Mask]
+    parts: tuple[Mask, Mask]
 
     def __repr__(self) -> str:
-        left, right = self.given
+        left, right = self.parts
         return f"{_part(left)} | {_part(right, Either)}"
 
 
@@ -260,11 +260,11 @@ class Dense(Mask):
 
 
 def _offset(name: str, align: Align | None, layout: Layout) -> int:
-    """Return the key that query 0 stands at: law 9."""
+    """Return the key that query 0 is aligned with: law 9."""
     if align is None and layout.n != layout.m:
         _check.fail(
             f'{name} needs align="start" or align="end" where n != m: {layout.n} and {layout.m}',
-            hint='"start": query 0 stands at key 0; "end": the last query stands at the last key (a cache)',
+            hint='"start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)',
         )
     return layout.m - layout.n if align == "end" else 0
 
@@ -276,14 +276,14 @@ def _check_align(align: Align | None) -> None:
 
 @dataclass(frozen=True, repr=False)
 class window(Mask):
-    """See the keys from `left` before the query's own place to `right` after it.
+    """Let each query attend to the keys from `left` before its own position to `right` after it.
 
     Parameters
     ----------
     left, right : int or None
-        Keys seen on either side beside the own one; None: no limit.
+        Visible keys on either side of the query's own position; None: no limit.
     align : {"start", "end"}, optional
-        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
 
     Returns
     -------
@@ -310,12 +310,12 @@ class window(Mask):
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):
-            if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
+            if getattr(self, name) is not None:  # as a Python integer: NumPy's wrap around
                 object.__setattr__(self, name, _check.whole(name, getattr(self, name)))
         _check_align(self.align)
 
     def _ends(self, layout: Layout) -> tuple[int | None, int | None]:
-        """Return the least and the largest j - i that are seen."""
+        """Return the least and the largest visible j - i."""
         offset = _offset(type(self).__name__, self.align, layout)
         return (
             None if self.left is None else offset - self.left,
@@ -330,7 +330,7 @@ class window(Mask):
 
 
 def _band(low: int | None, high: int | None) -> Ask:
-    """Answer for i + low <= j <= i + high."""
+    """Return the function that evaluates i + low <= j <= i + high."""
 
     def ask(items: slice, rows: slice, columns: slice) -> Answer:
         # The smallest and the largest j - i of the block.
@@ -339,20 +339,20 @@ def _band(low: int | None, high: int | None) -> Ask:
             return True
         if (low is not None and last < low) or (high is not None and first > high):
             return False
-        apart = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
-        seen = np.ones(apart.shape, bool) if low is None else apart >= low
-        return (seen if high is None else seen & (apart <= high))[None]
+        difference = np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None]
+        visible = np.ones(difference.shape, bool) if low is None else difference >= low
+        return (visible if high is None else visible & (difference <= high))[None]
 
     return ask
 
 
 class causal(window):
-    """See the own place and what comes before it.
+    """Let each query attend to its own position and those before it.
 
     Parameters
     ----------
     align : {"start", "end"}, optional
-        Needed where n != m: query i stands at key i ("start") or at key i + m - n ("end", as with a cache).
+        Required where n != m: query i is aligned with key i ("start") or key i + m - n ("end", as with a cache).
 
     Returns
     -------
@@ -378,15 +378,15 @@ class causal(window):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class lengths(Mask):
-    """See the first keys only: what a batch of padded sequences needs.
+    """Let queries attend to the first keys only, in a batch of padded sequences.
 
     Parameters
     ----------
     keys : int or int array broadcasting to (...)
-        Number of keys that are real, 0 to m, for each of the leading dimensions.
+        Number of keys without padding, 0 to m, along the leading dimensions.
     queries : int or int array broadcasting to (...), optional
-        Number of queries that are real; the others see nothing. Both broadcast from the right: one length for each
-        sentence of queries (batch, heads, n, d) has shape (batch, 1).
+        Number of queries without padding; no key is visible to the others. Both arrays broadcast from the right: one
+        length for each sentence of queries (batch, heads, n, d) has shape (batch, 1).
 
     Returns
     -------
@@ -433,22 +433,20 @@ class lengths(Mask):
         keys, queries = self._counts(layout)
 
         def ask(items: slice, rows: slice, columns: slice) -> Answer:
-            seen = _below(keys[items], columns)[:, None, :]
+            visible = _below(keys[items], columns)[:, None, :]
             if queries is not None:
-                seen = seen & _below(queries[items], rows)[:, :, None]
-            if seen.all():
+                visible = visible & _below(queries[items], rows)[:, :, None]
+            if visible.all():
                 return True
-            return (
-                np.broadcast_to(seen, (len(seen), rows.stop - rows.start, seen.shape[2]))
-                if seen.any()
-                else False
-            )
+            if not visible.any():
+                return False
+            return np.broadcast_to(visible, (len(visible), rows.stop - rows.start, visible.shape[2]))
 
         return ask
 
 
 def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -> NDArray[np.int64]:
-    """Return one count for every item, checked against the length it counts along."""
+    """Return one count for each item, none above `most`."""
     hint = "one for each sentence of (batch, heads, ...) has shape (batch, 1)"
     _check.broadcast(name, counts.shape, layout.lead, "(...)", hint if counts.ndim else "")
     if counts.size and int(counts.max()) > most:
@@ -457,21 +455,21 @@ def _per_item(name: str, counts: NDArray[np.int64], layout: Layout, most: int) -
     return np.require(full, requirements=["C", "A"]).reshape(-1)
 
 
-def _below(counts: NDArray[np.int64], places: slice) -> Bools:
-    below: Bools = np.arange(places.start, places.stop) < counts[:, None]
+def _below(counts: NDArray[np.int64], positions: slice) -> Bools:
+    below: Bools = np.arange(positions.start, positions.stop) < counts[:, None]
     return below
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class documents(Mask):
-    """See the keys of the own document only: several sequences packed into one.
+    """Let each query attend to its own document only, where several sequences are packed into one.
 
     Parameters
     ----------
     queries : int array broadcasting to (..., n)
         Document of each query.
     keys : int array broadcasting to (..., m), optional
-        Document of each key; the queries' by default.
+        Document of each key; that of the queries by default.
 
     Returns
     -------
@@ -522,10 +520,10 @@ class documents(Mask):
             left, right = queries.block(items, rows), keys.block(items, columns)
             if not left.size or not right.size or left.min() > right.max() or right.min() > left.max():
                 return False
-            seen = left == right.swapaxes(-1, -2)
-            if seen.all():
+            visible = left == right.swapaxes(-1, -2)
+            if visible.all():
                 return True
-            return seen if seen.any() else False
+            return visible if visible.any() else False
 
         return ask
 
@@ -538,12 +536,12 @@ def _ids(name: str, ids: NDArray[np.int64], layout: Layout, length: int, letters
 
 @dataclass(frozen=True, eq=False, repr=False)
 class prefix(Mask):
-    """See what comes before, and the whole prefix: the mask of a prefix language model.
+    """Let each query attend to the keys before it and to the complete prefix, as in a prefix language model.
 
     Parameters
     ----------
     length : int or int array broadcasting to (...)
-        Number of keys at the beginning that every query sees, 0 to m.
+        Number of first keys that are visible to every query, 0 to m.
     align : {"start", "end"}, optional
         As for `causal`.
 
@@ -593,26 +591,24 @@ MaskLike: TypeAlias = Mask | ArrayLike
 
 
 def as_mask(mask: Any) -> Mask:
-    """Return a mask object for what the user gave."""
+    """Return a mask object for the argument ``mask=``."""
     if isinstance(mask, Mask):
         return mask
     if isinstance(mask, type) and issubclass(mask, Mask):
-        _check.fail(f"mask must be made first: mask.{mask.__name__}(...)", kind=TypeError)
+        _check.fail(f"mask must be an instance, not a class: mask.{mask.__name__}(...)", kind=TypeError)
     if isinstance(mask, str):
         _check.fail(
             f"mask must be bool or a regard.mask object. Got {mask!r} instead.",
             hint="mask.causal()",
             kind=TypeError,
         )
-    array = _check.as_array(
-        "mask", mask, "truth values", "it needs as many columns in each row as there are keys"
-    )
+    array = _check.as_array("mask", mask, "bools", "each row needs as many columns as there are keys")
     if array.dtype != np.bool_:
         got = type(mask).__name__ if array.dtype == object and not array.ndim else f"dtype {array.dtype}"
-        hints = dict.fromkeys("iu", "use .astype(bool) if 1 says who may be seen")
-        hints["f"] = "numbers that are added to the scores go into bias="
+        hints = dict.fromkeys("iu", "use .astype(bool) if 1 means visible")
+        hints["f"] = "an array that is added to the scores is bias="
         _check.fail(
-            f"mask must be bool (True = may see) or a regard.mask object. Got {got} instead.",
+            f"mask must be bool (True = visible) or a regard.mask object. Got {got} instead.",
             hint=hints.get(array.dtype.kind, "") if array.size else "",
             kind=TypeError,
         )

@@ -1,7 +1,7 @@
-"""Where things stand: positions in the queries and keys themselves, and biases that depend on the distance.
+"""Positions: rotary and sinusoidal encodings, and biases that depend on the distance.
 
-A bias is an array that broadcasts to (..., n, m), or an object that gives the bias of a block when asked, so that no
-n x m array is built for it.
+A bias is an array that broadcasts to (..., n, m), or an object that computes the bias of a block, so that no n x m
+array is built.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ Array = NDArray[Any]
 
 
 class BoundBias(Protocol):
-    """A bias fitted to one attention: its values for a block, and the way back for its gradient."""
+    """Protocol of a bias bound to one attention: its values for a block, and its gradient."""
 
     def block(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return (items or 1, queries, keys)."""
         ...
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
-        """Take in the gradient (items, queries, keys) of a block."""
+        """Add the gradient (items, queries, keys) of a block."""
         ...
 
     def gradient(self) -> Array:
-        """Return the gradient of the learned array, in its own shape."""
+        """Return the gradient of the learned array, in the shape of that array."""
         ...
 
 
 def readable(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return aligned floats in the machine's order: the same array, or a copy of this dtype."""
+    """Return the array if it holds aligned floats in native byte order, else a copy of this dtype."""
     if _check.is_float(array.dtype) and array.dtype.isnative and array.flags.aligned:
         return array
-    with np.errstate(all="ignore"):  # as where the definition adds it
+    with np.errstate(all="ignore"):  # as in the definition
         return array.astype(dtype)
 
 
 class ArrayBias:
-    """An array that broadcasts to (..., n, m)."""
+    """A bias given as an array that broadcasts to (..., n, m)."""
 
     def __init__(self, array: Array, layout: Layout, dtype: np.dtype[Any]) -> None:
         layout.check("bias", array, (layout.n, layout.m), "(..., n, m)")
         self.shape, self.dtype = array.shape, dtype
         array = array.reshape((1,) * (2 - array.ndim) + array.shape)
         self.once = (array.shape[-2] == 1, array.shape[-1] == 1)  # one value for all queries, for all keys
-        if any(self.once):  # before it is spread over all pairs
+        if any(self.once):  # converted before it is broadcast to all pairs
             array = readable(array, dtype)
         full = np.broadcast_to(array, (*array.shape[:-2], layout.n, layout.m))
         self.items = Items(layout.per_query_head(full, 2), layout.inner)
@@ -66,7 +66,7 @@ class ArrayBias:
         return self.items.block(items, rows, columns).astype(self.dtype, copy=False)
 
     def total_gradient(self) -> Array:
-        """Return where the gradient is collected: (stored, n or 1, m or 1)."""
+        """Return the array that accumulates the gradient: (stored, n or 1, m or 1)."""
         if self.total is None:
             n, m = self.items.array.shape[-2:]
             stored = int(np.prod(self.items.lead))
@@ -74,7 +74,7 @@ class ArrayBias:
         return self.total
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
-        """Take in the gradient (items, queries, keys) of a block."""
+        """Add the gradient (items, queries, keys) of a block."""
         total = self.total_gradient()
         rows, dlogits = (slice(0, 1), dlogits.sum(1, keepdims=True)) if self.once[0] else (rows, dlogits)
         columns, dlogits = (
@@ -88,7 +88,7 @@ class ArrayBias:
 
 
 class DistanceBias:
-    """A bias ``table[bucket(j - i), head]``: `fill` reads the table, `collect` sums a gradient back into it."""
+    """A bias ``table[bucket(j - i), head]``: `fill` reads the table, `collect` sums a gradient into its shape."""
 
     def __init__(
         self,
@@ -103,33 +103,32 @@ class DistanceBias:
         self.heads: NDArray[np.intp] = np.arange(layout.items) % heads if layout.items else np.arange(0)
         self.total = np.zeros_like(table)
 
-    def _apart(self, rows: slice, columns: slice) -> Array:
-        return (
-            np.arange(columns.start, columns.stop) - np.arange(rows.start, rows.stop)[:, None] - self.offset
-        )
+    def _distances(self, rows: slice, columns: slice) -> Array:
+        keys, queries = np.arange(columns.start, columns.stop), np.arange(rows.start, rows.stop)
+        return keys - queries[:, None] - self.offset
 
     def block(self, items: slice, rows: slice, columns: slice) -> Array:
         """Return (items, queries, keys)."""
-        return self.fill(self._apart(rows, columns), self.table[..., self.heads[items]])
+        return self.fill(self._distances(rows, columns), self.table[..., self.heads[items]])
 
     def add_gradient(self, items: slice, rows: slice, columns: slice, dlogits: Array) -> None:
-        """Take in the gradient (items, queries, keys) of a block."""
-        self._add(self.heads[items], self.collect(self._apart(rows, columns), dlogits))
+        """Add the gradient (items, queries, keys) of a block."""
+        self._add(self.heads[items], self.collect(self._distances(rows, columns), dlogits))
 
-    def _distances(self, n: int, m: int) -> Array:
+    def _all_distances(self, n: int, m: int) -> Array:
         """Return the argument of `fill` for every i - j + m - 1: (1, n + m - 1)."""
         return (np.arange(m - 1, -n, -1) - self.offset)[None]
 
     def by_distance(self, n: int, m: int) -> Array:
         """Return the bias as a table (heads, n + m - 1) over i - j + m - 1."""
-        return np.ascontiguousarray(self.fill(self._distances(n, m), self.table)[:, 0])
+        return np.ascontiguousarray(self.fill(self._all_distances(n, m), self.table)[:, 0])
 
     def add_gradient_by_distance(self, n: int, m: int, gradient: Array) -> None:
-        """Take in a gradient (items, n + m - 1)."""
-        self._add(self.heads, self.collect(self._distances(n, m), gradient[:, None]))
+        """Add a gradient (items, n + m - 1)."""
+        self._add(self.heads, self.collect(self._all_distances(n, m), gradient[:, None]))
 
     def _add(self, heads: NDArray[np.intp], part: Array) -> None:
-        """Add what the items of these heads give (..., items)."""
+        """Add the gradients (..., items) of the items of these heads."""
         for index, head in enumerate(heads):
             self.total[..., head] += part[..., index]
 
@@ -139,25 +138,25 @@ class DistanceBias:
 
 
 def _check_heads(name: str, heads: int, layout: Layout) -> None:
-    found = layout.lead[-1] if layout.lead else 1
-    if heads != found:
+    query_heads = layout.lead[-1] if layout.lead else 1
+    if heads != query_heads:
         _check.fail(
-            f"{name} must have one entry for each of the {found} query heads. Got {heads} instead.",
+            f"{name} must have one entry for each of the {query_heads} query heads. Got {heads} instead.",
             hint="heads are the last leading dimension of queries (..., heads, n, d)",
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class alibi:
-    """Add ``-slope * |i - j|``: the further a key, the lower its score; a slope for each head.
+    """Add ``-slope * |i - j|``: the more distant a key, the lower its score, with a slope for each head.
 
     Parameters
     ----------
     slopes : int or array (heads,)
-        The slopes, or the number of heads h for the paper's ``2^(-8/h), 2^(-16/h), ...`` (where h is no power of 2:
-        those of the next lower power, then every second one of the next higher).
+        The slopes, or the number of heads h for the paper's ``2^(-8/h), 2^(-16/h), ...``. If h is not a power of 2,
+        these are the slopes of the next lower power, then every second one of the next higher.
     align : {"start", "end"}, optional
-        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
 
     Returns
     -------
@@ -197,17 +196,17 @@ class alibi:
         _check_align(self.align)
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
-        """Fit the bias to one attention."""
+        """Check the bias against the shape of one attention, and bind it."""
         _check_heads("slopes", len(self.slopes), layout)
         for slope in self.slopes.tolist():
             _check.representable("slopes", slope, dtype)
 
-        def fill(apart: Array, slopes: Array) -> Array:
-            bias: Array = -slopes[:, None, None] * np.abs(apart).astype(dtype)
+        def fill(distances: Array, slopes: Array) -> Array:
+            bias: Array = -slopes[:, None, None] * np.abs(distances).astype(dtype)
             return bias
 
-        def collect(apart: Array, dlogits: Array) -> Array:
-            dslopes: Array = -np.einsum("gij,ij->g", dlogits, np.abs(apart).astype(dtype))
+        def collect(distances: Array, dlogits: Array) -> Array:
+            dslopes: Array = -np.einsum("gij,ij->g", dlogits, np.abs(distances).astype(dtype))
             return dslopes
 
         return DistanceBias(
@@ -225,7 +224,7 @@ def _slopes(heads: int) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class t5_buckets:
-    """Add a learned bias for each bucket of distances, small distances each for themselves, larger ones by logarithm.
+    """Add a learned bias for each bucket of distances: one distance each, then logarithmically growing ranges.
 
     Parameters
     ----------
@@ -234,10 +233,10 @@ class t5_buckets:
     bidirectional : bool
         Whether keys after the query have buckets of their own (encoder) or share bucket 0 (decoder).
     max_distance : int
-        Distances from here on, and some before, share the last bucket: of 32 buckets and 128 it begins at 91 or, in one
-        direction only, at 113.
+        Distances from this one on, and some smaller ones, share the last bucket. With 32 buckets and 128 it begins at
+        91 or, if not bidirectional, at 113.
     align : {"start", "end"}, optional
-        Where n != m: query i stands at key i ("start") or at key i + m - n ("end").
+        Where n != m: query i is aligned with key i ("start") or key i + m - n ("end").
 
     Returns
     -------
@@ -281,18 +280,18 @@ class t5_buckets:
         )
         _check_align(self.align)
 
-    def bucket(self, apart: ArrayLike) -> NDArray[np.int64]:
+    def bucket(self, distances: ArrayLike) -> NDArray[np.int64]:
         """Return the bucket of each distance j - i.
 
         Parameters
         ----------
-        apart : int array
-            Distances, key place minus query place.
+        distances : int array
+            Position of the key minus position of the query.
 
         Returns
         -------
         int array
-            Rows of the table.
+            Row of the table for each distance.
 
         Examples
         --------
@@ -300,33 +299,31 @@ class t5_buckets:
         >>> regard.position.t5_buckets(np.zeros((32, 1))).bucket([0, 1, -1, -7, -8, -16, -1000])
         array([ 0, 17,  1,  7,  8, 10, 15])
         """
-        apart = _check.whole_array("apart", apart, least=-_check.MOST)  # so that each has a size
+        distances = _check.whole_array("distances", distances, least=-_check.MOST)  # so that abs exists
         buckets = len(self.table)
         if self.bidirectional:
             buckets //= 2
-            after, distance = np.where(apart > 0, buckets, 0), np.abs(apart)
+            first, size = np.where(distances > 0, buckets, 0), np.abs(distances)
         else:
-            after, distance = np.zeros_like(apart), np.maximum(-apart, 0)
+            first, size = np.zeros_like(distances), np.maximum(-distances, 0)
         exact = buckets // 2
-        ratio = np.log(np.maximum(distance, exact) / exact) / np.log(self.max_distance / exact)
-        # the nudge keeps distances that lie exactly on a boundary from falling below it by rounding
+        ratio = np.log(np.maximum(size, exact) / exact) / np.log(self.max_distance / exact)
+        # 1e-9: rounding must not move a distance exactly on a boundary to the bucket below.
         large = exact + np.floor(ratio * (buckets - exact) + 1e-9).astype(np.int64)
-        bucket: NDArray[np.int64] = after + np.where(
-            distance < exact, distance, np.minimum(large, buckets - 1)
-        )
+        bucket: NDArray[np.int64] = first + np.where(size < exact, size, np.minimum(large, buckets - 1))
         return bucket
 
     def bind(self, layout: Layout, dtype: np.dtype[Any]) -> BoundBias:
-        """Fit the bias to one attention."""
+        """Check the bias against the shape of one attention, and bind it."""
         _check_heads("table", self.table.shape[1], layout)
         largest = self.table[np.isfinite(self.table)]
         _check.representable("table", float(np.abs(largest).max(initial=0.0)), dtype)
 
-        def fill(apart: Array, table: Array) -> Array:
-            return np.moveaxis(table[self.bucket(apart)], -1, 0)
+        def fill(distances: Array, table: Array) -> Array:
+            return np.moveaxis(table[self.bucket(distances)], -1, 0)
 
-        def collect(apart: Array, dlogits: Array) -> Array:
-            buckets, size = self.bucket(apart).ravel(), len(self.table)
+        def collect(distances: Array, dlogits: Array) -> Array:
+            buckets, size = self.bucket(distances).ravel(), len(self.table)
             return np.stack([np.bincount(buckets, part.ravel(), size) for part in dlogits], axis=-1)
 
         return DistanceBias(
@@ -342,15 +339,15 @@ BiasLike: TypeAlias = alibi | t5_buckets | ArrayLike
 
 
 def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> BoundBias | None:
-    """Return a bias fitted to one attention, after checking it."""
+    """Check a bias, and bind it to one attention."""
     if bias is None:
         return None
     if isinstance(bias, (alibi, t5_buckets)):
         return bias.bind(layout, dtype)
     if isinstance(bias, type) or hasattr(bias, "dense"):
-        hint = "a bias object is made first: position.alibi(heads); a mask goes into mask="
+        hint = "pass an object, not a class: position.alibi(heads); a mask is mask="
         _check.fail(
-            "bias must hold numbers or be made by position.alibi or position.t5_buckets.",
+            "bias must be an array of numbers, a position.alibi or a position.t5_buckets.",
             hint=hint,
             kind=TypeError,
         )
@@ -358,7 +355,7 @@ def bind_bias(bias: BiasLike | None, layout: Layout, dtype: np.dtype[Any]) -> Bo
     if array.dtype == np.bool_:
         _check.fail(
             "bias must hold numbers that are added to the scores. Got dtype bool instead.",
-            hint="who may see whom goes into mask=",
+            hint="a bool array of visible keys is mask=",
             kind=TypeError,
         )
     return ArrayBias(_check.numeric("bias", array), layout, dtype)
@@ -370,7 +367,7 @@ def _frequencies(dims: int, base: float) -> Array:
 
 
 def _check_scaling(scaling: Any) -> None:
-    """Check the numbers that several scalings have."""
+    """Check the arguments that several scalings share."""
     object.__setattr__(scaling, "factor", _check.number("factor", scaling.factor, positive=True))
     if hasattr(scaling, "original_max_position_embeddings"):
         name = "original_max_position_embeddings"
@@ -384,7 +381,7 @@ class linear:
     Parameters
     ----------
     factor : float
-        How many times as long; greater than 0.
+        Ratio of the new length to the original one; greater than 0.
 
     Returns
     -------
@@ -409,26 +406,26 @@ class linear:
         _check_scaling(self)
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         return _frequencies(dims, base) / self.factor
 
 
 @dataclass(frozen=True)
 class llama3:
-    """Divide the rotary frequencies of slow pairs by a factor, as Llama 3.1 does; fast ones stay.
+    """Divide the low rotary frequencies by a factor, as Llama 3.1 does, and keep the high ones.
 
-    A pair that turns ``t = original_max_position_embeddings * frequency / (2 pi)`` times within the original length is
-    slow up to `low_freq_factor` turns and fast from `high_freq_factor` turns. Between them the result is a weighted
-    mean, whose weight of the old frequency grows linearly with t.
+    A pair makes ``t = original_max_position_embeddings * frequency / (2 pi)`` turns within the original length. Its
+    frequency is low up to `low_freq_factor` turns and high from `high_freq_factor` turns. Between them the result is a
+    weighted mean, whose weight of the original frequency grows linearly with t.
 
     Parameters
     ----------
     factor : float
-        How many times as long; greater than 0.
+        Ratio of the new length to the original one; greater than 0.
     low_freq_factor, high_freq_factor : float
-        Turns up to which a pair is slow and from which it is fast; the second is greater.
+        Turns up to which a frequency is low and from which it is high; the second is greater.
     original_max_position_embeddings : int
-        Length that was trained before.
+        Length used in training.
 
     Returns
     -------
@@ -443,7 +440,7 @@ class llama3:
     --------
     >>> from regard import position
     >>> scaling = position.llama3(8.0, original_max_position_embeddings=1000)
-    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns stay 159, 0.159 become an eighth of it
+    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns: unchanged; 0.159 turns: divided by 8
     array([1.00e+00, 1.25e-04])
     """
 
@@ -463,33 +460,33 @@ class llama3:
             _check.fail(f"high_freq_factor must be greater than low_freq_factor: {high:g} and {low:g}")
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         old = _frequencies(dims, base)
         turns = self.original_max_position_embeddings * old / (2 * np.pi)
-        fast = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
-        return np.asarray((1 - fast) * old / self.factor + fast * old)
+        high = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
+        return np.asarray((1 - high) * old / self.factor + high * old)
 
 
 @dataclass(frozen=True)
 class yarn:
-    """Divide the rotary frequencies of slow pairs by a factor, with a ramp to fast ones, and scale what is rotated.
+    """Divide the low rotary frequencies by a factor, with a ramp to the high ones, and scale queries and keys.
 
-    A pair is fast if it turns at least `beta_fast` times within the original length, and slow if it turns at most
-    `beta_slow` times. Between them the weight of the old frequency falls linearly with the number of the pair.
+    A frequency is high if its pair makes at least `beta_fast` turns within the original length, and low if it makes at
+    most `beta_slow`. Between them the weight of the original frequency falls linearly with the index of the pair.
 
     Parameters
     ----------
     factor : float
-        How many times as long; greater than 0.
+        Ratio of the new length to the original one; greater than 0.
     original_max_position_embeddings : int
-        Length that was trained before.
+        Length used in training.
     beta_fast, beta_slow : float
-        Turns from which a pair is fast, and up to which it is slow; the first is greater.
+        Turns from which a frequency is high, and up to which it is low; the first is greater.
     attention_factor : float, optional
         Factor on queries and keys, so that scores have its square; ``0.1 * log(factor) + 1`` by default, and 1 for
         factors up to 1.
     truncate : bool
-        Whether the ramp begins and ends at whole pairs. It does in most models; in gpt-oss it does not.
+        Whether the ends of the ramp are rounded to integers. They are in most models, but not in gpt-oss.
 
     Returns
     -------
@@ -505,7 +502,7 @@ class yarn:
     --------
     >>> from regard import position
     >>> scaling = position.yarn(4.0, 1000)
-    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns stay 159, 0.159 become a quarter of it
+    >>> scaling.frequencies(dims=4, base=1e6)               # 159 turns: unchanged; 0.159 turns: divided by 4
     array([1.0e+00, 2.5e-04])
     >>> round(scaling.magnitude, 4)                         # 0.1 * log(4) + 1
     1.1386
@@ -531,20 +528,20 @@ class yarn:
 
     @property
     def magnitude(self) -> float:
-        """Factor on what is rotated."""
+        """Factor on queries and keys."""
         if self.attention_factor is not None:
             return float(self.attention_factor)
         return 0.1 * math.log(self.factor) + 1 if self.factor > 1 else 1.0
 
     def frequencies(self, dims: int, base: float) -> Array:
-        """Return the angle by which each pair turns from one position to the next: (dims / 2,)."""
+        """Return the rotation of each pair from one position to the next, in radians: (dims / 2,)."""
         old = _frequencies(dims, base)
         first, last = self._ramp(dims, base)
-        slow = np.clip((np.arange(len(old)) - first) / (last - first), 0, 1)
-        return np.asarray(slow * old / self.factor + (1 - slow) * old)
+        low = np.clip((np.arange(len(old)) - first) / (last - first), 0, 1)
+        return np.asarray(low * old / self.factor + (1 - low) * old)
 
     def _ramp(self, dims: int, base: float) -> tuple[float, float]:
-        """Return the pairs between which frequencies change: those of `beta_fast` and of `beta_slow` turns."""
+        """Return the indices of the pairs of `beta_fast` and of `beta_slow` turns, the ends of the ramp."""
         if base <= 1:
             _check.fail(f"base must be greater than 1 for yarn. Got {base:g} instead.")
         first, last = (
@@ -573,7 +570,7 @@ def rotary(
 ) -> Array:
     """Rotate pairs of coordinates by angles that grow with the position, so that ``q . k`` depends on the distance.
 
-    Pair p of ``dims`` coordinates turns by ``position * base^(-2 p / dims)``.
+    Pair p of ``dims`` coordinates is rotated by the angle ``position * base^(-2 p / dims)``.
 
     Parameters
     ----------
@@ -582,18 +579,18 @@ def rotary(
     positions : array broadcasting to (..., n), optional
         Position of each row; 0, 1, 2, ... by default.
     base : float
-        The slower the larger; greater than 0.
+        The larger, the lower the frequencies; greater than 0.
     interleaved : bool
         Pair coordinates (0, 1), (2, 3), ... as in the paper, or (0, dims/2), (1, dims/2 + 1), ... as most models do.
     dims : int, optional
-        Rotate the first so many coordinates only, an even number; all d by default.
+        Number of first coordinates to rotate, an even number; all d by default.
     scaling : `linear`, `llama3` or `yarn`, optional
-        Other frequencies, for texts that are longer than those that were trained with.
+        Other frequencies, for texts longer than those of the training.
 
     Returns
     -------
     array (..., n, d)
-        In the dtype of x (integers give float64).
+        The rotated vectors, in the dtype of x (float64 for integers).
 
     Raises
     ------
@@ -624,7 +621,7 @@ def rotary_vjp(
     dims: int | None = None,
     scaling: RotaryScaling | None = None,
 ) -> tuple[Array, Callable[[ArrayLike], tuple[Array]]]:
-    """Rotate as `rotary` does, and return the pullback, too: the rotation by the negative angles.
+    """Rotate as `rotary` does, and return the pullback, the rotation by the negative angles.
 
     Parameters
     ----------
@@ -638,7 +635,7 @@ def rotary_vjp(
     y : array (..., n, d)
         As from `rotary`.
     pullback : function
-        ``pullback(dy (..., n, d)) -> (dx (..., n, d),)``, in the dtype of x (integers give float64).
+        ``pullback(dy (..., n, d)) -> (dx (..., n, d),)``, in the dtype of x (float64 for integers).
 
     Raises
     ------
@@ -669,36 +666,36 @@ def rotary_vjp(
             hint="dims= rotates the first coordinates only",
         )
     _check.flag("interleaved", interleaved)
-    places = np.arange(n) if positions is None else _check.numeric("positions", positions)
-    _check.broadcast("positions", places.shape, array.shape[:-1], "(..., n)")
-    cos, sin = _turns(places, dims, _check.number("base", base, positive=True), scaling)
+    indices = np.arange(n) if positions is None else _check.numeric("positions", positions)
+    _check.broadcast("positions", indices.shape, array.shape[:-1], "(..., n)")
+    cos, sin = _cos_sin(indices, dims, _check.number("base", base, positive=True), scaling)
 
-    def turned(rows: Array, sin: Array) -> Array:
-        with np.errstate(all="ignore"):  # half precision is rounded as elsewhere, to infinity too
+    def rotated(rows: Array, sin: Array) -> Array:
+        with np.errstate(all="ignore"):  # rounding to half precision may overflow to infinity
             rows = rows.astype(compute)
             return _rotate(rows, cos.astype(compute), sin.astype(compute), interleaved, dims).astype(result)
 
     def pullback(dy: ArrayLike) -> tuple[Array]:
-        given = _check.numeric("dy", dy)
-        if given.shape != array.shape:
+        gradient = _check.numeric("dy", dy)
+        if gradient.shape != array.shape:
             _check.fail(
-                f"dy must have the shape of x (..., n, d) = {array.shape}. Got {given.shape} instead."
+                f"dy must have the shape of x (..., n, d) = {array.shape}. Got {gradient.shape} instead."
             )
-        return (turned(given, -sin),)
+        return (rotated(gradient, -sin),)
 
-    return turned(array, sin), pullback
+    return rotated(array, sin), pullback
 
 
-def _turns(positions: Array, dims: int, base: float, scaling: RotaryScaling | None) -> tuple[Array, Array]:
-    """Return cosines and sines (..., n, dims / 2) of the angles at positions, times what scales them."""
+def _cos_sin(positions: Array, dims: int, base: float, scaling: RotaryScaling | None) -> tuple[Array, Array]:
+    """Return cosines and sines (..., n, dims / 2) of the angles, times the magnitude of the scaling."""
     if scaling is None:
         angle = positions[..., None].astype(float) * _frequencies(dims, base)
         return np.cos(angle), np.sin(angle)
     if not isinstance(scaling, (linear, llama3, yarn)):
-        made = f"position.{scaling.__name__}" if isinstance(scaling, type) else type(scaling).__name__
+        got = f"the class {scaling.__name__}" if isinstance(scaling, type) else type(scaling).__name__
         hint = "position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)"
         _check.fail(
-            f"scaling must be made by position.linear, llama3 or yarn. Got {made} instead.",
+            f"scaling must be a position.linear, llama3 or yarn. Got {got} instead.",
             hint=hint,
             kind=TypeError,
         )
@@ -710,14 +707,14 @@ def _rotate(x: Array, cos: Array, sin: Array, interleaved: bool, dims: int) -> A
     """Rotate the first dims coordinates of x, pair by pair."""
     first = slice(0, dims, 2) if interleaved else slice(0, dims // 2)
     second = slice(1, dims, 2) if interleaved else slice(dims // 2, dims)
-    turned = x.copy()
-    turned[..., first] = x[..., first] * cos - x[..., second] * sin
-    turned[..., second] = x[..., first] * sin + x[..., second] * cos
-    return turned
+    rotated = x.copy()
+    rotated[..., first] = x[..., first] * cos - x[..., second] * sin
+    rotated[..., second] = x[..., first] * sin + x[..., second] * cos
+    return rotated
 
 
 def sinusoidal(n: int, d: int, *, base: float = 10000.0) -> Array:
-    """Return position vectors of sines and cosines, ``sin(i / base^(2p/d))`` and ``cos(i / base^(2p/d))`` in turn.
+    """Return position encodings of sines and cosines, ``sin(i / base^(2p/d))`` and ``cos(i / base^(2p/d))`` in turn.
 
     Parameters
     ----------
@@ -726,12 +723,12 @@ def sinusoidal(n: int, d: int, *, base: float = 10000.0) -> Array:
     d : int
         Size of each vector.
     base : float
-        Waves are 2 pi to ``2 pi base**((d - 2) / d)`` positions long; greater than 0.
+        Wavelengths are 2 pi to ``2 pi base**((d - 2) / d)`` positions; greater than 0.
 
     Returns
     -------
     array (n, d)
-        To be added to embeddings.
+        Encodings, to be added to embeddings.
 
     References
     ----------

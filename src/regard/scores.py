@@ -1,9 +1,9 @@
-"""Step 1: how well does each key match each query?
+"""Step 1: score functions, which measure how well each key matches each query.
 
 A score is any function ``score(queries (..., n, d), keys (..., m, d')) -> (..., n, m)`` whose value for a pair
-depends on that pair alone. The ones here are small objects that hold their learned parameters as plain arrays; calling
-one is its definition, in a line or two of NumPy (`_define`), for queries and keys that are checked as `attend` checks
-them. ::
+depends on that pair alone. The score functions of this module are small objects that hold their learned parameters as
+plain arrays. Calling one checks queries and keys as `attend` does, and evaluates its definition (`_define`), a line or
+two of NumPy. ::
 
     dot         q . k                            Luong 2015, 3.1
     scaled_dot  q . k, scaled by 1 / sqrt(d)     Vaswani 2017, eq. 1
@@ -43,7 +43,7 @@ Array = NDArray[Any]
 
 
 class Score:
-    """A score function of this package: callable, with its learned arrays as attributes.
+    """Base class of the score functions of this package: callable, with the learned arrays as attributes.
 
     Examples
     --------
@@ -63,21 +63,21 @@ class Score:
         return self._define(*(array.astype(compute, copy=False) for array in arrays.values()))
 
     def _define(self, queries: Array, keys: Array) -> Array:
-        """Score arrays that fit each other, of the dtype that is computed in."""
+        """Score arrays of compatible shapes, in the dtype of the computation."""
         raise NotImplementedError
 
     def scale(self, d: int) -> float:
-        """Return the scale used where the caller gives none."""
+        """Return the default scale for vectors of size d."""
         return 1.0
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless queries, keys and parameters fit each other."""
+        """Raise unless the shapes of queries, keys and parameters are compatible."""
         queries, keys = arrays["queries"], arrays["keys"]
         hint = "scores.general and scores.additive compare different sizes"
         _check.same_size(arrays, queries.shape[-1], keys.shape[-1], hint)
 
     def parameters(self) -> dict[str, Array]:
-        """Return the learned arrays by name, those that are None left out."""
+        """Return the learned arrays by name, without those that are None."""
         return {name: getattr(self, name) for name in self.learned if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class Score:
 
 @runtime_checkable
 class Differentiable(Protocol):
-    """A score function of the user's that can also give gradients.
+    """Protocol of a user-defined score function with gradients.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class dot(Score):
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d) to scores (..., n, m).
 
     References
     ----------
@@ -146,12 +146,12 @@ class dot(Score):
 class scaled_dot(dot):
     """Score by the dot product with a default scale of ``1 / sqrt(d)``.
 
-    Calling it gives the bare dot product; the scale is applied by the attention, where ``scale=`` can replace it.
+    Calling it returns the unscaled dot product. Attention applies the scale, which ``scale=`` replaces.
 
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d) to scores (..., n, m).
 
     References
     ----------
@@ -165,7 +165,7 @@ class scaled_dot(dot):
     """
 
     def scale(self, d: int) -> float:
-        """Return 1 / sqrt(d), and 1 for d = 0, where every score is 0."""
+        """Return 1 / sqrt(d), or 1 for d = 0, where every score is 0."""
         return 1 / d**0.5 if d else 1.0
 
 
@@ -176,12 +176,12 @@ class cosine(Score):
     Parameters
     ----------
     sharpness : float or array broadcasting to (..., n)
-        Key strength: the larger, the nearer to picking the best match.
+        Key strength; the larger, the more of the weight goes to the best match.
 
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m). A zero vector scores 0.
+        Maps queries (..., n, d) and keys (..., m, d) to scores (..., n, m). A zero vector scores 0.
 
     References
     ----------
@@ -206,14 +206,14 @@ class cosine(Score):
         return scores
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless queries and keys share d and sharpness fits the queries."""
+        """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
         super().check(arrays)
         with _check.beside(arrays):
             _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
 
 
 def _unit(x: Array) -> Array:
-    """Scale vectors to length 1; by the largest entry first, so that no square over- or underflows."""
+    """Scale vectors to length 1, first by the largest entry, so that no square over- or underflows."""
     largest = np.max(np.abs(x), axis=-1, keepdims=True, initial=0)
     x = x / np.where(largest == 0, 1, largest)
     length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
@@ -233,7 +233,7 @@ class general(Score):
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d') to scores (..., n, m).
 
     References
     ----------
@@ -266,14 +266,14 @@ class general(Score):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class additive(Score):
-    """Score by a perceptron with one hidden layer, ``v . tanh(q Wq + k Wk + b)``: the first attention of all.
+    """Score by a perceptron with one hidden layer, ``v . tanh(q Wq + k Wk + b)``.
 
     Parameters
     ----------
     query_weight : array (d, h) or None
-        Projection of the queries; None where they are projected already (d = h).
+        Projection of the queries; None if they are already projected (d = h).
     key_weight : array (d', h) or None
-        Projection of the keys; None where they are projected already (d' = h): see `project_keys`.
+        Projection of the keys; None if they are already projected (d' = h), as by `project_keys`.
     vector : array (h,)
         Output weights of the hidden layer.
     bias : array (h,), optional
@@ -282,7 +282,7 @@ class additive(Score):
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d') to scores (..., n, m).
 
     References
     ----------
@@ -319,12 +319,12 @@ class additive(Score):
         return scores
 
     def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
-        """Project the keys once, for a decoder that asks them again at every step.
+        """Project the keys once, for a decoder that attends to them at every step.
 
         Parameters
         ----------
         keys : array (..., m, d')
-            The keys that all steps share.
+            Keys that all steps share.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class additive(Score):
         return projected, additive(self.query_weight, None, self.vector)
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless both projections lead to the hidden size."""
+        """Raise unless both projections map to the hidden size."""
         for name, weight in (("queries", self.query_weight), ("keys", self.key_weight)):
             size = arrays[name].shape[-1]
             wanted = len(self.vector) if weight is None else weight.shape[0]
@@ -373,14 +373,14 @@ class concat(additive):
     Parameters
     ----------
     weight : array (d + d', h)
-        Projection of query and key side by side.
+        Projection of the concatenated query and key.
     vector : array (h,)
         Output weights of the hidden layer.
 
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d') it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d') to scores (..., n, m).
 
     References
     ----------
@@ -411,10 +411,10 @@ class concat(additive):
         return self.split(queries.shape[-1])._define(queries, keys)
 
     def project_keys(self, keys: ArrayLike) -> tuple[Array, additive]:
-        """Project the keys (..., m, d') once: (projected (..., m, h), the score for projected keys)."""
-        array, most = _check.numeric("keys", keys), self.weight.shape[0] - 1
-        if array.ndim < 2 or not 0 < array.shape[-1] <= most:
-            _check.fail(f"keys must have shape (..., m, 1 to {most}). Got shape {array.shape} instead.")
+        """Project the keys (..., m, d') once: (projected keys (..., m, h), the score for them)."""
+        array, largest = _check.numeric("keys", keys), self.weight.shape[0] - 1
+        if array.ndim < 2 or not 0 < array.shape[-1] <= largest:
+            _check.fail(f"keys must have shape (..., m, 1 to {largest}). Got shape {array.shape} instead.")
         return self.split(self.weight.shape[0] - array.shape[-1]).project_keys(array)
 
     def check(self, arrays: dict[str, Array]) -> None:
@@ -429,17 +429,17 @@ class concat(additive):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class location(Score):
-    """Score by the place of the key alone, ``(q W)_j``: what the key holds is not looked at.
+    """Score by the position of the key alone, ``(q W)_j``, whatever its content.
 
     Parameters
     ----------
     weight : array (d, M)
-        One column for each place; M is at least the number of keys.
+        One column for each position; M is at least the number of keys.
 
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, any) it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, any) to scores (..., n, m).
 
     References
     ----------
@@ -486,7 +486,7 @@ class gaussian(Score):
     Returns
     -------
     Score
-        Called with queries (..., n, d) and keys (..., m, d) it gives (..., n, m).
+        Maps queries (..., n, d) and keys (..., m, d) to scores (..., n, m).
 
     References
     ----------
@@ -506,18 +506,18 @@ class gaussian(Score):
         object.__setattr__(self, "width", np.asarray(_check.number("width", self.width, positive=True)))
 
     def check(self, arrays: dict[str, Array]) -> None:
-        """Raise unless queries and keys share d and the width is no smaller than numbers can be."""
+        """Raise unless queries and keys share d and the dtype can represent the width."""
         super().check(arrays)
         compute, _ = _check.dtypes(*arrays.values())
         _check.representable("width", float(self.width), compute, positive=True)
 
     def _define(self, queries: Array, keys: Array) -> Array:
-        apart = queries[..., :, None, :] - keys[..., None, :, :]  # (..., n, m, d)
-        distance: Array = np.sum((apart / float(self.width)) ** 2, axis=-1)
+        difference = queries[..., :, None, :] - keys[..., None, :, :]  # (..., n, m, d)
+        distance: Array = np.sum((difference / float(self.width)) ** 2, axis=-1)
         return distance * -0.5
 
 
-NAMED: dict[str, type[Score]] = {  # those that need no parameters
+NAMED: dict[str, type[Score]] = {  # scores without required parameters
     "scaled_dot": scaled_dot,
     "dot": dot,
     "cosine": cosine,
@@ -526,7 +526,7 @@ NAMED: dict[str, type[Score]] = {  # those that need no parameters
 
 
 def is_builtin(score: object) -> TypeGuard[Score]:
-    """Whether this is exactly one of the scores above; a class derived from one is a function of the user's."""
+    """Whether this is a score of this module; an instance of a derived class is a user-defined function."""
     return isinstance(score, Score) and type(score).__module__ == __name__
 
 
@@ -538,11 +538,11 @@ def as_score(score: ScoreLike) -> Score | Callable[[Any, Any], Any]:
                 "score",
                 score,
                 NAMED,
-                "scores with parameters are made by regard.scores, e.g. scores.general(weight)",
+                "for scores with parameters pass an object, such as scores.general(weight)",
             )
         return NAMED[score]()
     if isinstance(score, type) and issubclass(score, Score):
-        _check.fail(f"score must be made with its parameters: scores.{score.__name__}(...)", kind=TypeError)
+        _check.fail(f"score must be an instance, not a class: scores.{score.__name__}(...)", kind=TypeError)
     if not callable(score) or type(score) is Score:
         _check.fail(
             f"score must be a name, a regard.scores object or a function. Got {type(score).__name__} instead.",

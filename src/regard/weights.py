@@ -1,14 +1,14 @@
-"""Step 2: from the scores of a row to its weights.
+"""Step 2: normalisation, which turns the logits of a row into its weights.
 
-Every function takes logits (..., m) in which -inf marks what is not seen, and gives weights (..., m): 0 where nothing
-is seen, and rows that sum to 1 unless they see nothing. ::
+Every function takes logits (..., m), -inf at masked keys, and returns weights (..., m), 0 at masked keys. A row sums to
+1, or to 0 if it has no visible key. ::
 
-    softmax    exp(z_j) / sum exp(z)                  everything seen gets a weight
+    softmax    exp(z_j) / sum exp(z)                  every visible key gets a weight
     sparsemax  max(z_j - t, 0)                        Martins and Astudillo 2016: many weights are exactly 0
     entmax15   max(z_j / 2 - t, 0)^2                  Peters, Niculae and Martins 2019, alpha = 1.5: between the two
     hard       1 for the largest                      the first of equal ones
-    local_m    softmax near place i                   Luong 2015, section 3.2
-    local_p    softmax near a predicted place, times a Gaussian around it
+    local_m    softmax near position i                   Luong 2015, section 3.2
+    local_p    softmax near a predicted position, times a Gaussian around it
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _logits(logits: ArrayLike) -> Array:
 
 
 def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
-    """Let half precision be computed in float32, where sums have room, and round the weights back."""
+    """Compute half precision in float32, whose sums are more exact, and round the weights back."""
 
     @functools.wraps(normalize)
     def rounded(logits: ArrayLike) -> Array:
@@ -51,8 +51,8 @@ def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike]
     return rounded
 
 
-def _quiet() -> np.errstate:
-    """Let go what is not finite: a NaN or +inf that is seen makes the row NaN, and what lies too far below gets 0."""
+def _without_warnings() -> np.errstate:
+    """Silence NumPy: a visible NaN or +inf makes the row NaN, and an exponential that underflows is 0."""
     return np.errstate(all="ignore")
 
 
@@ -63,12 +63,12 @@ def softmax(logits: ArrayLike) -> Array:
     Parameters
     ----------
     logits : array (..., m)
-        Scores, -inf where a key is not seen.
+        Logits, -inf at masked keys.
 
     Returns
     -------
     array (..., m)
-        Positive where seen, but for what is too small to be held; a row that sees nothing is all 0.
+        Positive at visible keys, unless the weight underflows; a row without a visible key is all 0.
 
     References
     ----------
@@ -82,35 +82,35 @@ def softmax(logits: ArrayLike) -> Array:
     array([0.25, 0.75, 0.  ])
     """
     z = _logits(logits)
-    with _quiet():
+    with _without_warnings():
         exponentials = np.exp(z - _largest(z))
-        total = exponentials.sum(-1, keepdims=True)  # at least exp(0) = 1, or 0 where nothing is seen
-        share: Array = exponentials / np.maximum(total, 1)
-    share[z == -np.inf] = 0  # what is not seen, in a row with a NaN too
-    return share
+        total = exponentials.sum(-1, keepdims=True)  # at least exp(0) = 1, or 0 without a visible key
+        weights: Array = exponentials / np.maximum(total, 1)
+    weights[z == -np.inf] = 0  # also in a row with a NaN
+    return weights
 
 
 def log_sum_exp(logits: Array) -> Array:
-    """Return the logarithm of the sum that `softmax` divides by (...): -inf for a row that sees nothing."""
-    with _quiet():
+    """Return the logarithm of the sum that `softmax` divides by (...): -inf for a row without a visible key."""
+    with _without_warnings():
         largest = _largest(logits)
         lse: Array = np.log(np.exp(logits - largest).sum(-1)) + largest[..., 0]
     return lse
 
 
 def _largest(z: Array) -> Array:
-    """Return the largest logit of each row (..., 1), and a finite number for a row that sees nothing."""
+    """Return the largest logit of each row (..., 1), or a finite number for a row without a visible key."""
     largest: Array = z.max(axis=-1, keepdims=True, initial=np.finfo(z.dtype).min)
     return largest
 
 
 def _sorted(z: Array) -> tuple[Array, Array, Array]:
-    """Return logits in falling order with the row's largest as 0, their ranks 1..m, and whether the row is blind."""
-    with _quiet():
+    """Return sorted logits minus the largest of the row, their ranks 1..m, and whether no key is visible."""
+    with _without_warnings():
         largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
         shifted = z - np.where(np.isneginf(largest), 0, largest)
-    falling = -np.sort(-shifted, axis=-1)
-    return falling, np.arange(1, z.shape[-1] + 1), np.isneginf(largest)
+    descending = -np.sort(-shifted, axis=-1)
+    return descending, np.arange(1, z.shape[-1] + 1), np.isneginf(largest)
 
 
 @_in_float32
@@ -120,12 +120,12 @@ def sparsemax(logits: ArrayLike) -> Array:
     Parameters
     ----------
     logits : array (..., m)
-        Scores, -inf where a key is not seen.
+        Logits, -inf at masked keys.
 
     Returns
     -------
     array (..., m)
-        Rows sum to 1, many weights are exactly 0; a row that sees nothing is all 0.
+        Rows sum to 1, many weights are exactly 0; a row without a visible key is all 0.
 
     References
     ----------
@@ -138,11 +138,11 @@ def sparsemax(logits: ArrayLike) -> Array:
     array([0.75, 0.25, 0.  ])
     """
     z = _logits(logits)
-    falling, rank, blind = _sorted(z)
-    with _quiet():
-        total = np.cumsum(np.where(np.isneginf(falling), 0, falling), axis=-1, dtype=np.float64)
-        inside = 1 + rank * falling > total
-        return _spread(z, _last(inside, (total - 1) / rank), blind, 1)
+    descending, rank, empty = _sorted(z)
+    with _without_warnings():
+        total = np.cumsum(np.where(np.isneginf(descending), 0, descending), axis=-1, dtype=np.float64)
+        support = 1 + rank * descending > total
+        return _above(z, _at_last_rank(support, (total - 1) / rank), empty, 1)
 
 
 @_in_float32
@@ -152,12 +152,12 @@ def entmax15(logits: ArrayLike) -> Array:
     Parameters
     ----------
     logits : array (..., m)
-        Scores, -inf where a key is not seen.
+        Logits, -inf at masked keys.
 
     Returns
     -------
     array (..., m)
-        Rows sum to 1, small weights are exactly 0; a row that sees nothing is all 0.
+        Rows sum to 1, small weights are exactly 0; a row without a visible key is all 0.
 
     References
     ----------
@@ -169,50 +169,52 @@ def entmax15(logits: ArrayLike) -> Array:
     >>> weights.entmax15([3.0, 0.0])
     array([1., 0.])
     """
-    with _quiet():
+    with _without_warnings():
         z = _logits(logits) / 2
-    falling, rank, blind = _sorted(z)
-    with _quiet():
-        finite = np.where(np.isneginf(falling), 0, falling)
+    descending, rank, empty = _sorted(z)
+    with _without_warnings():
+        finite = np.where(np.isneginf(descending), 0, descending)
         mean = np.cumsum(finite, axis=-1, dtype=np.float64) / rank
         spread = np.cumsum(finite**2, axis=-1, dtype=np.float64) - rank * mean**2
         threshold = mean - np.sqrt(np.maximum((1 - spread) / rank, 0))
-        return _spread(z, _last((threshold <= falling) & ~np.isneginf(falling), threshold), blind, 2)
+        support = (threshold <= descending) & ~np.isneginf(descending)
+        return _above(z, _at_last_rank(support, threshold), empty, 2)
 
 
-def _last(inside: Array, candidates: Array) -> Array:
-    """Pick from each row the candidate of the last rank that is inside."""
-    if not inside.shape[-1]:
-        return np.zeros((*inside.shape[:-1], 1), candidates.dtype)
-    index = np.maximum(inside.sum(-1, keepdims=True) - 1, 0)
+def _at_last_rank(support: Array, candidates: Array) -> Array:
+    """Return the candidate threshold of each row at the last rank of its support."""
+    if not support.shape[-1]:
+        return np.zeros((*support.shape[:-1], 1), candidates.dtype)
+    index = np.maximum(support.sum(-1, keepdims=True) - 1, 0)
     return np.take_along_axis(candidates, index, axis=-1)
 
 
-def _spread(z: Array, threshold: Array, blind: Array, power: int) -> Array:
-    """Return max(z - threshold, 0) ** power with the row's largest as 0; NaN rows stay NaN."""
+def _above(z: Array, threshold: Array, empty: Array, power: int) -> Array:
+    """Return max(z - largest - threshold, 0) ** power; rows with a NaN or +inf are NaN at visible keys."""
     largest = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
-    above = np.maximum(z - np.where(blind, 0, largest) - threshold, 0) ** power
-    lost = np.isnan(largest) | np.isposinf(largest)
-    return np.where(np.isneginf(z), 0, np.where(lost, np.nan, above)).astype(z.dtype)
+    above = np.maximum(z - np.where(empty, 0, largest) - threshold, 0) ** power
+    invalid = np.isnan(largest) | np.isposinf(largest)
+    return np.where(np.isneginf(z), 0, np.where(invalid, np.nan, above)).astype(z.dtype)
 
 
 @_in_float32
 def hard(logits: ArrayLike) -> Array:
-    """Turn logits into weight 1 for the largest, the first of equal ones, and 0 for all others.
+    """Turn logits into weight 1 for the largest (the first of equal ones) and 0 for all others.
 
     Parameters
     ----------
     logits : array (..., m)
-        Scores, -inf where a key is not seen.
+        Logits, -inf at masked keys.
 
     Returns
     -------
     array (..., m)
-        One 1 in each row; a row that sees nothing is all 0; a row with a NaN or inf is NaN where it sees.
+        One 1 in each row; a row without a visible key is all 0; a row with a visible NaN or inf is NaN at all
+        visible keys.
 
     References
     ----------
-    Xu et al. 2015, "Show, Attend and Tell", section 4.1 (the most probable place instead of a drawn one).
+    Xu et al. 2015, "Show, Attend and Tell", section 4.1 (the most probable position instead of a sampled one).
 
     Examples
     --------
@@ -224,20 +226,20 @@ def hard(logits: ArrayLike) -> Array:
     if not z.size:
         return np.zeros_like(z)
     one = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
-    lost = np.isnan(z).any(-1, keepdims=True) | np.isposinf(z).any(-1, keepdims=True)
-    return np.where(np.isneginf(z), 0, np.where(lost, np.nan, one)).astype(z.dtype)
+    invalid = np.isnan(z).any(-1, keepdims=True) | np.isposinf(z).any(-1, keepdims=True)
+    return np.where(np.isneginf(z), 0, np.where(invalid, np.nan, one)).astype(z.dtype)
 
 
 @dataclass(frozen=True, repr=False)
 class local_m:
-    """Weigh by softmax inside a window that moves with the query: keys i - width to i + width.
+    """Apply softmax inside a window that moves with the query: keys i - width to i + width.
 
     Parameters
     ----------
     width : int
-        Keys seen on either side of the aligned place (D in the paper).
+        Visible keys on either side of the aligned position (D in the paper).
     align : {"start", "end"}
-        Query i stands at key i ("start") or at key i + m - n ("end").
+        Query i is aligned with key i ("start") or key i + m - n ("end").
 
     Returns
     -------
@@ -265,22 +267,21 @@ class local_m:
         return _check.written(self)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "width", _check.whole("width", self.width)
-        )  # Python's own: NumPy's wrap around
+        # A Python integer: NumPy's wrap around.
+        object.__setattr__(self, "width", _check.whole("width", self.width))
         _check.choice("align", self.align, ("start", "end"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class local_p:
-    """Weigh by softmax inside a window around a predicted place p, times ``exp(-(j - p)^2 / (2 (width / 2)^2))``.
+    """Apply softmax inside a window around a predicted position p, times ``exp(-(j - p)^2 / (2 (width / 2)^2))``.
 
-    The Gaussian comes after the softmax and is not normalised again, so rows sum to less than 1.
+    The factor is applied after the softmax without another normalisation, so rows sum to less than 1.
 
     Parameters
     ----------
     positions : array broadcasting to (..., n)
-        The place p of each query, a real number from 0 to m: see `predict_positions`.
+        Position p of each query, a real number from 0 to m: see `predict_positions`.
     width : float
         Half the window (D in the paper); greater than 0.
 
@@ -312,17 +313,17 @@ class local_p:
         object.__setattr__(self, "width", _check.number("width", self.width, positive=True))
 
     def distance(self, positions: Array, m: int) -> Array:
-        """Return j - p for places p (...) and keys j: (..., m)."""
+        """Return j - p for positions p (...) and keys j: (..., m)."""
         distance: Array = np.arange(m) - positions[..., None]
         return distance
 
     def gauss(self, distance: Array) -> Array:
-        """Return the factor after the softmax for distances j - p."""
+        """Return the Gaussian factor for distances j - p."""
         return np.exp(-2 * (distance / self.width) ** 2)
 
 
 def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, m: int) -> Array:
-    """Predict where each query looks, ``m * sigmoid(v . tanh(q W))``.
+    """Predict the position that each query attends to, ``m * sigmoid(v . tanh(q W))``.
 
     Parameters
     ----------
@@ -338,7 +339,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     Returns
     -------
     array (..., n)
-        Places from 0 to m, for `local_p`.
+        Positions from 0 to m, for `local_p`.
 
     References
     ----------
@@ -351,7 +352,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     array([5.])
     """
     array, projection = _check.numeric("queries", queries), _check.parameter("weight", weight, 2, "(d, h)")
-    array = array.astype(_check.dtypes(array)[0], copy=False)  # half precision counts places up to 2,048 only
+    array = array.astype(_check.dtypes(array)[0], copy=False)  # float16 represents integers up to 2,048 only
     if not array.ndim or array.shape[-1] != len(projection):
         rule = f"queries must have shape (..., n, {len(projection)}). Got shape {array.shape} instead."
         _check.fail(
@@ -360,8 +361,8 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))
     sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
-    places: Array = _check.whole("m", m) * sigmoid
-    return places
+    positions: Array = _check.whole("m", m) * sigmoid
+    return positions
 
 
 NAMED: dict[str, Callable[[ArrayLike], Array]] = {
@@ -374,11 +375,14 @@ NormalizeLike: TypeAlias = str | local_m | local_p
 
 
 def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
-    """Check what is given for ``normalize=``."""
+    """Check the argument ``normalize=``."""
     known = isinstance(normalize, local_m | local_p) or (isinstance(normalize, str) and normalize in NAMED)
     if not known:
         if isinstance(normalize, type):
-            _check.fail(f"normalize must be made first: weights.{normalize.__name__}(...)", kind=TypeError)
+            _check.fail(
+                f"normalize must be an instance, not a class: weights.{normalize.__name__}(...)",
+                kind=TypeError,
+            )
         functions: list[object] = list(NAMED.values())
         if callable(normalize) and normalize in functions:
             name = list(NAMED)[functions.index(normalize)]
@@ -389,10 +393,10 @@ def as_normalize(normalize: NormalizeLike) -> NormalizeLike:
 
 
 class Sink:
-    """A learned logit for each head that every query of the head sees, and whose value is 0."""
+    """A learned logit for each head, of a key with value 0 that is visible to every query of the head."""
 
-    def __init__(self, given: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
-        self.given = _check.floating("sink", given)
+    def __init__(self, sink: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
+        self.given = _check.floating("sink", sink)
         hint = "one for each head of (batch, heads, n, d) has shape (heads,)"
         _check.broadcast("sink", self.given.shape, layout.lead, "(...)", hint)
         logits = self.given.astype(np.float64)
@@ -403,14 +407,14 @@ class Sink:
         self.logits = np.broadcast_to(_check.rounded(self.given, dtype), layout.lead)
 
     def join(self, statistic: Array, unit: float) -> Joined:
-        """Add the sink to the sums of all rows.
+        """Add the sink to the log-sum-exp of all rows.
 
-        statistic (items, 2, n): the logit that the logits of each row are counted from, and the logarithm of their
-        sum. Both are multiples of `unit`.
+        statistic (items, 2, n): the largest logit of each row, and the log-sum-exp relative to it. Both are multiples
+        of `unit`.
         """
         base, logsum = statistic[:, 0], statistic[:, 1].astype(np.float64) * unit
         base = np.where(np.isneginf(base), 0, base)
-        with _quiet():
+        with _without_warnings():
             above = self.logits.reshape(-1, 1).astype(np.float64) - base.astype(np.float64) * unit
             total = np.logaddexp(logsum, above)
             safe = np.where(np.isneginf(total), 0, total)
@@ -420,7 +424,7 @@ class Sink:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """What a sink makes of rows: the shares of keys and sink (items, n), and the statistic with it (items, 2, n)."""
+    """Rows with a sink: the total weights of keys and sink (items, n), and the statistic (items, 2, n)."""
 
     keys: Array
     sink: Array

@@ -58,7 +58,7 @@ MEANT = {
     "train p --dropout 0.1": "did you mean --recipe dropout=X?",
     "train p --hidden_size 64": "did you mean --network encoder=N decoder=N?",
     "train --train-sets a b": "files are named without an option",
-    "train p --resume": "the same command goes on from its checkpoint by itself",
+    "train p --resume": "the same command resumes from its checkpoint by itself",
     "--vresion": "did you mean --version?",
     "--minutes 3 train p": "options come after the verb",
     "--minutes=3 train p": "options come after the verb",

@@ -167,7 +167,7 @@ def test_what_is_held_is_what_the_newest_positions_may_see(
             left = len(positions) - back
             lost = 0 if window is None else max(0, written - window - spare)
             if left and max(0, left - (window or 0)) < lost:
-                with pytest.raises(ValueError, match="has been overwritten"):
+                with pytest.raises(ValueError, match="is overwritten"):
                     cache.truncate(left)
                 continue
             cache.truncate(left)
@@ -390,21 +390,21 @@ DTYPE = (
     "  hint: bfloat16 is ml_dtypes.bfloat16"
 )
 OVERWRITTEN = (
-    "length must be at least 15, or 0: the window before has been overwritten. Got 14 instead.\n"
-    "  hint: capacity=4 + t lets t positions be taken back"
+    "length must be at least 15, or 0: the window before it is overwritten. Got 14 instead.\n"
+    "  hint: capacity=4 + t allows t positions to be truncated"
 )
 ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "neither": (
         lambda: KVCache((2,), 4),
         ValueError,
         "a cache needs capacity= or window=.\n"
-        "  hint: capacity: the most positions (unwritten ones cost no memory). window: keys seen before the own",
+        "  hint: capacity: largest number of positions (unwritten ones cost no memory). window: visible past keys",
     ),
     "small ring": (
         lambda: KVCache((2,), 4, capacity=8, window=8),
         ValueError,
         "capacity must be greater than window: 8 and 8\n"
-        "  hint: a query sees the window and its own position; window + t lets t be appended at once",
+        "  hint: a query attends to the window and its own position; window + t allows t to be appended at once",
     ),
     "no capacity": (
         lambda: KVCache((2,), 4, capacity=0),
@@ -430,13 +430,13 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: line(16).append(o(2, 2, 4), o(2, 2, 3)),
         ValueError,
         "a cache must not hold more than capacity = 16 positions: 16 + 2\n"
-        "  hint: make it with a larger capacity=; what is not written costs no memory. Or with window=",
+        "  hint: create it with a larger capacity= (unwritten positions cost no memory), or with window=",
     ),
     "more than the ring takes": (
         lambda: line(window=4).append(o(2, 2, 4), o(2, 2, 3)),
         ValueError,
         "at most capacity - window = 1 positions can be appended at once: 2\n"
-        "  hint: append them in parts, or make the cache with capacity=6",
+        "  hint: append them in parts, or create the cache with capacity=6",
     ),
     "d of keys": (
         lambda: line().append(o(2, 1, 5), o(2, 1, 3)),
@@ -493,29 +493,29 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "an old mask": (
         an_old_mask,
         ValueError,
-        "a cache's mask must meet the keys that were held: 5 and 6\n"
+        "the mask of a cache must be used with as many keys as it was made for: 5 and 6\n"
         "  queries (2, 1, 4)        is (..., n, d)\n"
         "  keys    (2, 6, 4)        is (..., m, d)\n"
         "  values  (2, 6, 3)        is (..., m, e)\n"
-        "  hint: read cache.mask, cache.keys and cache.values anew after each append",
+        "  hint: read cache.mask, cache.keys and cache.values again after each append",
     ),
     "older queries": (
         lambda: ask(line(9, window=4), 2),
         ValueError,
-        "queries must stand at the newest positions, at most 1: 2\n"
+        "queries must be those of the newest positions, at most 1: 2\n"
         "  queries (2, 2, 4)        is (..., n, d)\n"
         "  keys    (2, 5, 4)        is (..., m, d)\n"
         "  values  (2, 5, 3)        is (..., m, e)\n"
-        "  hint: of older positions some keys are no longer held; attend after each append",
+        "  hint: some visible keys of older positions are overwritten; attend after each append",
     ),
     "more queries than positions": (
         lambda: ask(line(2), 3),
         ValueError,
-        "queries must stand at the newest positions, at most 2: 3\n"
+        "queries must be those of the newest positions, at most 2: 3\n"
         "  queries (2, 3, 4)        is (..., n, d)\n"
         "  keys    (2, 2, 4)        is (..., m, d)\n"
         "  values  (2, 2, 3)        is (..., m, e)\n"
-        "  hint: of older positions some keys are no longer held; attend after each append",
+        "  hint: some visible keys of older positions are overwritten; attend after each append",
     ),
 }
 

@@ -430,13 +430,13 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
         (
             lambda: position.rotary(np.eye(2), scaling=4.0),  # type: ignore[arg-type]
             TypeError,
-            "scaling must be made by position.linear, llama3 or yarn. Got float instead.\n"
+            "scaling must be a position.linear, llama3 or yarn. Got float instead.\n"
             "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
         ),
         (
             lambda: position.rotary(np.eye(2), scaling=position.linear),  # type: ignore[arg-type]
             TypeError,
-            "scaling must be made by position.linear, llama3 or yarn. Got position.linear instead.\n"
+            "scaling must be a position.linear, llama3 or yarn. Got the class linear instead.\n"
             "  hint: position.linear(4.0), position.llama3(8.0) or position.yarn(4.0, 4096)",
         ),
         (

@@ -237,7 +237,7 @@ def test_underflow_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("normalize", "said"),
     [
-        (weights.local_m, "normalize must be made first: weights.local_m(...)"),
+        (weights.local_m, "normalize must be an instance, not a class: weights.local_m(...)"),
         (weights.sparsemax, "normalize must be a name: 'sparsemax'. Got the function instead."),
     ],
 )

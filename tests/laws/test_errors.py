@@ -29,7 +29,7 @@ SHAPES = """
   keys    (2, 7, 4)        is (..., m, d)
   values  (2, 7, 3)        is (..., m, e)"""
 ALIGN_HINT = (
-    '\n  hint: "start": query 0 stands at key 0; "end": the last query stands at the last key (a cache)'
+    '\n  hint: "start": query 0 is aligned with key 0; "end": the last query with the last key (a cache)'
 )
 HEADS_HINT = "\n  hint: heads are the last leading dimension; query head i reads key head i // group"
 SIZES_HINT = "\n  hint: scores.general and scores.additive compare different sizes"
@@ -189,12 +189,12 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         lambda: {"score": "general"},
         ValueError,
         "score must be one of 'scaled_dot', 'dot', 'cosine', 'gaussian'. Got 'general' instead.\n"
-        "  hint: scores with parameters are made by regard.scores, e.g. scores.general(weight)",
+        "  hint: for scores with parameters pass an object, such as scores.general(weight)",
     ),
     "score class": (
         lambda: {"score": scores.general},
         TypeError,
-        "score must be made with its parameters: scores.general(...)",
+        "score must be an instance, not a class: scores.general(...)",
     ),
     "score of no kind": (
         lambda: {"score": 3},
@@ -239,14 +239,14 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "mask of numbers": (
         lambda: {"mask": o(5, 7)},
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
-        "  hint: numbers that are added to the scores go into bias=",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: an array that is added to the scores is bias=",
     ),
     "mask of ones": (  # as tokenizers give it; added to the scores it would hide nobody
         lambda: {"mask": np.ones((5, 7), int)},
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype int64 instead.\n"
-        "  hint: use .astype(bool) if 1 says who may be seen",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype int64 instead.\n"
+        "  hint: use .astype(bool) if 1 means visible",
     ),
     "mask shape": (
         lambda: {"mask": np.ones((7, 5), bool)},
@@ -263,7 +263,11 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         ValueError,
         NOT_BROADCAST.format("mask", "(3, 2, 5, 7)"),
     ),
-    "mask class": (lambda: {"mask": mask.causal}, TypeError, "mask must be made first: mask.causal(...)"),
+    "mask class": (
+        lambda: {"mask": mask.causal},
+        TypeError,
+        "mask must be an instance, not a class: mask.causal(...)",
+    ),
     "causal": (lambda: {"mask": mask.causal()}, ValueError, NEEDS_ALIGN.format("causal")),
     "window": (lambda: {"mask": ~mask.window(1, 1)}, ValueError, NEEDS_ALIGN.format("window")),
     "prefix": (lambda: {"mask": mask.prefix(1)}, ValueError, NEEDS_ALIGN.format("prefix")),
@@ -302,7 +306,7 @@ OPTIONS: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
         lambda: {"bias": np.ones((5, 7), bool)},
         TypeError,
         "bias must hold numbers that are added to the scores. Got dtype bool instead.\n"
-        "  hint: who may see whom goes into mask=",
+        "  hint: a bool array of visible keys is mask=",
     ),
     "bias shape": (
         lambda: {"bias": o(7, 5)},
@@ -450,12 +454,12 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mask that is none": (
         lambda: mask.causal() & None,  # type: ignore[operator]
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got NoneType instead.",
+        "mask must be bool (True = visible) or a regard.mask object. Got NoneType instead.",
     ),
     "a mask's method": (
         lambda: regard.attend(Q, K, V, mask=mask.lengths(1).dense),
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got method instead.",
+        "mask must be bool (True = visible) or a regard.mask object. Got method instead.",
     ),
     "both directions": (
         lambda: position.t5_buckets(np.zeros((8, 1)), bidirectional="no"),  # type: ignore[arg-type]
@@ -480,15 +484,15 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ragged mask": (
         lambda: regard.attend(Q, K, V, mask=[[True], [True, False]]),
         ValueError,
-        "mask must be an array of truth values; its rows have different lengths.\n"
-        "  hint: it needs as many columns in each row as there are keys",
+        "mask must be an array of bools; its rows have different lengths.\n"
+        "  hint: each row needs as many columns as there are keys",
     ),
     "bias that is a mask": (
         lambda: regard.attend(Q, Q, Q, bias=mask.causal()),  # type: ignore[arg-type]
         TypeError,
-        "bias must hold numbers or be made by position.alibi or position.t5_buckets."
+        "bias must be an array of numbers, a position.alibi or a position.t5_buckets."
         + with_shapes(Q, Q, Q)
-        + "\n  hint: a bias object is made first: position.alibi(heads); a mask goes into mask=",
+        + "\n  hint: pass an object, not a class: position.alibi(heads); a mask is mask=",
     ),
     "merge of what does not fit itself": (
         lambda: regard.merge(regard.Partial(o(4, 2), o(3))),
@@ -663,8 +667,8 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "mask and numbers": (
         lambda: mask.causal() & o(3, 3),
         TypeError,
-        "mask must be bool (True = may see) or a regard.mask object. Got dtype float64 instead.\n"
-        "  hint: numbers that are added to the scores go into bias=",
+        "mask must be bool (True = visible) or a regard.mask object. Got dtype float64 instead.\n"
+        "  hint: an array that is added to the scores is bias=",
     ),
     "dense negative": (
         lambda: mask.causal().dense(-1, 2),
@@ -695,17 +699,17 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "distances that are not whole": (
         lambda: position.t5_buckets(o(8, 2)).bucket([0.5]),
         TypeError,
-        "apart must hold whole numbers. Got dtype float64 instead.",
+        "distances must hold whole numbers. Got dtype float64 instead.",
     ),
     "distances in words": (
         lambda: position.t5_buckets(o(8, 2)).bucket("far"),
         TypeError,
-        "apart must hold whole numbers. Got dtype <U3 instead.",
+        "distances must hold whole numbers. Got dtype <U3 instead.",
     ),
     "a distance whose size no int64 holds": (
         lambda: position.t5_buckets(o(8, 2)).bucket(-(2**63)),
         ValueError,
-        f"apart must be at least {-(2**63) + 1}. Got {-(2**63)} instead.",
+        f"distances must be at least {-(2**63) + 1}. Got {-(2**63)} instead.",
     ),
     "rotary odd": (
         lambda: position.rotary(o(3, 5)),

@@ -1,6 +1,6 @@
 """Law 6: extra memory is O(n (d + e) + m) + 8 MiB per thread, for every option, dtype and layout.
 
-Gradients, which are as large as what they belong to, take O((n + m)(d + e)).
+Gradients, which are as large as what they belong to, take O((n + m)(d + e)). Law 11: what a file may take.
 
 Measured as the growth of the peak resident size of a fresh process during one call: the kernel's mark of the peak is
 set back just before it, after a small call has loaded what is loaded once. A full n x m matrix of float32 would be
@@ -9,10 +9,13 @@ set back just before it, after a small call has loaded what is loaded once. A fu
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.kernels import native
@@ -301,3 +304,67 @@ def test_law_6_the_measurement_sees_a_full_matrix() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=True
     )
     assert int(done.stdout) > 4 * 4096 * 4096 > allowed("attention", 4096, 4096, 4, 4)
+
+
+# ------------------------------------------------------------------------------------------------------- law 11
+
+READERS = """
+    import sys
+    from pathlib import Path
+    from regard.seq2seq.alignment.links import read_gold
+    from regard.seq2seq.commands.link_files import Skipped
+    from regard.seq2seq.data.parallel_text import read_pairs, read_two
+    from regard.seq2seq.training.log import columns, entries
+    from regard.show.files import read_array, read_arrays
+
+    def peak():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+    path, skipped = Path("untrusted"), Skipped()
+    with open("/proc/self/clear_refs", "w") as marks:
+        marks.write("5")  # from here on the peak counts anew
+    before = peak()
+    try:
+        found = {call}
+    except ValueError as error:
+        print(error, file=sys.stderr)
+    print(peak() - before)
+"""
+
+
+def tight(line: bytes, size: int) -> bytes:
+    """Lines of about `size` bytes in all, nearly as well compressed as is allowed."""
+    rng, part = np.random.default_rng(0), 256_000 // len(line)
+    noise = (
+        rng.integers(97, 123, 1300).astype(np.uint8).tobytes() for _ in range(size // (part * len(line)))
+    )
+    return gzip.compress(b"".join(b"x%s\ty\n" % some + line * part for some in noise), 9)
+
+
+PAIRS_CALL = "read_pairs(path, skipped=skipped.add)"
+UNTRUSTED = {  # content, what reads it, and the MiB that this may take: a small multiple of what the file has
+    "pairs": (lambda: tight(b"a\tb\n", 8 << 20), PAIRS_CALL, 40),
+    "pairs-unpacked": (lambda: b"a\tb\n" * (2 << 20), PAIRS_CALL, 40),
+    "pairs-newlines": (lambda: b"a\tb\n" + b"\n" * (2 << 20), PAIRS_CALL, 40),
+    "pairs-bomb": (lambda: gzip.compress(b"\n" * (15 << 20), 9), PAIRS_CALL, 16),
+    "two": (lambda: tight(b"ab\n", 4 << 20), "read_two(path, path)", 40),
+    "links": (lambda: gzip.compress(b"0-0\n" * (1 << 18), 9), "read_gold(path)", 16),
+    "links-unpacked": (lambda: b"0-0\n" * (2 << 20), "read_gold(path)", 40),
+    "log": (lambda: b'{"step":1234567}\n' * (1 << 19), "columns(entries(path), ['step', 'loss'])", 24),
+    "log-newlines": (lambda: b"\n" * (16 << 20), "columns(entries(path), ['step'])", 8),
+    "log-no-line": (lambda: b"1" * (16 << 20), "columns(entries(path), ['step'])", 8),
+    "numbers": (lambda: b"1\n" * (2 << 20), "read_array(path)", 40),
+    "numbers-in-a-row": (lambda: b"1" * (16 << 20), "read_array(path)", 8),
+}
+
+
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_law_11_a_file_takes_no_more_than_its_size_justifies(name: str, tmp_path: Path) -> None:
+    make, call, limit = UNTRUSTED[name]
+    (tmp_path / "untrusted").write_bytes(make())
+    code = textwrap.dedent(READERS).format(call=call)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= limit << 20, done.stderr

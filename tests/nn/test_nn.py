@@ -445,7 +445,7 @@ def test_adam_refuses_what_is_not_finite() -> None:
 
 
 def test_check_gradients_finds_a_wrong_one() -> None:
-    with pytest.raises(AssertionError, match=r"^gradient of array 1 \(2,\): .*, finite differences say .*"):
+    with pytest.raises(AssertionError, match=r"^gradient of array 1 \(2,\): .*, finite differences give .*"):
         nn.check_gradients(lambda a, b: (a * b, lambda d: (d * b, d * a * 1.001)), [draw(2), draw(2)])
 
 

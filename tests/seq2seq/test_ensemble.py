@@ -14,15 +14,16 @@ from scipy.special import logsumexp
 
 from regard.cli import main
 from regard.seq2seq import Ensemble, Seq2Seq
-from regard.seq2seq.alignment.links import joint, links, spell
-from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.alignment.links import links, spell
+from regard.seq2seq.alignment.symmetrize import posterior_product
+from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
 from regard.seq2seq.ensemble import Together
-from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.networks.base import Network, Predictor, Stepper
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -75,7 +76,7 @@ def told(
     network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
     """What a network says of one sentence."""
-    batch: Batch = collate([Numbered(source, [START, *words, END])])
+    batch: Batch = collate([EncodedPair(source, [START, *words, END])])
     return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
 
 
@@ -123,7 +124,7 @@ def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
     kinds: list[str], seed: int, pairs: list[tuple[list[int], list[int]]]
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
-    batch = collate([Numbered([*source, END], [START, *words, END]) for source, words in pairs])
+    batch = collate([EncodedPair([*source, END], [START, *words, END]) for source, words in pairs])
     both = [
         force(Together(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
         for posterior in (True, False)
@@ -250,11 +251,11 @@ def test_without_attention() -> None:
 
 
 def test_the_memory_is_read_by_all() -> None:
-    models = [learned(memory=1, seed=seed) for seed in (1, 2)]
+    models = [learned(extras={"translation_memory": 1}, seed=seed) for seed in (1, 2)]
     found = Ensemble(models).translate(["one three"])[0]
-    assert found.beside == models[0].translate(["one three"])[0].beside
-    assert found.looked_beside is not None
-    assert found.looked_beside.shape == (len(found.tokens), len(found.beside))
+    assert found.retrieved == models[0].translate(["one three"])[0].retrieved
+    assert found.retrieved_weights is not None
+    assert found.retrieved_weights.shape == (len(found.tokens), len(found.retrieved))
 
 
 def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:
@@ -266,8 +267,8 @@ def test_seeds_learn_the_same_words_where_pairs_are_kept_aside() -> None:
 
 
 def other_memory() -> Seq2Seq:
-    model = learned(memory=1)
-    model._model = model.model._replace(memory=Memory(1, [[4]], [[4]]))
+    model = learned(extras={"translation_memory": 1})
+    model._model = model.model._replace(extras={"translation_memory": TranslationMemory(1, [[4]], [[4]])})
     return model
 
 
@@ -276,8 +277,12 @@ def other_memory() -> Seq2Seq:
     [
         ({}, {"lower": False}, "know the same tokens of the source"),
         ({}, {"target": "tokens"}, "know the same tokens of the target"),
-        ({}, {"memory": 1}, "have the same memory"),
-        ({"memory": 1}, {"memory": 2}, "have the same memory"),
+        ({}, {"extras": {"translation_memory": 1}}, "have the same translation_memory, or none"),
+        (
+            {"extras": {"translation_memory": 1}},
+            {"extras": {"translation_memory": 2}},
+            "have the same translation_memory, or none",
+        ),
     ],
 )
 def test_models_that_do_not_go_together_are_refused(
@@ -293,8 +298,8 @@ def test_models_that_do_not_go_together_are_refused(
 
 
 def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
-    with pytest.raises(ValueError, match="have the same memory"):
-        Ensemble([learned(memory=1), other_memory()])
+    with pytest.raises(ValueError, match="have the same translation_memory, or none"):
+        Ensemble([learned(extras={"translation_memory": 1}), other_memory()])
     with pytest.raises(ValueError, match=r"at least one\. Got none"):
         Ensemble([])
     with pytest.raises(TypeError, match=r"a sequence of translators\. Got Seq2Seq"):
@@ -308,7 +313,9 @@ def test_what_is_no_ensemble_is_refused(three: list[Seq2Seq]) -> None:
     ):
         Ensemble(three).align(LEFT, SAID, posterior=True)
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
-        Ensemble([learned(memory=1)]).translate(["one"], scoring=Scoring(coverage_penalty=0.1))
+        Ensemble([learned(extras={"translation_memory": 1})]).translate(
+            ["one"], scoring=Scoring(coverage_penalty=0.1)
+        )
 
 
 # ----------------------------------------------------------------------------------------------------- commands
@@ -352,13 +359,15 @@ def test_align_together(three: list[Seq2Seq], capsys: pytest.CaptureFixture[str]
     expected = [spell(links(one.alignment, threshold=0.3)) for one in found if one.alignment is not None]
     assert capsys.readouterr().out.splitlines() == expected
     turned = back.align(SAID, LEFT, posterior=True)
-    assert main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrise", "joint", "--scores"]) == 0
+    assert (
+        main([*asked, "--reverse", "back", "--reverse", "again", "--symmetrize", "product", "--scores"]) == 0
+    )
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     for line, one, other in zip(lines, found, turned, strict=True):
         assert one.alignment is not None
         assert other.alignment is not None
         assert line[:2] == [f"{one.score:.4f}", f"{other.score:.4f}"]
-        assert line[2] == spell(links(joint(one.alignment, other.alignment), end=False))
+        assert line[2] == spell(links(posterior_product(one.alignment, other.alignment), end=False))
 
 
 @pytest.mark.usefixtures("files")

@@ -12,10 +12,10 @@ import pytest
 
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq import model as module
-from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.splits import hold_out
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import END, UNKNOWN
 from regard.seq2seq.training.defaults import choose_config, choose_recipe
 
@@ -226,9 +226,10 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_chosen_before_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Memory, "learn", None)  # whoever calls it fails otherwise
-    monkeypatch.setattr(module.Joint, "learn", None)
-    model = Seq2Seq(family="transformer", memory=1, joint=3, network={"heads": 256})
+    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # whoever calls it fails otherwise
+    model = Seq2Seq(
+        family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
+    )
     with pytest.raises(ValueError, match="width must be a multiple of heads = 256"):
         model.fit(["a"] * 9, ["b"] * 9)
 
@@ -258,7 +259,7 @@ def test_minutes_end_the_training() -> None:
         ({"vocabulary": 5, "target": "subwords"}, "vocabulary must be at least 6. Got 5 instead."),
         ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
         ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
-        ({"least": 0}, "least must be at least 1. Got 0 instead."),
+        ({"min_count": 0}, "least must be at least 1. Got 0 instead."),
         ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
         ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),
@@ -269,8 +270,8 @@ def test_minutes_end_the_training() -> None:
         ),
         ({"rate": 0.1, "recipe": {"rate": 1}}, "rate must be given once. Got 0.1 and, in recipe, 1 instead."),
         (
-            {"least": 2, "source": "subwords", "target": "subwords"},
-            "least must not be given with subwords, which are frequent by themselves. Got 2 instead.",
+            {"min_count": 2, "source": "subwords", "target": "subwords"},
+            "min_count must not be given with subwords, which are frequent by themselves. Got 2 instead.",
         ),
         ({"subwords": "bpe"}, "subwords must not be given where neither side has any. Got 'bpe' instead."),
         (
@@ -408,9 +409,9 @@ def test_nothing_to_learn_from_is_told(sources: Any, targets: Any, said: str) ->
 
 def test_a_vocabulary_must_have_words() -> None:
     with pytest.raises(ValueError) as caught:
-        Seq2Seq(least=2).fit(["a a", "b", "a"], ["c", "d", "e"])
+        Seq2Seq(min_count=2).fit(["a a", "b", "a"], ["c", "d", "e"])
     assert str(caught.value) == (
-        "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: least=1 learns them all"
+        "target must have tokens to learn: of 3 pairs none comes at least 2 times.\n  hint: min_count=1 learns them all"
     )
 
 
@@ -497,7 +498,7 @@ def test_the_score_dot_has_sizes_that_fit(pairs: int) -> None:
 
 @pytest.mark.parametrize(("pairs", "rate"), [(99_999, 5e-3), (100_000, 2e-3)])
 def test_many_pairs_are_learned_more_slowly(pairs: int, rate: float) -> None:
-    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     config = choose_config("recurrent", pairs, 9, 9, {})
     assert choose_recipe(config, corpus, {}).rate == pytest.approx(rate)
     assert choose_recipe(config, corpus, {"rate": 0.5}).rate == 0.5
@@ -514,7 +515,7 @@ def test_little_time_wants_a_small_network(
     assert config.encoder == encoder  # type: ignore[union-attr]
     assert choose_config("recurrent", pairs, 9, 9, {"encoder": 7}, minutes).encoder == 7  # type: ignore[union-attr]
     corpus, asked = (
-        Corpus([Numbered([4, 2], [1, 4, 2])] * pairs),
+        Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs),
         {} if minutes is None else {"minutes": minutes},
     )
     assert choose_recipe(config, corpus, asked).rate == pytest.approx(rate)
@@ -527,7 +528,7 @@ def test_little_time_wants_a_small_network(
 def test_a_transformer_is_in_a_hurry_sooner(
     pairs: int, minutes: float | None, width: int, rate: float
 ) -> None:
-    corpus = Corpus([Numbered([4, 2], [1, 4, 2])] * pairs)
+    corpus = Corpus([EncodedPair([4, 2], [1, 4, 2])] * pairs)
     asked = {} if minutes is None else {"minutes": minutes}
     config = choose_config("transformer", pairs, 9, 9, {}, minutes)
     assert config.width == width  # type: ignore[union-attr]
@@ -546,7 +547,7 @@ def test_a_loaded_model_can_be_trained_again_as_it_was(tmp_path: Path) -> None:
     again = Seq2Seq.load(tmp_path / "m")
     again.fit(["a", "b"], ["b", "a"])
     assert again.model.network.config == first.model.network.config
-    assert again.model.target.kind == "characters"
+    assert again.model.target.token_type == "characters"
 
 
 @pytest.mark.slow
@@ -715,7 +716,7 @@ def test_links_are_learned() -> None:
 def test_links_may_be_made_of_what_was_learned() -> None:
     pairs: list[Pair] = [("a b", "c d")] * 3
 
-    def links(source: Text, target: Text) -> list[Links]:
+    def links(source: Tokenizer, target: Tokenizer) -> list[Links]:
         return [frozenset({(len(source) - 5, len(target) - 6)})] * 3
 
     made = Seq2Seq().begin(pairs, pairs, links=links)

@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 import regard
 from regard import cli
 from regard.cli import main
-from regard.show import terminal, text
-from regard.show.canvas import whole_figure
+from regard.show import figures, terminal
+from regard.show.explanation import explain, matrices
+from regard.show.figures.canvas import whole_figure
 from regard.show.progress import Progress
-from regard.show.story import matrices, story
 from regard.show.terminal import (
     align,
-    beside,
     clean,
     display_width,
     fit,
@@ -34,6 +33,8 @@ from regard.show.terminal import (
     report,
     shade,
     shorten,
+    side_by_side,
+    text,
     wants_color,
     wrap,
 )
@@ -134,7 +135,7 @@ def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param == "wcwidth":
         pytest.importorskip("wcwidth")
     else:
-        monkeypatch.setattr(terminal, "_wcwidth", lambda: None)
+        monkeypatch.setattr("regard.show.terminal.text._wcwidth", lambda: None)
 
 
 @pytest.mark.usefixtures("widths")
@@ -168,10 +169,8 @@ def test_fitting_and_wrapping_measure_each_cluster_a_few_times(
     work: Any, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = []
-    columns = terminal._columns
-    monkeypatch.setattr(
-        terminal, "_columns", lambda cluster: measured.append(len(cluster)) or columns(cluster)
-    )
+    columns = text._columns
+    monkeypatch.setattr(text, "_columns", lambda cluster: measured.append(len(cluster)) or columns(cluster))
     work(unit * 3000)
     assert sum(measured) <= 3 * len(unit * 3000)
 
@@ -230,12 +229,12 @@ def test_messages_are_printed_in_one_place() -> None:
     direct = {
         path.name for path in folder.rglob("*.py") if "file=sys.stderr" in path.read_text(encoding="utf-8")
     }
-    assert direct == {"cli.py", "terminal.py"}
+    assert direct == {"cli.py", "text.py"}
 
 
 def test_blocks_stand_beside_each_other_until_the_screen_ends() -> None:
-    assert beside(["a\nb", "c"], width=5) == "a   c\nb"
-    assert beside(["a\nb", "c"], width=4) == "a\nb\n\nc"
+    assert side_by_side(["a\nb", "c"], width=5) == "a   c\nb"
+    assert side_by_side(["a\nb", "c"], width=4) == "a\nb\n\nc"
     assert pad_lines([]) == []
     assert align([["注意", "1"], ["le", "10"]]) == "注意   1\n  le  10"
 
@@ -303,14 +302,14 @@ def test_every_line_of_a_heatmap_has_the_same_display_width(
     color: bool, n: int, m: int, width: int, seed: int, words: list[str], named: bool
 ) -> None:
     names = (words[:n], words[:m]) if named else (None, None)
-    shown = text.heatmap(weights_of(seed, n, m), *names, color=color, width=width)
+    shown = terminal.heatmap(weights_of(seed, n, m), *names, color=color, width=width)
     assert len({display_width(line) for line in shown.split("\n")}) == 1
 
 
 @pytest.mark.slow
 @given(n=st.integers(1, 60), m=st.integers(1, 200), width=st.integers(45, 130))
 def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, width: int) -> None:
-    lines = text.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
+    lines = terminal.heatmap(weights_of(0, n, m), color=False, width=width).split("\n")
     assert display_width(lines[0]) <= width
     everything = n <= 48 and m + len(str(n)) + 1 <= width
     assert everything != lines[-1].startswith(f"shown in part: {n} x {m} in all")
@@ -320,19 +319,19 @@ def test_a_heatmap_fits_the_screen_and_says_what_it_leaves_out(n: int, m: int, w
 @given(n=st.integers(1, 40), m=st.integers(1, 12), seed=st.integers(0, 9))
 def test_colour_changes_no_letter_of_a_heatmap_with_numbers(n: int, m: int, seed: int) -> None:
     weights = weights_of(seed, n, m)
-    colored = text.heatmap(weights, color=True, width=80)
-    assert plain(colored) == text.heatmap(weights, color=False, width=80)
+    colored = terminal.heatmap(weights, color=True, width=80)
+    assert plain(colored) == terminal.heatmap(weights, color=False, width=80)
     assert len(SHADED.findall(colored)) == n * m
 
 
 def test_cells_are_percents_with_a_blank_for_zero_and_a_dot_for_almost_nothing() -> None:
-    shown = text.heatmap([[1.0, 0.0, 0.004, 0.25, np.nan]], ["le"], color=False, width=80)
+    shown = terminal.heatmap([[1.0, 0.0, 0.004, 0.25, np.nan]], ["le"], color=False, width=80)
     assert shown.split("\n")[1].split() == ["le", "100", "·", "25", "nan"]
     assert shown.split("\n")[1].index("·") == shown.split("\n")[0].index("3")
 
 
 def test_words_hang_above_their_columns() -> None:
-    shown = text.heatmap(np.eye(3), ["a", "b", "c"], ["first", "of", "all"], color=False, width=80)
+    shown = terminal.heatmap(np.eye(3), ["a", "b", "c"], ["first", "of", "all"], color=False, width=80)
     assert [line.rstrip() for line in shown.split("\n")] == [
         "    first",
         "    │   of  all",
@@ -343,21 +342,50 @@ def test_words_hang_above_their_columns() -> None:
 
 
 def test_the_darkest_cell_is_the_largest_weight() -> None:
-    shown = text.heatmap([[0.2, 0.1], [0.0, 0.05]], color=True, width=80)
-    assert [background for background, _ in SHADED.findall(shown)] == ["18", "75", "231", "153"]
+    row = [0.2, 0.1, 0.0, 0.05] + [0.0] * 16
+    shown = terminal.heatmap([row], color=True, width=200)
+    assert [background for background, _ in SHADED.findall(shown)][:4] == ["18", "75", "231", "153"]
+
+
+def test_uniform_weights_are_never_dark_on_either_medium() -> None:
+    uniform = np.full((3, 8), 1 / 8)
+    assert {
+        background for background, _ in SHADED.findall(terminal.heatmap(uniform, color=True, width=80))
+    } == {"153"}
+    pytest.importorskip("matplotlib")
+    assert figures.heatmap(uniform).images[0].get_clim() == (0, 0.5)
+
+
+def test_masked_cells_are_dashes() -> None:
+    weights = np.ma.masked_array([[0.9, 7.0], [0.25, 0.75]], [[False, True], [False, False]])
+    shown = terminal.heatmap(weights, ["le", "chat"], ["the", "cat"], color=False, width=80)
+    assert [line.split() for line in shown.split("\n")] == [
+        ["the", "cat"],
+        ["le", "90", "-"],
+        ["chat", "25", "75"],
+    ]
+    narrow = terminal.heatmap(np.ma.repeat(weights, 30, axis=1), color=False, width=70).split("\n")
+    assert narrow[-3] == "1 " + "█" * 30 + "-" * 30 + " " * 0
+    assert SHADED.search(terminal.heatmap(np.ma.masked_all((1, 1)), color=True, width=80)) is None
+
+
+def test_signed_numbers_that_round_to_0_are_dots() -> None:
+    pytest.importorskip("matplotlib")
+    axes = figures.heatmap([[2.0, 0.04], [-0.04, 0.0], [-0.06, np.nan]], signed=True)
+    assert [text.get_text() for text in axes.texts] == ["2.0", "·", "·", "\N{MINUS SIGN}0.1", "nan"]
 
 
 def test_many_columns_get_numbers_and_a_legend() -> None:
     names = [f"word{j}" for j in range(30)]
-    shown = text.heatmap(weights_of(0, 2, 30), ["a", "b"], names, color=False, width=80)
+    shown = terminal.heatmap(weights_of(0, 2, 30), ["a", "b"], names, color=False, width=80)
     assert all(f"{j + 1} word{j}" in shown for j in range(30))
     header, row = shown.split("\n")[:2]
     assert header.index("5") == row.index("a") + 2 + 2 * 4  # cells of two columns
 
 
 def test_an_empty_heatmap_is_a_sentence() -> None:
-    assert text.heatmap(np.zeros((0, 5))) == "no weights: 0 rows, 5 columns"
-    assert text.table(np.zeros((3, 0))) == "no numbers: 3 rows, 0 columns"
+    assert terminal.heatmap(np.zeros((0, 5))) == "no weights: 0 rows, 5 columns"
+    assert terminal.table(np.zeros((3, 0))) == "no numbers: 3 rows, 0 columns"
 
 
 @pytest.mark.parametrize(
@@ -371,13 +399,13 @@ def test_an_empty_heatmap_is_a_sentence() -> None:
 )
 def test_what_is_no_heatmap(weights: list[object], error: str) -> None:
     with pytest.raises(ValueError) as caught:
-        text.heatmap(weights)
+        terminal.heatmap(weights)
     assert str(caught.value).split("\n")[0] == error
 
 
 def test_words_must_fit_the_shape() -> None:
     with pytest.raises(ValueError) as caught:
-        text.heatmap([[0.5, 0.5]], ["a", "b"])
+        terminal.heatmap([[0.5, 0.5]], ["a", "b"])
     assert str(caught.value) == "rows must name each of the 1 rows: 2 words given"
 
 
@@ -389,7 +417,7 @@ def test_words_must_fit_the_shape() -> None:
 def test_every_line_of_a_table_has_the_same_display_width(n: int, m: int, width: int, digits: int) -> None:
     numbers = np.random.default_rng(0).normal(size=(n, m))
     names = [f"注{i}" for i in range(n)], [f"k{j}" for j in range(m)]
-    lines = text.table(numbers, *names, digits=digits, width=width, color=False).split("\n")
+    lines = terminal.table(numbers, *names, digits=digits, width=width, color=False).split("\n")
     assert len({display_width(line) for line in lines}) == 1
     assert len(lines) == 1 + min(n, 12)
 
@@ -400,7 +428,7 @@ def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: i
     numbers = np.random.default_rng(seed).normal(size=(3, 2))
     read = [
         [float(cell) for cell in line.split()]
-        for line in text.table(numbers, digits=digits, width=200).split("\n")
+        for line in terminal.table(numbers, digits=digits, width=200).split("\n")
     ]
     np.testing.assert_allclose(read, numbers, rtol=0, atol=0.5000001 * 10.0**-digits)
 
@@ -411,7 +439,7 @@ def test_a_table_prints_its_numbers_to_the_digits_asked_for(digits: int, seed: i
 def told(**options: object) -> str:
     queries, keys, values = np.eye(2), np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0], [2], [4]])
     attention = regard.attend(queries, keys, values, mask=options.pop("mask", None))
-    return story(attention, queries, keys, values, color=False, width=80, **options)
+    return explain(attention, queries, keys, values, color=False, width=80, **options)
 
 
 def test_a_row_is_told_term_by_term_and_adds_up() -> None:
@@ -438,7 +466,7 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
     queries, keys = np.zeros((1, 1)), np.zeros((4, 1))
     bias = np.log([[5.0, 62.0, 30.0, 3.0]])
     attention = regard.attend(queries, keys, keys, bias=bias)
-    shown = story(
+    shown = explain(
         attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
     )
     assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
@@ -447,7 +475,7 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
 def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     keys = np.zeros((8, 1))
     attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
-    shown = story(attention, keys[:1], keys, keys, query_words=["q"], color=False)
+    shown = explain(attention, keys[:1], keys, keys, query_words=["q"], color=False)
     assert "key 3 (16.7 %); the other 3 that it sees share 50.0 %" in shown
 
 
@@ -457,13 +485,13 @@ def test_a_story_needs_two_dimensions_and_a_row() -> None:
     assert str(caught.value) == "row must be one of the 2 queries, counted from 0: 2"
     cube = np.zeros((2, 3, 4))
     with pytest.raises(ValueError) as caught:
-        story(regard.attend(cube, cube, cube), cube, cube, cube)
+        explain(regard.attend(cube, cube, cube), cube, cube, cube)
     assert str(caught.value) == "a story tells two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
 
 
 def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:
     keys = np.random.default_rng(0).normal(size=(50, 4))
-    shown = story(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
+    shown = explain(regard.attend(keys, keys, keys), keys, keys, keys, color=False, width=100)
     lines = shown.split("query 1, term by term\n\n")[1].split("\n")
     assert lines[11].startswith("40 others")
     assert sum(float(line.split()[5]) for line in lines[1:11]) + float(lines[11].split()[3]) == pytest.approx(
@@ -482,7 +510,6 @@ def test_matrices_name_their_shapes() -> None:
 def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    figure = pytest.importorskip("regard.show.figure")
     matplotlib = pytest.importorskip("matplotlib")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
 
@@ -491,8 +518,8 @@ def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
         return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
 
     before = settings()
-    axes = figure.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
-    figure.save_heatmap(tmp_path / "a.png", [[1.0]])
+    axes = figures.heatmap([[0.9, 0.1], [0.0, 1.0]], ["$le$", "été"], ["the", "cat"], title="$x^2$ \x1b")
+    figures.save_heatmap(tmp_path / "a.png", [[1.0]])
     assert settings() == before
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$le$", "été"]
     assert not any(label.get_parse_math() for label in axes.get_yticklabels() + axes.get_xticklabels())
@@ -501,7 +528,7 @@ def test_a_picture_shows_the_words_as_they_are_and_leaves_matplotlib_as_it_was(
 
 def test_a_picture_goes_where_it_is_asked_to() -> None:
     figure = pytest.importorskip("matplotlib.figure")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = figure.Figure().add_subplot()
     assert heatmap([[1.0]], ax=axes) is axes
@@ -513,7 +540,7 @@ def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
     tmp_path: Path, kind: str, start: bytes
 ) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import save_heatmap
+    from regard.show.figures import save_heatmap
 
     save_heatmap(tmp_path / f"weights.{kind}", weights_of(0, 30, 20), title="weights")
     assert (tmp_path / f"weights.{kind}").read_bytes().startswith(start)
@@ -522,7 +549,7 @@ def test_a_picture_is_what_its_name_says_and_nothing_else_is_left(
 
 def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import save_heatmap
+    from regard.show.figures import save_heatmap
 
     path = tmp_path / "weights.png"
     path.write_bytes(b"old")
@@ -536,7 +563,7 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError) as caught:
@@ -551,7 +578,7 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap, save_heatmap
+    from regard.show.figures import heatmap, save_heatmap
 
     unassigned = "\u0378"
     with pytest.warns(UserWarning, match="no installed font has some of the letters") as warned:
@@ -572,7 +599,7 @@ def test_letters_that_no_font_has_become_boxes_with_one_warning(
 
 def test_a_weight_that_is_no_number_is_seen_in_a_picture() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = heatmap([[np.nan, 1.0], [0.5, 0.0]])
     assert [text.get_text() for text in axes.texts] == ["nan", "100", "50"]
@@ -595,7 +622,7 @@ def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 @pytest.mark.slow
 def test_a_flat_picture_is_no_hairline(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     for shape in ((1, 500), (3, 200), (200, 3), (60, 200)):
         axes = heatmap(np.full(shape, 0.1))
@@ -615,7 +642,7 @@ def test_each_row_s_largest_weight_is_seen() -> None:
     weights = np.full((2, 30), 0.03)
     weights[0], weights[1, 7] = 0, 0.08
     weights[0, 5] = 1
-    picture = text.heatmap(weights, color=False, width=70).split("\n")
+    picture = terminal.heatmap(weights, color=False, width=70).split("\n")
     assert [row.count("░") for row in picture[1:3]] == [0, 2]
     assert picture[1].count("█") == 2
 
@@ -657,23 +684,23 @@ STYLES: list[dict[str, Any]] = [
 
 def every_picture(folder: Path) -> list[bytes]:
     """All kinds of pictures, saved by us, by the user, and displayed by a notebook."""
-    from regard.show import chart, figure
-
     panels = [
-        chart.Panel("loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest")
+        figures.Panel(
+            "loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest"
+        )
     ]
     drawn = [
-        whole_figure(figure.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
-        whole_figure(figure.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
-        figure.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
-        chart.curves(panels, title="run"),
-        whole_figure(chart.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
+        whole_figure(figures.heatmap(weights_of(0, 4, 5), list("abcd"), title="$x$")),
+        whole_figure(figures.heatmap(weights_of(0, 30, 40) - 0.5, signed=True, vmax=0.1)),
+        figures.heatmaps(weights_of(0, 4, 5)[None] * [[[1.0]], [[0.5]]]),
+        figures.curves(panels, title="run"),
+        whole_figure(figures.by_length(["1", "2"], {"one": [1, 2], "two": [3, np.nan]}, [9, 5])),
     ]
     found = []
     for one in drawn:
         one.savefig(folder / "user.png")
         found += [(folder / "user.png").read_bytes(), one._repr_png_()]
-    figure.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
+    figures.save_heatmap(folder / "ours.png", weights_of(0, 4, 5))
     return [*found, (folder / "ours.png").read_bytes()]
 
 
@@ -707,7 +734,7 @@ def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     with matplotlib.rc_context(
         {"axes.grid": True, "text.usetex": True, "xtick.color": "red", "text.color": "red"}
@@ -725,24 +752,22 @@ def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
 @pytest.mark.slow
 def test_a_notebook_displays_the_picture_and_not_its_name() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show import chart, figure
-
     shown = [
-        figure.heatmap([[1.0]]),
-        figure.heatmaps([[[1.0]]]),
-        chart.by_length(["1"], {"a": [1]}),
-        chart.curves([chart.Panel("loss", {"a": ([1, 2], [2, 1])})]),
+        figures.heatmap([[1.0]]),
+        figures.heatmaps([[[1.0]]]),
+        figures.by_length(["1"], {"a": [1]}),
+        figures.curves([figures.Panel("loss", {"a": ([1, 2], [2, 1])})]),
     ]
     for one in shown:
         display: Any = one
         assert display._repr_png_().startswith(b"\x89PNG")
-    own = figure.heatmap([[1.0]], ax=whole_figure(shown[0]).add_subplot())
+    own = figures.heatmap([[1.0]], ax=whole_figure(shown[0]).add_subplot())
     assert not hasattr(own, "_repr_png_")  # the figure is the user's to show
 
 
 def test_pictures_can_be_pickled() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = heatmap([[0.25, 0.75]])
     again: Any = pickle.loads(pickle.dumps(axes))
@@ -754,7 +779,7 @@ def test_pictures_can_be_pickled() -> None:
 @pytest.mark.parametrize("count", [40, 100, 2000])
 def test_ticks_of_many_rows_say_their_number_once(count: int) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     for names in (None, list(map(str, range(count)))):
         axes = heatmap(np.full((count, count), 1 / count), names, names)
@@ -777,7 +802,7 @@ def brightness(image: Any, value: float) -> float:
 @pytest.mark.parametrize("keys", [2, 3, 8, 40, 100, 3000])
 def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = heatmap(np.full((4, keys), 1 / keys))
     assert brightness(axes.images[0], 1 / keys) > (0.55 if keys > 3 else 0.4)
@@ -791,7 +816,7 @@ def test_uniform_weights_are_light_and_a_scale_says_how_much_they_are(keys: int)
 
 def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap, heatmaps
+    from regard.show.figures import heatmap, heatmaps
 
     image = heatmap([[0.9, 0.1]], vmax=0.2).images[0]
     assert image.get_clim() == (0, 0.2)
@@ -807,7 +832,7 @@ def test_vmax_is_the_darkest_and_what_is_more_is_marked() -> None:
 @pytest.mark.slow
 def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap, heatmaps
+    from regard.show.figures import heatmap, heatmaps
 
     for below in (0.5, 7.0, -1.0, np.nan):
         weights = np.ma.array([[0.5, below], [0.25, 0.75]], mask=[[False, True], [False, False]])
@@ -822,7 +847,7 @@ def test_what_is_masked_is_missing_whatever_is_below_it() -> None:
 @pytest.mark.slow
 def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = heatmap([[2.0, -np.inf], [-4.0, 0.0], [np.nan, 1.5]], signed=True)
     cells, missing = axes.images
@@ -844,7 +869,7 @@ def test_signed_maps_are_centred_and_minus_infinity_is_missing() -> None:
 @pytest.mark.parametrize("shape", [(2000, 2000), (1501, 7), (3, 4001), (800, 800)])
 def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int], signed: bool) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     random = np.random.default_rng(0)
     weights = random.normal(size=shape) if signed else random.random(shape) / 4
@@ -872,7 +897,7 @@ def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     axes = heatmap(np.eye(400), ax=Figure((3, 3)).add_subplot())
     drawn = axes.images[0].get_array()
@@ -885,14 +910,12 @@ def test_no_text_is_read_as_a_formula() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
 
-    from regard.show import chart, figure
-
     odd = "$\\frac{$ _^"
     drawn = [
-        whole_figure(figure.heatmap([[1.0]], [odd], [odd], title=odd)),
-        figure.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
-        chart.curves([chart.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
-        whole_figure(chart.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
+        whole_figure(figures.heatmap([[1.0]], [odd], [odd], title=odd)),
+        figures.heatmaps([[[1.0]]], [odd], [odd], names=[odd], title=odd),
+        figures.curves([figures.Panel(odd, {odd: ([1, 2], [2, 1])})], along=odd, title=odd),
+        whole_figure(figures.by_length([odd], {odd: [1]}, measure=odd, along=odd)),
     ]
     for one in drawn:
         one.draw_without_rendering()
@@ -912,7 +935,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
     shape: tuple[int, ...], grid: tuple[int, int]
 ) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmaps
+    from regard.show.figures import heatmaps
 
     weights = np.random.default_rng(0).random(shape)
     rows, columns = (
@@ -937,7 +960,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
 @pytest.mark.slow
 def test_words_beside_many_heads_can_be_read() -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmaps
+    from regard.show.figures import heatmaps
 
     figure = heatmaps(np.full((2, 8, 60, 45), 0.1), title="word " * 56)
     figure.draw_without_rendering()
@@ -956,7 +979,7 @@ def test_words_beside_many_heads_can_be_read() -> None:
 )
 def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...]) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmaps
+    from regard.show.figures import heatmaps
 
     figure = heatmaps(np.full(shape, 0.1))
     figure.draw_without_rendering()
@@ -981,7 +1004,7 @@ def test_the_names_of_narrow_heads_stand_beside_each_other(shape: tuple[int, ...
 )
 def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import save_heatmaps
+    from regard.show.figures import save_heatmaps
 
     with pytest.raises(ValueError) as caught:
         save_heatmaps(tmp_path / "heads.png", weights, **options)
@@ -993,7 +1016,7 @@ def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tm
 def test_explain_draws_all_heads_unless_one_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figure = pytest.importorskip("regard.show.figure")
+    figure = pytest.importorskip("regard.show.figures.heatmap")
     pytest.importorskip("matplotlib")
     drawn: list[np.ndarray] = []
     for name in ("heatmap", "heatmaps"):
@@ -1031,7 +1054,7 @@ def test_explain_draws_all_heads_unless_one_is_chosen(
 @pytest.mark.parametrize("title", ["word " * 56, "e" * 900])
 def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     pytest.importorskip("matplotlib")
-    from regard.show.figure import heatmap
+    from regard.show.figures import heatmap
 
     def size(title: str | None) -> np.ndarray:
         return np.array(whole_figure(heatmap(np.eye(12), title=title)).get_tightbbox().size)
@@ -1087,5 +1110,5 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
 )
 def test_options_of_tables_are_checked(options: dict[str, Any], said: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
-        text.table(**{"values": [[1.0]], **options})
+        terminal.table(**{"values": [[1.0]], **options})
     assert str(caught.value).splitlines()[0] == said

@@ -1,4 +1,4 @@
-"""The few trainable layers: each is a function ``forward(...) -> (output, pullback)``, forward beside backward.
+"""Trainable layers, losses and Adam. A layer is a function ``forward(...) -> (output, pullback)``.
 
 A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
 """

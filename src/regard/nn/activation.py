@@ -15,11 +15,11 @@ __all__ = ["gelu", "silu"]
 
 Array = NDArray[Any]
 
-_FAR = 800.0  # from here on, and before, gates are 1 or 0 in float64
+_SATURATED = 800.0  # gates of larger magnitudes are 1 or 0 in float64
 
 
 def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Weigh each number by the probability that a normal one is smaller, ``x * Phi(x)``.
+    """Apply the Gaussian error linear unit, ``x * Phi(x)`` with the normal distribution function Phi.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Callable[[Array
     Returns
     -------
     y : array (...)
-        The weighed numbers; at -inf it is 0.
+        The activations; 0 at -inf.
     pullback : function
         ``pullback(dy (...)) -> (dx (...),)``.
 
     Raises
     ------
     ValueError, TypeError
-        If x is no array of floats, or `approximate` is unknown.
+        If x is not an array of floats, or `approximate` is unknown.
 
     References
     ----------
@@ -53,13 +53,13 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Callable[[Array
     """
     _check.floats(x=x)
     _check.choice("approximate", approximate, ("none", "tanh"))
-    near = np.clip(x, -_FAR, _FAR)
+    near = np.clip(x, -_SATURATED, _SATURATED)
     gate, slope = _by_tanh(near) if approximate == "tanh" else _normal(near)
     return _gated(x, near, gate, slope)
 
 
 def _normal(x: Array) -> tuple[Array, Callable[[], Array]]:
-    """Return the normal distribution function, and what computes its density."""
+    """Return the normal distribution function at x, and a function that computes its density there."""
     from scipy import special
 
     def density() -> Array:
@@ -70,7 +70,7 @@ def _normal(x: Array) -> tuple[Array, Callable[[], Array]]:
 
 
 def _by_tanh(x: Array) -> tuple[Array, Callable[[], Array]]:
-    """Return the approximate distribution function, and what computes its derivative."""
+    """Return the tanh approximation at x, and a function that computes its derivative there."""
     dtype, root, cubic = x.dtype.type, math.sqrt(2 / math.pi), 0.044715
     high = np.tanh(dtype(root) * (x + dtype(cubic) * x * x * x))
 
@@ -82,7 +82,7 @@ def _by_tanh(x: Array) -> tuple[Array, Callable[[], Array]]:
 
 
 def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Weigh each number by its sigmoid, ``x / (1 + exp(-x))``; also known as swish.
+    """Apply the sigmoid linear unit (swish), ``x / (1 + exp(-x))``.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     Returns
     -------
     y : array (...)
-        The weighed numbers; at -inf it is 0.
+        The activations; 0 at -inf.
     pullback : function
         ``pullback(dy (...)) -> (dx (...),)``.
 
     Raises
     ------
     TypeError
-        If x is no array of floats.
+        If x is not an array of floats.
 
     References
     ----------
@@ -116,7 +116,7 @@ def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     from scipy import special
 
     _check.floats(x=x)
-    near = np.clip(x, -_FAR, _FAR)
+    near = np.clip(x, -_SATURATED, _SATURATED)
     with np.errstate(under="ignore"):
         gate = np.asarray(special.expit(near))
     return _gated(x, near, gate, lambda: gate * (1 - gate))
@@ -125,7 +125,7 @@ def silu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
 def _gated(
     x: Array, near: Array, gate: Array, slope: Callable[[], Array]
 ) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Return ``x * gate`` and its pullback; `near` is x without what is so far that 0 times it would be NaN."""
+    """Return ``x * gate`` and its pullback; `near` is x clipped so that 0 times it is never NaN."""
 
     def pullback(dy: Array) -> tuple[Array]:
         _check.same_shape("dy", dy, x.shape)
@@ -133,4 +133,4 @@ def _gated(
             return (dy * (gate + near * slope()),)
 
     with np.errstate(under="ignore"):
-        return np.maximum(x, near.dtype.type(-_FAR)) * gate, pullback
+        return np.maximum(x, near.dtype.type(-_SATURATED)) * gate, pullback

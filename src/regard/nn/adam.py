@@ -1,4 +1,4 @@
-"""Adam, with the gradient's length clipped."""
+"""Adam, with clipping of the gradient norm."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Adam"]
 
 Array = NDArray[Any]
 
-_WORTH_HALVING = 1 << 17  # numbers
-_LINE = 16  # of them in a line of the cache
-_PIECE = 1 << 15  # numbers worked on at a time, so that all five arrays stay in the cache
+_MIN_SPLIT = 1 << 17  # parameters from which a step is split in two
+_CACHE_LINE = 16  # float32 numbers
+_CHUNK = 1 << 15  # parameters updated at a time, so that all five arrays stay in the cache
 
 
 class Adam:
-    """Walk downhill with a step size of its own for every parameter.
+    """Adam optimizer: gradient descent with an adaptive step size for each parameter.
 
     ::
 
@@ -35,26 +35,26 @@ class Adam:
     parameters : array (P,)
         All parameters in one array, changed in place; a model keeps views of it.
     beta1, beta2 : float
-        How long the two means remember; 0.99 for the second one, where the paper has 0.999.
+        Decay rates of the two running means; `beta2` is 0.99 by default, where the paper has 0.999.
     epsilon : float
-        Keeps the quotient finite.
+        Added to the denominator.
     clip : float
-        Gradients longer than this (Euclidean length) are shortened to it; ``math.inf`` for no such thing.
+        Largest norm of a gradient; longer ones are clipped to it. ``math.inf`` disables clipping.
 
     Attributes
     ----------
     parameters : array (P,)
-        The array that it was given.
+        The argument `parameters`.
     steps : int
-        How many have been taken.
+        Number of steps taken.
     mean, square : array (P,)
-        The two means, m and v; whoever goes on from a checkpoint puts them and `steps` back.
+        The running means m and v; to resume from a checkpoint, restore them and `steps`.
 
     Raises
     ------
     ValueError, TypeError
-        If `parameters` is no writable array (P,) of float32 or float64, `beta1` or `beta2` is not from 0 to less
-        than 1, `epsilon` is less than 0, or `clip` is not above 0.
+        If `parameters` is not a writable array (P,) of float32 or float64, `beta1` or `beta2` is not from 0 to less
+        than 1, `epsilon` is less than 0, or `clip` is not greater than 0.
 
     References
     ----------
@@ -99,38 +99,40 @@ class Adam:
         Parameters
         ----------
         gradient : array (P,)
-            The gradient; it is written over.
+            The gradient; it is overwritten.
         rate : float
-            How far.
+            Learning rate.
         each : function, optional
-            ``each(f, items)`` calls a function for both halves, on two threads or after one another (the default); the
-            result is the same.
+            ``each(f, items)`` calls a function for both halves, in sequence (the default) or on two threads; the result
+            is the same.
 
         Returns
         -------
         float
-            The gradient's length before clipping. If it is not finite, nothing has been changed.
+            The norm of the gradient before clipping. If it is not finite, no parameter has changed.
 
         Raises
         ------
         ValueError
-            If the gradient is of another length than the parameters, or `rate` is no finite number.
+            If the gradient and the parameters differ in shape, or `rate` is not finite.
         """
         _check.same_shape("gradient", gradient, self.parameters.shape)
         if not gradient.flags.writeable:
             _check.fail("gradient must be writable. Got a read-only array instead.")
         rate = _check.number("rate", rate)
-        each = Each() if each is None or len(gradient) < _WORTH_HALVING else each
-        middle = len(gradient) // 2 // _LINE * _LINE
+        each = Each() if each is None or len(gradient) < _MIN_SPLIT else each
+        middle = len(gradient) // 2 // _CACHE_LINE * _CACHE_LINE
         halves = slice(0, middle), slice(middle, len(gradient))
         length = math.sqrt(sum(each(lambda half: _square(gradient[half]), halves)))
         factor = min(1.0, self.clip / length) if length else 1.0
-        if not np.isfinite(length):  # as large as that, it is shortened first
-            length, factor = self._shortened(gradient), 1.0
+        if not np.isfinite(length):  # the squares overflow: clipped before the step
+            length, factor = self._clip_large(gradient), 1.0
             if not np.isfinite(length):
                 return length
         self.steps += 1
-        unbiased = (1 - self.beta2**self.steps) ** 0.5  # in the step's length, not in each number
+        unbiased = (
+            1 - self.beta2**self.steps
+        ) ** 0.5  # applied to the rate and to epsilon, not to each parameter
         walk = Walk(
             keep_mean=self.beta1,
             add_mean=(1 - self.beta1) * factor,
@@ -139,11 +141,11 @@ class Adam:
             epsilon=self.epsilon * unbiased,
             rate=rate * unbiased / (1 - self.beta1**self.steps),
         )
-        each(lambda half: self._walk(half, gradient, walk), halves)
+        each(lambda half: self._update(half, gradient, walk), halves)
         return length
 
-    def _shortened(self, gradient: Array) -> float:
-        """Shorten a gradient whose squares are no numbers any more, and return how long it was: inf if it stays so."""
+    def _clip_large(self, gradient: Array) -> float:
+        """Clip a gradient whose squares overflow, and return its norm before; inf or NaN if it cannot be clipped."""
         largest = float(np.abs(gradient).max())
         if not np.isfinite(largest + self.clip):
             return max(largest, math.inf)  # NaN stays NaN
@@ -152,28 +154,28 @@ class Adam:
         gradient *= gradient.dtype.type(min(self.clip / length, largest))
         return largest * length
 
-    def _walk(self, half: slice, gradient: Array, walk: Walk) -> None:
+    def _update(self, half: slice, gradient: Array, walk: Walk) -> None:
         parameters, mean, square, g = (x[half] for x in (self.parameters, self.mean, self.square, gradient))
         if not training.adam(parameters, mean, square, g, walk):
-            for start in range(half.start, half.stop, _PIECE):
-                piece = slice(start, min(start + _PIECE, half.stop))
-                self._piece(piece, gradient[piece], walk)
+            for start in range(half.start, half.stop, _CHUNK):
+                chunk = slice(start, min(start + _CHUNK, half.stop))
+                self._update_chunk(chunk, gradient[chunk], walk)
 
-    def _piece(self, where: slice, g: Array, walk: Walk) -> None:
-        mean, square = self.mean[where], self.square[where]
+    def _update_chunk(self, chunk: slice, g: Array, walk: Walk) -> None:
+        mean, square = self.mean[chunk], self.square[chunk]
         mean *= walk.keep_mean
         mean += walk.add_mean * g
         g *= g
         g *= walk.add_square
         square *= walk.keep_square
         square += g
-        np.sqrt(square, out=g)  # g is done with: its memory takes the divisor
+        np.sqrt(square, out=g)  # g is no longer needed: its memory holds the denominator
         g += walk.epsilon
         np.divide(mean, g, out=g)
         g *= walk.rate
-        self.parameters[where] -= g
+        self.parameters[chunk] -= g
 
 
 def _square(x: Array) -> float:
-    with np.errstate(over="ignore"):  # a thread begins without the caller's settings
+    with np.errstate(over="ignore"):  # np.errstate of the caller does not apply in other threads
         return float(x @ x)

@@ -1,4 +1,4 @@
-"""Gated recurrent units that ask the attention before every step, or in the middle of it: fast decoders."""
+"""GRU decoders with attention: one attention step before every recurrent step, or in the middle of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def attended_gru(
     *,
     lengths: ArrayLike | None = None,
 ) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
-    """Unroll a decoder: before each of its steps it looks at the values, and what it sees joins the gates' inputs.
+    """Unroll a decoder that attends before each of its steps; the context is an input of the gates.
 
     ::
 
@@ -41,36 +41,36 @@ def attended_gru(
     Parameters
     ----------
     inputs : array (n, B, 3 D)
-        What comes from outside to the gates, for n steps of B sequences.
+        Inputs of the gates, for n steps of B sequences.
     start : array (B, D)
-        The states before the first step.
+        States before the first step.
     keys : array (B, T, A)
-        What queries are compared with: T positions, projected once.
+        Projected keys of T positions.
     values : array (B, T, C)
-        What is seen of them.
+        Values of the T positions.
     query_weight : array (D, A)
-        From the state to the query.
+        Projection of the state to the query.
     vector : array (A,)
-        Weighs the squashed sums of query and key.
+        Output weights of the score.
     context_weight : array (C, 3 D)
-        From what is seen to the gates.
+        Projection of the context to the gates.
     state_weight : array (D, 3 D)
-        From the state to its gates.
+        Projection of the state to the gates.
     lengths : integer array (B,), optional
-        Positions of each sequence that can be seen; by default all T. What lies behind has no influence.
+        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
 
     Returns
     -------
     (states, contexts, weights) : arrays (n + 1, B, D), (n, B, C), (n, B, T)
-        The states from `start` on; what each step saw, and where. Where a length is 0, weights and contexts are 0.
+        States from `start` on; context and attention weights of each step, 0 where a length is 0.
     pullback : function
-        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the eight arrays in their
-        order; dstates is that of ``states[1:]``.
+        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the eight arrays, in the
+        order of the arguments; dstates is the gradient of ``states[1:]``.
 
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit.
+        If shapes or lengths don't match.
 
     References
     ----------
@@ -82,8 +82,8 @@ def attended_gru(
     >>> import numpy as np
     >>> keys, values = np.array([[[0.0], [0.0], [9.0]]]), np.array([[[2.0], [4.0], [9.0]]])
     >>> weights = np.ones((1, 1)), np.ones(1), np.zeros((1, 3)), np.zeros((1, 3))
-    >>> found, _ = attended_gru(np.zeros((2, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
-    >>> [x.ravel().tolist() for x in found]
+    >>> outputs, _ = attended_gru(np.zeros((2, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
+    >>> [x.ravel().tolist() for x in outputs]
     [[1.0, 0.5, 0.25], [3.0, 3.0], [0.5, 0.5, 0.0, 0.5, 0.5, 0.0]]
     """
     arrays = inputs, start, keys, values, query_weight, vector, context_weight, state_weight
@@ -104,7 +104,7 @@ def conditional_gru(
     *,
     lengths: ArrayLike | None = None,
 ) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
-    """Unroll a decoder whose steps have two halves, with a look between them: it looks when it has read its input.
+    """Unroll a decoder with two GRU steps per token, and an attention step between them.
 
     ::
 
@@ -118,26 +118,26 @@ def conditional_gru(
     inputs, start, keys, values, query_weight, vector : array
         As in `attended_gru`.
     context_weight : array (C, 3 D)
-        From what is seen to the gates of the second half.
+        Projection of the context to the gates of the second step.
     state_weight, after_weight : array (D, 3 D)
-        From the state to the gates of each half.
+        Projection of the state to the gates of each step.
     after_bias : array (3 D,)
-        Of the gates of the second half.
+        Bias of the gates of the second step.
     lengths : integer array (B,), optional
-        Positions of each sequence that can be seen; by default all T. What lies behind has no influence.
+        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
 
     Returns
     -------
     (states, contexts, weights) : arrays (n + 1, B, D), (n, B, C), (n, B, T)
         As in `attended_gru`.
     pullback : function
-        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the ten arrays in their
-        order.
+        ``pullback(dstates (n, B, D), dcontexts, dweights=None)`` returns the gradients of the ten arrays, in the
+        order of the arguments.
 
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit.
+        If shapes or lengths don't match.
 
     References
     ----------
@@ -148,8 +148,8 @@ def conditional_gru(
     >>> import numpy as np
     >>> keys, values = np.array([[[0.0], [0.0], [9.0]]]), np.array([[[2.0], [4.0], [9.0]]])
     >>> weights = np.ones((1, 1)), np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(3)
-    >>> found, _ = conditional_gru(np.zeros((1, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
-    >>> [x.ravel().tolist() for x in found]
+    >>> outputs, _ = conditional_gru(np.zeros((1, 1, 3)), np.ones((1, 1)), keys, values, *weights, lengths=[2])
+    >>> [x.ravel().tolist() for x in outputs]
     [[1.0, 0.25], [3.0], [0.5, 0.5, 0.0]]
     """
     arrays = (
@@ -170,13 +170,13 @@ def conditional_gru(
 def _unrolled(
     arrays: list[Array], lengths: ArrayLike | None
 ) -> tuple[tuple[Array, Array, Array], Callable[..., tuple[Array, ...]]]:
-    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *behind = arrays
+    inputs, start, keys, values, query_weight, vector, context_weight, state_weight, *second = arrays
     _check_attended(*arrays)
     (n, batch, _), (_, positions, width) = inputs.shape, values.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, positions)
-    after = recurrence.After(*behind) if behind else None
+    after = recurrence.After(*second) if second else None
     looks = recurrence.Looks(keys, values, counts, query_weight, vector, context_weight)
-    made, back = recurrence.attended(recurrence.Gru(inputs, start, state_weight), looks, after)
+    outputs, back = recurrence.attended(recurrence.Gru(inputs, start, state_weight), looks, after)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
         letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
@@ -185,22 +185,22 @@ def _unrolled(
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
-        looked = as_rows(made.looked)
-        found = (
+        queried = as_rows(outputs.looked)  # the states that attended
+        gradients = (
             d.dinputs,
             d.dstart,
             d.dkeys,
             d.dvalues,
-            multiply(looked.T, as_rows(d.dqueries)),
+            multiply(queried.T, as_rows(d.dqueries)),
             d.dvector,
-            multiply(as_rows(made.contexts).T, as_rows(d.dafter)),
-            multiply(as_rows(made.states[:-1]).T, as_rows(d.dhidden)),
+            multiply(as_rows(outputs.contexts).T, as_rows(d.dafter)),
+            multiply(as_rows(outputs.states[:-1]).T, as_rows(d.dhidden)),
         )
         if after is None:
-            return found
-        return *found, multiply(looked.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
+            return gradients
+        return *gradients, multiply(queried.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
 
-    return (made.states, made.contexts, made.weights), pullback
+    return (outputs.states, outputs.contexts, outputs.weights), pullback
 
 
 def _check_attended(

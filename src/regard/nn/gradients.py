@@ -1,4 +1,4 @@
-"""Check a gradient against finite differences."""
+"""Gradient checking by finite differences."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def check_gradients(
     Parameters
     ----------
     function : callable
-        ``function(*arrays) -> (output, pullback)``; output is an array or a number, and ``pullback(doutput)`` gives one
-        gradient for each array, or None where there is none.
+        ``function(*arrays) -> (output, pullback)``; output is an array or a number, and ``pullback(doutput)``
+        returns one gradient, or None, for each array.
     arrays : sequence of float64 arrays
-        Where to check; they are not changed.
+        Arguments at which to check; they are not changed.
     rng : numpy.random.Generator, int or None
-        Generator of the random directions, or its seed. None draws others in every call.
+        Generator of the random directions, or its seed; with None they differ in every call.
     directions : int
-        How many for each array.
+        Number of directions for each array.
     step : float
-        The length of a difference.
+        Step size of the differences.
     tolerance : float
-        The largest error allowed, relative to the lengths of what is multiplied.
+        Largest allowed error, relative to the norms of gradient and direction.
 
     Returns
     -------
     float
-        The largest error found.
+        The largest error.
 
     Raises
     ------
     AssertionError
-        If a gradient is wrong: which array, both numbers.
+        If a gradient is wrong; the message has the index of the array and both numbers.
     ValueError
-        If an array isn't float64 or the number or shape of gradients doesn't fit.
+        If an array isn't float64, or the gradients differ from the arrays in number or shape.
 
     Examples
     --------
@@ -89,22 +89,22 @@ def check_gradients(
 
 
 def _compare(i: int, gradient: Array, direction: Array, slope: float, tolerance: float) -> float:
-    """Return the error of one gradient along one direction, relative to their lengths, if it is small enough."""
-    said = float(np.sum(gradient * direction))
-    error = abs(said - slope) / (
+    """Return the error of one gradient along one direction, relative to their norms; raise if it is too large."""
+    product = float(np.sum(gradient * direction))
+    error = abs(product - slope) / (
         1.0 + float(np.linalg.norm(gradient.ravel()) * np.linalg.norm(direction.ravel()))
     )
     if not error <= tolerance:
         raise AssertionError(
-            f"gradient of array {i} {gradient.shape}: {said!r}, finite differences say {slope!r}"
+            f"gradient of array {i} {gradient.shape}: {product!r}, finite differences give {slope!r}"
         )
     return error
 
 
 def _slope(
-    function: Callable[..., tuple[Any, Any]], arrays: Sequence[Array], i: int, move: Array, cotangent: Any
+    function: Callable[..., tuple[Any, Any]], arrays: Sequence[Array], i: int, delta: Array, cotangent: Any
 ) -> float:
-    """Return cotangent . (f(x + move) - f(x - move)) / 2."""
-    ahead, behind = ([*arrays[:i], arrays[i] + sign * move, *arrays[i + 1 :]] for sign in (1, -1))
+    """Return cotangent . (f(x + delta) - f(x - delta)) / 2."""
+    ahead, behind = ([*arrays[:i], arrays[i] + sign * delta, *arrays[i + 1 :]] for sign in (1, -1))
     difference = np.asarray(function(*ahead)[0]) - np.asarray(function(*behind)[0])
     return float(np.sum(cotangent * difference)) / 2

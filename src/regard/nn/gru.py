@@ -1,14 +1,14 @@
-"""Gated recurrent units: one step, and a whole sequence in one or two directions.
+"""Gated recurrent units: one step, and complete sequences in one or two directions.
 
-Gates lie as (reset, update, candidate), each of the state's size H::
+The order of the gates is (reset, update, candidate), each of the size H of the state::
 
     reset, update = sigmoid(inputs + hidden)        the first 2 H of 3 H
     candidate     = tanh(inputs + reset * hidden)   the last H
     new state     = update * state + (1 - update) * candidate
 
-where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden = state @ state_weight + state_bias``.
+where ``inputs = x @ input_weight + bias`` and ``hidden = state @ state_weight + state_bias``.
 
-Whole sequences of float32 are computed by the native library where there is one, in the calling thread.
+The native library, where available, computes complete sequences of float32, in the calling thread.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ Array = NDArray[Any]
 def gru_step(
     inputs: Array, hidden: Array, state: Array
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array]]]:
-    """Take one step from the two halves of the gates' sums.
+    """Compute one step from the two addends of the gates.
 
     Parameters
     ----------
     inputs : array (..., 3 H)
-        What comes from outside.
+        Projected inputs.
     hidden : array (..., 3 H)
-        What comes from the state: ``state @ state_weight``, and a state bias where there is one.
+        Projected state: ``state @ state_weight``, plus a state bias if there is one.
     state : array (..., H)
-        The state before.
+        Previous state.
 
     Returns
     -------
     new : array (..., H)
-        The state after.
+        New state.
     pullback : function
-        ``pullback(dnew) -> (dinputs, dhidden, dstate)``; dstate leaves out the way through `hidden`.
+        ``pullback(dnew) -> (dinputs, dhidden, dstate)``; dstate excludes the path through `hidden`.
 
     Raises
     ------
     ValueError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     References
     ----------
@@ -85,32 +85,32 @@ def gru_sequence(
     *,
     lengths: ArrayLike | None = None,
 ) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]:
-    """Take the steps of a sequence, whose inputs to the gates are known, from a given state.
+    """Compute all steps of a sequence from projected inputs and an initial state.
 
     Parameters
     ----------
     inputs : array (n, B, 3 H)
-        What comes from outside, for n steps of B sequences.
+        Projected inputs, for n steps of B sequences.
     start : array (B, H)
-        The states before the first step.
+        Initial states.
     state_weight : array (H, 3 H)
-        From the state to its gates.
+        Projection of the state to the gates.
     state_bias : array (3 H,), optional
-        Added to that, so the reset gate also acts on it.
+        Added to the projected state, so the reset gate also acts on it.
     lengths : integer array (B,), optional
-        Steps of each sequence; after them its state stays what it was. By default all have n.
+        Number of steps of each sequence, after which its state no longer changes; n by default.
 
     Returns
     -------
     states : array (n, B, H)
-        The states after each step.
+        States after each step.
     pullback : function
-        ``pullback(dstates) -> (dinputs, dstart, dstate_weight)``, and dstate_bias where there is one.
+        ``pullback(dstates) -> (dinputs, dstart, dstate_weight)``, and dstate_bias if there is a state bias.
 
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit.
+        If shapes or lengths don't match.
 
     Examples
     --------
@@ -143,8 +143,8 @@ def gru_sequence(
         dinputs = np.empty(inputs.shape, states.dtype)
         dhidden, dstart = back(dstates, dinputs)
         dweight = np.empty(state_weight.shape, states.dtype)
-        _of_state_weight(states, start, dhidden, dweight, reverse=False)
-        return (dinputs, dstart, dweight, *([] if state_bias is None else [_summed(dhidden)]))
+        _state_weight_gradient(states, start, dhidden, dweight, reverse=False)
+        return (dinputs, dstart, dweight, *([] if state_bias is None else [_row_sum(dhidden)]))
 
     return states, pullback
 
@@ -166,31 +166,32 @@ def gru(
     x : array (T, B, E)
         T steps of B sequences.
     input_weight : array (E, K, 3 H)
-        From the inputs to the gates of each direction.
+        Projection of the inputs to the gates of each direction.
     bias : array (K, 3 H)
-        Added to that.
+        Added to the projected inputs.
     state_weight : array (K, H, 3 H)
-        From each direction's state to its gates.
+        Projection of the state of each direction to its gates.
     state_bias : array (K, 3 H), optional
-        Added to that, so the reset gate also acts on it.
+        Added to the projected state, so the reset gate also acts on it.
     lengths : integer array (B,), optional
-        Steps of each sequence; by default all have T. What x holds after them has no influence.
+        Number of steps of each sequence; T by default. Inputs behind them have no influence.
     keep : bool
-        Whether there will be a way back, for which several times as much as the states is kept.
+        Whether the pullback will be called, which needs several times the memory of the states.
 
     Returns
     -------
     states : array (T, B, K H)
-        The states after each step; the backward direction's at t has read steps T - 1 down to t. With `lengths`, that
-        direction starts at each sequence's own end; after it, its states are 0, and those of the forward direction
-        stay what they were at the end: so step T - 1 has the final states of all sequences.
+        States after each step; the state of the backward direction at t has read steps T - 1 down to t. With `lengths`,
+        the backward direction starts at the end of each sequence. Behind the end its states are 0, and those of the
+        forward direction repeat the last one, so step T - 1 has the final states of all sequences.
     pullback : function
-        ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``, and dstate_bias where there is one.
+        ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``, and dstate_bias if there is a state
+        bias.
 
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit; from the pullback, if nothing was kept for it.
+        If shapes or lengths don't match; from the pullback, if `keep` was False.
 
     References
     ----------
@@ -218,8 +219,8 @@ def gru(
     biases = [None] * directions if state_bias is None else state_bias
     backs = []
     for k in range(directions):
-        read = recurrence.Gru(inputs[:, :, k], start, state_weight[k], biases[k], counts, reverse=k == 1)
-        backs.append(recurrence.gru(read, states[:, :, k], keep))
+        layer = recurrence.Gru(inputs[:, :, k], start, state_weight[k], biases[k], counts, reverse=k == 1)
+        backs.append(recurrence.gru(layer, states[:, :, k], keep))
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
         _check.kept(keep)
@@ -230,21 +231,21 @@ def gru(
         dgates = dinputs.reshape(gates.shape)
         dweights = np.empty_like(state_weight, dtype)
         for k in range(directions):
-            _of_state_weight(states[:, :, k], start, dhidden[k], dweights[k], reverse=k == 1)
+            _state_weight_gradient(states[:, :, k], start, dhidden[k], dweights[k], reverse=k == 1)
         dweight, dbias = multiply_and_sum(as_rows(x).T, dgates)
         return (
             multiply(dgates, weight.T).reshape(x.shape),
             dweight.reshape(input_weight.shape),
             dbias.reshape(bias.shape),
             dweights,
-            *([] if state_bias is None else [np.stack([_summed(d) for d in dhidden])]),
+            *([] if state_bias is None else [np.stack([_row_sum(d) for d in dhidden])]),
         )
 
     return states.reshape(length, batch, directions * size), pullback
 
 
-def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *, reverse: bool) -> None:
-    """Write the gradient (H, 3 H) from the states after each step and the gradients of the gates' state half."""
+def _state_weight_gradient(states: Array, start: Array, dhidden: Array, out: Array, *, reverse: bool) -> None:
+    """Write the gradient (H, 3 H) of the state weight, from the states and the gradients of the projected states."""
     n, first = len(states), slice(-1, None) if reverse else slice(0, 1)
     before, after = (slice(1, n), slice(0, n - 1)) if reverse else (slice(0, n - 1), slice(1, n))
     multiply(as_rows(states[before]).T, as_rows(dhidden[after]), out=out)
@@ -252,6 +253,6 @@ def _of_state_weight(states: Array, start: Array, dhidden: Array, out: Array, *,
         out += start.T @ as_rows(dhidden[first])
 
 
-def _summed(dhidden: Array) -> Array:
+def _row_sum(dhidden: Array) -> Array:
     total: Array = as_rows(dhidden).sum(axis=0)
     return total

@@ -1,4 +1,4 @@
-"""Multi-head attention with its projections, and the arrays of its heads."""
+"""Multi-head attention with its projections, and splitting and merging of heads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rotate = Callable[[Array], tuple[Array, Callable[[Array], tuple[Array]]]]
 
 
 def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Cut every vector into one for each head: (..., n, heads * d) becomes (..., heads, n, d).
+    """Split every vector into heads: (..., n, heads * d) becomes (..., heads, n, d).
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Ar
     Returns
     -------
     y : array (..., heads, n, d)
-        As attention takes them.
+        Input of attention.
     pullback : function
         ``pullback(dy (..., heads, n, d)) -> (dx (..., n, heads * d),)``.
 
     Raises
     ------
     ValueError, TypeError
-        If the size of a vector is no multiple of `heads`.
+        If the size of a vector is not a multiple of `heads`.
 
     Examples
     --------
@@ -66,24 +66,24 @@ def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Ar
 
 
 def merge_heads(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Join the vectors of all heads: (..., heads, n, d) becomes (..., n, heads * d).
+    """Concatenate the vectors of all heads: (..., heads, n, d) becomes (..., n, heads * d).
 
     Parameters
     ----------
     x : array (..., heads, n, d)
-        What the heads have seen.
+        Contexts of the heads.
 
     Returns
     -------
     y : array (..., n, heads * d)
-        For the output projection.
+        Input of the output projection.
     pullback : function
         ``pullback(dy (..., n, heads * d)) -> (dx (..., heads, n, d),)``.
 
     Raises
     ------
     ValueError, TypeError
-        If x is no such array of floats.
+        If x is not such an array of floats.
 
     Examples
     --------
@@ -114,16 +114,16 @@ def _merged(x: Array) -> Array:
 
 
 class MultiHeadGradients(NamedTuple):
-    """Gradients of `multi_head_attention`, each in the shape of what it belongs to; None of what was not given.
+    """Gradients of `multi_head_attention`, each in the shape of its argument; None for arguments that were None.
 
     Parameters
     ----------
     x, memory : array
-        Of what queries, and keys and values were made of. Without a memory, x has all of it.
+        Of the inputs of the projections. Without a memory, x has the gradient of both.
     query_weight, key_weight, value_weight, output_weight : array
         Of the projections.
     query_bias, key_bias, value_bias, output_bias : array or None
-        Of what they add.
+        Of the biases of the projections.
     bias, sink : array or None
         Of the options of the attention.
 
@@ -171,7 +171,7 @@ def multi_head_attention(
     softcap: float | None = None,
     sink: ArrayLike | None = None,
 ) -> tuple[Array, Callable[[Array], MultiHeadGradients]]:
-    """Project, attend by several heads, and project what they have seen. ::
+    """Project, attend with several heads, and project the contexts. ::
 
         queries, keys, values = split_heads(x @ query_weight), split_heads(memory @ key_weight), ...
         y = merge_heads(attention(queries, keys, values)) @ output_weight
@@ -179,26 +179,26 @@ def multi_head_attention(
     Parameters
     ----------
     x : array (..., n, w)
-        What queries are made of.
+        Input of the queries.
     memory : array (..., m, v) or None
-        What keys and values are made of; None: x itself.
+        Input of keys and values; None: x itself.
     query_weight : array (w, heads * d)
-        Into the queries.
+        Projection to the queries.
     key_weight : array (v, key_heads * d)
-        Into the keys.
+        Projection to the keys.
     value_weight : array (v, key_heads * e)
-        Into the values.
+        Projection to the values.
     output_weight : array (heads * e, u)
-        Out of the contexts.
+        Projection of the contexts.
     query_bias, key_bias, value_bias, output_bias : array, optional
-        Added by the projections.
+        Biases of the projections.
     heads : int
         Number of query heads.
     key_heads : int, optional
-        Number of key and value heads, a divisor of `heads`; as many by default.
+        Number of key and value heads, a divisor of `heads`; equal to it by default.
     rotate : function, optional
-        ``rotate(array (..., heads, n, d)) -> (array, pullback)``, called for queries and for keys, such as
-        ``lambda x: regard.position.rotary_vjp(x)``.
+        ``rotate(array (..., heads, n, d)) -> (array, pullback)``, applied to queries and to keys, such as
+        ``regard.position.rotary_vjp``.
     mask, bias, scale, softcap, sink
         As for `regard.attention`.
 
@@ -212,7 +212,7 @@ def multi_head_attention(
     Raises
     ------
     ValueError, TypeError
-        If shapes, heads or options don't fit.
+        If shapes, heads or options don't match.
 
     References
     ----------
@@ -231,32 +231,32 @@ def multi_head_attention(
     key_heads = heads if key_heads is None else _check.whole("key_heads", key_heads, least=1)
     source = x if memory is None else memory
     _check_sizes(query_weight, key_weight, heads, key_heads)
-    queries, of_queries = _heads_of(x, query_weight, query_bias, heads, rotate)
-    keys, of_keys = _heads_of(source, key_weight, key_bias, key_heads, rotate)
-    values, of_values = _heads_of(source, value_weight, value_bias, key_heads, None)
+    queries, of_queries = _project(x, query_weight, query_bias, heads, rotate)
+    keys, of_keys = _project(source, key_weight, key_bias, key_heads, rotate)
+    values, of_values = _project(source, value_weight, value_bias, key_heads, None)
     context, of_attention = attention_vjp(
         queries, keys, values, mask=mask, bias=bias, scale=scale, softcap=softcap, sink=sink
     )
-    joined, of_merging = merge_heads(context)
-    y, of_output = linear(joined, output_weight, output_bias)
+    merged, of_merging = merge_heads(context)
+    y, of_output = linear(merged, output_weight, output_bias)
 
     def pullback(dy: Array) -> MultiHeadGradients:
-        djoined, doutput, doutput_bias = _three(of_output(dy))
-        found = of_attention(of_merging(djoined)[0])
-        dx, dquery, dquery_bias = of_queries(found.queries)
-        from_keys, dkey, dkey_bias = of_keys(found.keys)
-        from_values, dvalue, dvalue_bias = of_values(found.values)
+        dmerged, doutput, doutput_bias = _three(of_output(dy))
+        gradients = of_attention(of_merging(dmerged)[0])
+        dx, dquery, dquery_bias = of_queries(gradients.queries)
+        from_keys, dkey, dkey_bias = of_keys(gradients.keys)
+        from_values, dvalue, dvalue_bias = of_values(gradients.values)
         dsource = from_keys + from_values
         dx, dmemory = (dx + dsource, None) if memory is None else (dx, dsource)
         weights = dquery, dkey, dvalue, doutput
         biases = dquery_bias, dkey_bias, dvalue_bias, doutput_bias
-        return MultiHeadGradients(dx, dmemory, *weights, *biases, found.bias, found.sink)
+        return MultiHeadGradients(dx, dmemory, *weights, *biases, gradients.bias, gradients.sink)
 
     return y, pullback
 
 
 def _check_sizes(query_weight: Array, key_weight: Array, heads: int, key_heads: int) -> None:
-    """Check that queries and keys have one size d."""
+    """Check that queries and keys have the same size d."""
     _check.floats(query_weight=query_weight, key_weight=key_weight)
     sizes = query_weight.shape[-1:], key_weight.shape[-1:]
     if query_weight.ndim == key_weight.ndim == 2 and sizes[0][0] * key_heads != sizes[1][0] * heads:
@@ -267,19 +267,19 @@ def _check_sizes(query_weight: Array, key_weight: Array, heads: int, key_heads: 
         )
 
 
-def _heads_of(
+def _project(
     x: Array, weight: Array, bias: Array | None, heads: int, rotate: Rotate | None
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array | None]]]:
     """Project, split and rotate; the pullback gives the gradients of x, weight and bias."""
     projected, of_projection = linear(x, weight, bias)
     split, of_splitting = split_heads(projected, heads)
-    turned, of_rotation = (split, None) if rotate is None else rotate(split)
+    rotated, of_rotation = (split, None) if rotate is None else rotate(split)
 
     def pullback(dheads: Array) -> tuple[Array, Array, Array | None]:
         dsplit = dheads if of_rotation is None else of_rotation(dheads)[0]
         return _three(of_projection(of_splitting(dsplit)[0]))
 
-    return turned, pullback
+    return rotated, pullback
 
 
 def _three(gradients: tuple[Array, ...]) -> tuple[Array, Array, Array | None]:

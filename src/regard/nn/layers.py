@@ -1,4 +1,4 @@
-"""Embedding, linear map, tanh and dropout."""
+"""Embedding, linear layer, tanh and dropout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["dropout", "embed", "linear", "tanh"]
 
 Array = NDArray[Any]
 
-_CHANCES = 1 << 16  # how finely dropout's rate is known
+_LEVELS = 1 << 16  # of the random numbers of dropout, and so of its rate
 
 
 def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[..., tuple[Array]]]:
@@ -28,21 +28,21 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
     Parameters
     ----------
     table : array (V, E)
-        One row for each word.
+        One row for each token.
     ids : integer array (...)
-        Which rows, between 0 and V - 1.
+        Indices of rows, 0 to V - 1.
 
     Returns
     -------
     rows : array (..., E)
-        The rows.
+        The embeddings.
     pullback : function
-        ``pullback(drows (..., E), onto=None) -> (dtable (V, E),)``, added to the array `onto` where there is one.
+        ``pullback(drows (..., E), onto=None) -> (dtable (V, E),)``, added to the array `onto` if it is not None.
 
     Raises
     ------
     ValueError, TypeError
-        If an id is none of the V rows, or no whole number.
+        If an id is out of range or not an integer.
 
     Examples
     --------
@@ -53,7 +53,6 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
            [0., 0., 0.],
            [0., 0., 2.]])
     """
-
     _check.floats(table=table)
     if table.ndim != 2:
         _check.fail(f"table must be (V, E). Got shape {table.shape} instead.")
@@ -68,19 +67,19 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
         flat, drows = ids.reshape(-1), drows.reshape(ids.size, table.shape[1])
         dtable = np.zeros(table.shape, drows.dtype) if onto is None else onto
         if not training.add_rows(dtable, flat, drows):
-            dtable += _summed(flat, drows, len(table))
+            dtable += _sum_by_id(flat, drows, len(table))
         return (dtable,)
 
     return table[ids], pullback
 
 
-def _summed(ids: NDArray[np.integer[Any]], rows: Array, words: int) -> Array:
-    """Return a table (words, E) that has the sum of all rows (N, E) of each id."""
+def _sum_by_id(ids: NDArray[np.integer[Any]], rows: Array, size: int) -> Array:
+    """Return a table (size, E) with the sum of all rows (N, E) of each id."""
     from scipy.sparse import csr_array
 
-    # A product with the sparse 0/1 matrix of who reads which row: many times faster than np.add.at.
-    reads = csr_array((np.ones(len(ids), rows.dtype), ids, np.arange(len(ids) + 1)), (len(ids), words))
-    return np.asarray(reads.T @ rows)
+    # A product with the sparse one-hot matrix of the ids: many times faster than np.add.at.
+    one_hot = csr_array((np.ones(len(ids), rows.dtype), ids, np.arange(len(ids) + 1)), (len(ids), size))
+    return np.asarray(one_hot.T @ rows)
 
 
 def linear(
@@ -91,11 +90,11 @@ def linear(
     Parameters
     ----------
     x : array (..., d)
-        Any number of rows.
+        Input vectors.
     weight : array (d, e)
-        The matrix.
+        Weight matrix.
     bias : array (e,), optional
-        Added to each row.
+        Added to each product.
 
     Returns
     -------
@@ -107,7 +106,7 @@ def linear(
     Raises
     ------
     ValueError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     Examples
     --------
@@ -131,7 +130,7 @@ def linear(
 
 
 def _check_linear(x: Array, weight: Array, bias: Array | None) -> None:
-    """Check what is multiplied and added."""
+    """Check the arguments of `linear`."""
     _check.floats(x=x, weight=weight, bias=bias)
     if not x.ndim or weight.ndim != 2:
         _check.fail(f"x must be (..., d) and weight (d, e). Got shapes {x.shape} and {weight.shape} instead.")
@@ -141,7 +140,7 @@ def _check_linear(x: Array, weight: Array, bias: Array | None) -> None:
 
 
 def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
-    """Squash each number into (-1, 1).
+    """Apply the hyperbolic tangent.
 
     Parameters
     ----------
@@ -151,7 +150,7 @@ def tanh(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     Returns
     -------
     y : array (...)
-        Their hyperbolic tangents.
+        ``tanh(x)``.
     pullback : function
         ``pullback(dy (...)) -> (dx (...),)``.
 
@@ -182,14 +181,14 @@ def dropout(
     x : array (...)
         Any numbers.
     rate : float
-        At least 0 and less than 1, rounded to a multiple of 2^-16; 0 changes nothing and draws nothing.
+        At least 0 and less than 1, rounded to a multiple of 2^-16; 0 returns x and draws no random numbers.
     rng : numpy.random.Generator, int or None
-        Generator of the random numbers, or its seed. None drops nothing: outside training.
+        Generator of the random numbers, or its seed; None returns x, as outside training.
 
     Returns
     -------
     y : array (...)
-        What is left.
+        The scaled numbers and zeros.
     pullback : function
         ``pullback(dy (...)) -> (dx (...),)``.
 
@@ -214,23 +213,23 @@ def dropout(
 
     if rate == 0 or generator is None:
         return x, lambda dy: (checked(dy),)
-    dropped = min(round(rate * _CHANCES), _CHANCES - 1)
-    chances, scale = _chances(x.shape, generator), _CHANCES / (_CHANCES - dropped)
-    return _dropped(x, chances, dropped, scale), lambda dy: (_dropped(checked(dy), chances, dropped, scale),)
+    threshold = min(round(rate * _LEVELS), _LEVELS - 1)
+    noise, scale = _uniform(x.shape, generator), _LEVELS / (_LEVELS - threshold)
+    return _drop(x, noise, threshold, scale), lambda dy: (_drop(checked(dy), noise, threshold, scale),)
 
 
-def _dropped(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array:
-    """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere."""
-    if (found := library.drop(x, chances, bar, scale)) is not None:
-        return found
-    kept = (chances >= bar).astype(x.dtype)
-    kept *= x.dtype.type(scale)
-    y: Array = x * kept
+def _drop(x: Array, noise: NDArray[np.uint16], threshold: int, scale: float) -> Array:
+    """Return x times `scale` where the noise is at least `threshold`, and 0 elsewhere."""
+    if (native := library.drop(x, noise, threshold, scale)) is not None:
+        return native
+    factors = (noise >= threshold).astype(x.dtype)
+    factors *= x.dtype.type(scale)
+    y: Array = x * factors
     return y
 
 
-def _chances(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Draw numbers below 2^16, four from each 64 random bits."""
+def _uniform(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Draw uniform integers below 2^16, four from each 64 random bits."""
     size = math.prod(shape)
-    drawn = rng.integers(1 << 64, size=-(-size // 4), dtype=np.uint64)
-    return drawn.view(np.uint16)[:size].reshape(shape)
+    bits = rng.integers(1 << 64, size=-(-size // 4), dtype=np.uint64)
+    return bits.view(np.uint16)[:size].reshape(shape)

@@ -1,4 +1,4 @@
-"""Losses of softmaxes: cross-entropy with label smoothing, and how much two softmaxes differ."""
+"""Losses: cross-entropy with label smoothing, and the divergence of two softmax distributions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["cross_entropy", "divergence", "linear_cross_entropy"]
 
 Array = NDArray[Any]
 
-_ROWS = 64  # so many rows of logits stay in the cache while they are worked on
+_BLOCK = 64  # rows of logits processed at a time, so that they stay in the cache
 
 
 def cross_entropy(
@@ -27,34 +27,34 @@ def cross_entropy(
     smoothing: float = 0.0,
     overwrite: bool = False,
 ) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
-    """Compare a softmax with the words that came: the mean of ``-sum_v q_v log softmax(logits + bias)_v``.
+    """Compute the mean cross-entropy, ``-sum_v q_v log softmax(logits + bias)_v``.
 
-    q is ``1 - smoothing`` at the target, with `smoothing` spread evenly over all V words.
+    q is ``1 - smoothing`` at the target, plus `smoothing` spread evenly over all V tokens.
 
     Parameters
     ----------
     logits : array (N, V)
-        N predictions.
+        Logits of N predictions.
     targets : integer array (N,)
-        The words that came.
+        Ids of the target tokens.
     bias : array (V,), optional
-        Added to each row of logits; cheaper here than before.
+        Added to each row of logits; cheaper here than in a separate addition.
     smoothing : float
-        Between 0 and 1.
+        Label smoothing, 0 to 1.
     overwrite : bool
-        Whether the gradient may be written over the logits, which saves a large array.
+        Whether the gradient may overwrite the logits, which saves a large array.
 
     Returns
     -------
     loss : float
-        The mean over N; 0 if there are none.
+        Mean over N; 0 if N is 0.
     pullback : function
-        ``pullback(dloss=1.0) -> (dlogits (N, V),)``, and dbias (V,) where there is a bias.
+        ``pullback(dloss=1.0) -> (dlogits (N, V),)``, and dbias (V,) if there is a bias.
 
     Raises
     ------
     ValueError
-        If a target is none of the V words, `smoothing` is no share, or the shapes don't fit.
+        If a target is out of range, `smoothing` is not from 0 to 1, or the shapes don't match.
 
     References
     ----------
@@ -73,13 +73,13 @@ def cross_entropy(
         _check.fail("logits must be writeable where overwrite=True. Got a read-only array instead.")
     gradient = logits if overwrite else logits.copy()
     share = 1 / max(len(logits), 1)
-    found = training.cross_entropy(gradient, bias, targets, share=share, smoothing=smoothing)
-    if found is None:
-        loss, dbias = _plain(gradient, bias, targets, smoothing, share)
+    native = training.cross_entropy(gradient, bias, targets, share=share, smoothing=smoothing)
+    if native is None:
+        loss, dbias = _in_numpy(gradient, bias, targets, smoothing, share)
     else:
-        (total, picked, summed), dbias = found[0].T, found[1]  # (N,) each
+        (total, picked, summed), dbias = native[0].T, native[1]  # (N,) each
         losses = np.log(total) - (1 - smoothing) * picked
-        if smoothing:  # 0 times infinity would be no number
+        if smoothing:  # 0 times infinity would be NaN
             losses -= smoothing / logits.shape[1] * summed
         loss = float(losses.sum(dtype=np.float64))
 
@@ -98,36 +98,36 @@ def linear_cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
-    """Compare ``x @ weight.T + bias`` with the words that came, as `cross_entropy` does.
+    """Compute the mean cross-entropy of the logits ``x @ weight.T + bias``.
 
-    The native library makes logits a block of words at a time. It keeps them for the way back where they take no more
-    than 8 MiB, and otherwise makes them again.
+    The native library computes logits for a block of tokens at a time. It stores them for the backward pass if they
+    take at most 8 MiB, and otherwise computes them again.
 
     Parameters
     ----------
     x : array (N, E)
-        What is known before each of N words.
+        Hidden states before each of N target tokens.
     weight : array (V, E)
-        A row for each word.
+        Output embedding of each token.
     targets : integer array (N,)
-        The words that came.
+        Ids of the target tokens.
     bias : array (V,), optional
         Added to each row of logits.
     smoothing : float
-        Between 0 and 1.
+        Label smoothing, 0 to 1.
 
     Returns
     -------
     loss : float
-        The mean over N; 0 if there are none.
+        Mean over N; 0 if N is 0.
     pullback : function
-        ``pullback(dloss=1.0) -> (dx (N, E), dweight (V, E))``, and dbias (V,) where there is a bias; to be called at
+        ``pullback(dloss=1.0) -> (dx (N, E), dweight (V, E))``, and dbias (V,) if there is a bias; to be called at
         most once.
 
     Raises
     ------
     ValueError
-        If a target is none of the V words, `smoothing` is no share, or the shapes don't fit.
+        If a target is out of range, `smoothing` is not from 0 to 1, or the shapes don't match.
 
     Examples
     --------
@@ -142,10 +142,10 @@ def linear_cross_entropy(
     _check.same_shape("weight", weight, (len(weight), x.shape[1]))
     targets = _checked_targets(targets, len(x), len(weight), bias)
     smoothing = _check.number("smoothing", smoothing, least=0, most=1)
-    made = training.predict(x, weight, bias, targets)
-    if made is None:
-        return _by_logits(x, weight, targets, bias, smoothing)
-    (top, total, picked, summed), back = made[0].T, made[1]  # (N,) each
+    native = training.predict(x, weight, bias, targets)
+    if native is None:
+        return _in_one_block(x, weight, targets, bias, smoothing)
+    (top, total, picked, summed), back = native[0].T, native[1]  # (N,) each
     losses = np.log(total) + top - (1 - smoothing) * picked
     if smoothing:
         losses -= smoothing / len(weight) * summed
@@ -159,7 +159,7 @@ def linear_cross_entropy(
 
 
 def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array, Array]]]:
-    """Compare two softmaxes with each other: the mean of ``KL(P || Q) + KL(Q || P)``.
+    """Compute the mean symmetric divergence of two softmax distributions, ``KL(P || Q) + KL(Q || P)``.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array
     Returns
     -------
     divergence : float
-        ``sum_v (P_v - Q_v) (log P_v - log Q_v)``, its mean over N; 0 if there are none.
+        Mean of ``sum_v (P_v - Q_v) (log P_v - log Q_v)`` over N; 0 if N is 0.
     pullback : function
         ``pullback(dloss=1.0) -> (dp, dq)``, (N, V) each.
 
@@ -194,34 +194,34 @@ def divergence(p: Array, q: Array) -> tuple[float, Callable[[float], tuple[Array
         _check.fail(f"p and q must both be (N, V). Got shapes {p.shape} and {q.shape} instead.")
     log_p, log_q = _log_softmax(p), _log_softmax(q)
     exact_p, exact_q, ratio = np.exp(log_p), np.exp(log_q), log_p - log_q
-    there, back = (exact_p * ratio).sum(axis=1), -(exact_q * ratio).sum(axis=1)  # (N,), the two KL
+    kl_pq, kl_qp = (exact_p * ratio).sum(axis=1), -(exact_q * ratio).sum(axis=1)  # (N,)
     share = 1 / max(len(p), 1)
 
     def pullback(dloss: float = 1.0) -> tuple[Array, Array]:
         scale, difference = p.dtype.type(share * dloss), exact_p - exact_q
-        dp = exact_p * (ratio - there[:, None]) + difference
-        dq = exact_q * (-ratio - back[:, None]) - difference
+        dp = exact_p * (ratio - kl_pq[:, None]) + difference
+        dq = exact_q * (-ratio - kl_qp[:, None]) - difference
         return dp * scale, dq * scale
 
-    return float((there + back).sum(dtype=np.float64)) * share, pullback
+    return float((kl_pq + kl_qp).sum(dtype=np.float64)) * share, pullback
 
 
 def _log_softmax(logits: Array) -> Array:
-    found: Array = logits - logits.max(axis=1, keepdims=True, initial=-np.inf)
-    found -= np.log(np.exp(found).sum(axis=1, keepdims=True))
-    return found
+    result: Array = logits - logits.max(axis=1, keepdims=True, initial=-np.inf)
+    result -= np.log(np.exp(result).sum(axis=1, keepdims=True))
+    return result
 
 
-def _by_logits(
+def _in_one_block(
     x: Array, weight: Array, targets: NDArray[np.int64], bias: Array | None, smoothing: float
 ) -> tuple[float, Callable[[float], tuple[Array, ...]]]:
-    """Compare all logits at once."""
+    """Compute `linear_cross_entropy` from all logits at once."""
     logits = multiply(x, weight.T)  # (N, V)
     loss, back = cross_entropy(logits, targets, bias, smoothing=smoothing, overwrite=True)
 
     def pullback(dloss: float = 1.0) -> tuple[Array, ...]:
         dlogits, *dbias = back(1.0)
-        scale = dlogits.dtype.type(dloss)  # of small arrays, not of the logits
+        scale = dlogits.dtype.type(dloss)  # applied to small arrays, not to the logits
         dweight = multiply(dlogits.T, x * scale)
         return (multiply(dlogits, weight) * scale, dweight, *(d * scale for d in dbias))
 
@@ -229,7 +229,7 @@ def _by_logits(
 
 
 def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | None) -> NDArray[np.int64]:
-    """Return the targets once nothing can be read that isn't there."""
+    """Check shapes and ids, and return the targets."""
     _check.floats(logits=logits, bias=bias)
     if logits.ndim != 2:
         _check.fail(f"logits must be (N, V). Got shape {logits.shape} instead.")
@@ -237,35 +237,35 @@ def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | Non
 
 
 def _checked_targets(
-    targets: NDArray[np.integer[Any]], rows: int, words: int, bias: Array | None
+    targets: NDArray[np.integer[Any]], rows: int, tokens: int, bias: Array | None
 ) -> NDArray[np.int64]:
     targets = _check.whole_array("targets", targets, 0)
-    _check.shapes({"N": rows, "V": words}, targets=(targets, "N"))
+    _check.shapes({"N": rows, "V": tokens}, targets=(targets, "N"))
     if bias is not None:
-        _check.shapes({"V": words}, bias=(bias, "V"))
-    if rows and targets.max() >= words:
-        _check.fail(f"targets must be less than V = {words}. Got {targets.max()} instead.")
+        _check.shapes({"V": tokens}, bias=(bias, "V"))
+    if rows and targets.max() >= tokens:
+        _check.fail(f"targets must be less than V = {tokens}. Got {targets.max()} instead.")
     return targets
 
 
-def _plain(
+def _in_numpy(
     gradient: Array, bias: Array | None, targets: NDArray[np.int64], smoothing: float, share: float
 ) -> tuple[float, Array | None]:
-    """Write the gradient over logits, and return the summed loss and the gradient of the bias."""
+    """Overwrite logits by their gradient, and return the summed loss and the gradient of the bias."""
     loss = 0.0
-    for start in range(0, len(gradient), _ROWS):
-        rows = gradient[start : start + _ROWS]
+    for start in range(0, len(gradient), _BLOCK):
+        rows = gradient[start : start + _BLOCK]
         if bias is not None:
             rows += bias
-        loss += _rows(rows, targets[start : start + _ROWS], smoothing, share)
+        loss += _block(rows, targets[start : start + _BLOCK], smoothing, share)
     return loss, None if bias is None else gradient.sum(axis=0)
 
 
-def _rows(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, share: float) -> float:
-    """Write the gradient of a few rows over their logits, and return their summed loss."""
-    places = np.arange(len(x)), targets
+def _block(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, share: float) -> float:
+    """Overwrite a block of logits by its gradient, and return its summed loss."""
+    at_targets = np.arange(len(x)), targets
     x -= x.max(axis=1, keepdims=True)
-    picked = x[places]  # (rows,)
+    picked = x[at_targets]  # (rows,)
     mean = x.mean(axis=1) if smoothing else 0.0
     np.exp(x, out=x)
     total = x.sum(axis=1)
@@ -273,5 +273,5 @@ def _rows(x: Array, targets: NDArray[np.integer[Any]], smoothing: float, share: 
     x *= (share / total)[:, None]
     if smoothing:
         x -= x.dtype.type(share * smoothing / x.shape[1])
-    x[places] -= x.dtype.type(share * (1 - smoothing))
+    x[at_targets] -= x.dtype.type(share * (1 - smoothing))
     return loss

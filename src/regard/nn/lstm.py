@@ -1,13 +1,13 @@
-"""Long short-term memory: one step, and a whole sequence in one or two directions.
+"""Long short-term memory: one step, and complete sequences in one or two directions.
 
-Gates lie as (input, forget, candidate, output), each of the state's size H::
+The order of the gates is (input, forget, candidate, output), each of the size H of the state::
 
     input, forget, output = sigmoid(inputs + hidden)       the first, the second and the last H of 4 H
     candidate             = tanh(inputs + hidden)          the third H
     new cell              = forget * cell + input * candidate
     new state             = output * tanh(new cell)
 
-where ``inputs`` comes from outside (``x @ input_weight + bias``) and ``hidden = state @ state_weight``.
+where ``inputs = x @ input_weight + bias`` and ``hidden = state @ state_weight``.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ Step = Callable[[Array, Array], tuple[Array, Array, Array]]
 
 
 def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, Array], Step]:
-    """Take one step from the two halves of the gates' sums; the state before comes in by `hidden` alone.
+    """Compute one step from the two addends of the gates; the previous state enters by `hidden` alone.
 
     Parameters
     ----------
     inputs : array (..., 4 H)
-        What comes from outside.
+        Projected inputs.
     hidden : array (..., 4 H)
-        What comes from the state, ``state @ state_weight``.
+        Projected state, ``state @ state_weight``.
     cell : array (..., H)
-        The cell before.
+        Previous cell.
 
     Returns
     -------
     new, new_cell : array (..., H)
-        State and cell after.
+        New state and cell.
     pullback : function
-        ``pullback(dnew, dnew_cell) -> (dinputs, dhidden, dcell)``; the first two are one array.
+        ``pullback(dnew, dnew_cell) -> (dinputs, dhidden, dcell)``; the first two are the same array.
 
     Raises
     ------
     ValueError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     References
     ----------
@@ -65,7 +65,7 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     """
     _check.step("cell", cell, 4, inputs=inputs, hidden=hidden)
     size = cell.shape[-1]
-    gates = _squash(inputs + hidden, size)
+    gates = _activate(inputs + hidden, size)
     new_cell = gates[..., size : 2 * size] * cell
     new_cell += gates[..., :size] * gates[..., 2 * size : 3 * size]
     squashed = np.tanh(new_cell)
@@ -76,8 +76,8 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
         slope = 1 - squashed * squashed
         slope *= gates[..., 3 * size :]
         slope *= dnew
-        slope += dnew_cell  # now the whole gradient of the new cell
-        dgates = _slopes(gates, size)
+        slope += dnew_cell  # now the complete gradient of the new cell
+        dgates = _derivatives(gates, size)
         dgates[..., :size] *= gates[..., 2 * size : 3 * size]
         dgates[..., size : 2 * size] *= cell
         dgates[..., 2 * size : 3 * size] *= gates[..., :size]
@@ -90,8 +90,8 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
     return (gates[..., 3 * size :] * squashed, new_cell), pullback
 
 
-def _squash(x: Array, size: int) -> Array:
-    """Return sigmoid, and tanh of the third quarter, written over x: by way of tanh it can't overflow."""
+def _activate(x: Array, size: int) -> Array:
+    """Overwrite x by its sigmoid, or tanh in the third quarter; sigmoids by way of tanh cannot overflow."""
     gated = x[..., : 2 * size], x[..., 3 * size :]
     for part in gated:
         part *= 0.5
@@ -102,8 +102,8 @@ def _squash(x: Array, size: int) -> Array:
     return x
 
 
-def _slopes(gates: Array, size: int) -> Array:
-    """Return the derivatives of `_squash` by what it gave."""
+def _derivatives(gates: Array, size: int) -> Array:
+    """Return the derivatives of the activations in terms of their values."""
     slopes = 1 - gates
     slopes[..., : 2 * size] *= gates[..., : 2 * size]
     slopes[..., 2 * size : 3 * size] *= 1 + gates[..., 2 * size : 3 * size]
@@ -127,29 +127,29 @@ def lstm(
     x : array (T, B, E)
         T steps of B sequences.
     input_weight : array (E, K, 4 H)
-        From the inputs to the gates of each direction.
+        Projection of the inputs to the gates of each direction.
     bias : array (K, 4 H)
-        Added to that.
+        Added to the projected inputs.
     state_weight : array (K, H, 4 H)
-        From each direction's state to its gates.
+        Projection of the state of each direction to its gates.
     lengths : integer array (B,), optional
-        Steps of each sequence; by default all have T. What x holds after them has no influence.
+        Number of steps of each sequence; T by default. Inputs behind them have no influence.
     keep : bool
-        Whether there will be a way back, for which several times as much as the states is kept.
+        Whether the pullback will be called, which needs several times the memory of the states.
 
     Returns
     -------
     states : array (T, B, K H)
-        The states after each step; the backward direction's at t has read steps T - 1 down to t. With `lengths`, that
-        direction starts at each sequence's own end; after it, its states are 0, and those of the forward direction
-        stay what they were at the end: so step T - 1 has the final states of all sequences.
+        States after each step; the state of the backward direction at t has read steps T - 1 down to t. With `lengths`,
+        the backward direction starts at the end of each sequence. Behind the end its states are 0, and those of the
+        forward direction repeat the last one, so step T - 1 has the final states of all sequences.
     pullback : function
         ``pullback(dstates) -> (dx, dinput_weight, dbias, dstate_weight)``.
 
     Raises
     ------
     ValueError
-        If shapes or lengths don't fit; from the pullback, if nothing was kept for it.
+        If shapes or lengths don't match; from the pullback, if `keep` was False.
 
     References
     ----------
@@ -169,7 +169,7 @@ def lstm(
     counts = None if lengths is None else _check.lengths(lengths, batch, length)
     if counts is not None:
         x = np.where(np.arange(length)[:, None, None] < counts[:, None], x, 0)
-    inputs = _project(x, input_weight, bias)  # (T, K, B, 4H), each direction in its own order of time
+    inputs = _project(x, input_weight, bias)  # (T, K, B, 4H), each direction in the order of its steps
     ended = _ended(counts, length, directions)
     states = np.zeros((length + 1, directions, batch, size), np.result_type(inputs, state_weight))
     cells = np.zeros_like(states[0])
@@ -184,12 +184,12 @@ def lstm(
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
         _check.kept(keep)
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
-        dpast = _in_own_time(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
+        dpast = _by_direction(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
         dstate_weight = np.stack(
             [as_rows(states[:-1, k]).T @ as_rows(dgates[:, k]) for k in range(directions)]
         )
-        dflat = _in_own_time(dgates).swapaxes(1, 2).reshape(length * batch, bias.size)  # (T B, K 4H)
+        dflat = _by_direction(dgates).swapaxes(1, 2).reshape(length * batch, bias.size)  # (T B, K 4H)
         dx = dflat @ input_weight.reshape(len(input_weight), bias.size).T  # (T B, E)
         dinput_weight = as_rows(x).T @ dflat  # (E, K 4H)
         return (
@@ -199,29 +199,29 @@ def lstm(
             dstate_weight,
         )
 
-    read = _in_own_time(states[1:]).swapaxes(1, 2)  # (T, B, K, H)
+    read = _by_direction(states[1:]).swapaxes(1, 2)  # (T, B, K, H)
     return np.ascontiguousarray(read).reshape(length, batch, directions * size), pullback
 
 
 def _project(x: Array, weight: Array, bias: Array) -> Array:
-    """Compute what the inputs give to all gates at all times in one product: (T, K, B, 4H)."""
+    """Project the inputs to all gates at all steps in one product: (T, K, B, 4H)."""
     gates = as_rows(x) @ weight.reshape(len(weight), bias.size)  # (T B, K 4H)
     gates += bias.reshape(-1)
-    return _in_own_time(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
+    return _by_direction(gates.reshape(*x.shape[:2], *bias.shape).swapaxes(1, 2))
 
 
 def _ended(counts: NDArray[np.int64] | None, length: int, directions: int) -> NDArray[np.bool_] | None:
-    """Say where a sequence is over, in each direction's own order of time: (T, K, B, 1)."""
+    """Return which steps are padding, in the order of each direction's steps: (T, K, B, 1)."""
     if counts is None:
         return None
     ended = np.arange(length)[:, None, None, None] >= counts[:, None]
-    return _in_own_time(np.broadcast_to(ended, (length, directions, *ended.shape[2:])))
+    return _by_direction(np.broadcast_to(ended, (length, directions, *ended.shape[2:])))
 
 
 def _back_through_time(
     steps: list[Step], dstates: Array, state_weight: Array, ended: NDArray[np.bool_] | None
 ) -> Array:
-    """Walk back from the last step: gradients of the gates' sums (T, K, B, 4H)."""
+    """Return the gradients of the gates before activation (T, K, B, 4H), by backpropagation through time."""
     back = np.ascontiguousarray(state_weight.swapaxes(1, 2))  # (K, 4H, H)
     dtype = np.result_type(dstates, state_weight)
     dgates = np.empty((*dstates.shape[:-1], 4 * dstates.shape[-1]), dtype)
@@ -232,15 +232,15 @@ def _back_through_time(
         if ended is None:
             dgates[t], _, dcell = steps[t](dstate, dcell)
             dstate = dgates[t] @ back
-        else:  # what was held goes back as it came; nobody has read the cell behind a sequence's end
-            held = dstate * ended[t]
-            dgates[t], _, dcell = steps[t](dstate - held, np.where(ended[t], 0, dcell))
-            dstate = dgates[t] @ back + held
+        else:  # padding copies the state; nothing reads the cell behind the end of a sequence
+            copied = dstate * ended[t]
+            dgates[t], _, dcell = steps[t](dstate - copied, np.where(ended[t], 0, dcell))
+            dstate = dgates[t] @ back + copied
     return dgates
 
 
-def _in_own_time(x: Array) -> Array:
-    """Copy (T, K, ...) with the second direction's time reversed; done twice, it is as before."""
-    turned = np.array(x, order="C")
-    turned[:, 1:] = x[::-1, 1:]
-    return turned
+def _by_direction(x: Array) -> Array:
+    """Copy (T, K, ...) with the steps of the second direction reversed, an involution."""
+    reversed_ = np.array(x, order="C")
+    reversed_[:, 1:] = x[::-1, 1:]
+    return reversed_

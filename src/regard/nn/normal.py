@@ -1,4 +1,4 @@
-"""Layer normalisation, and that by the root mean square."""
+"""Layer normalisation and root mean square normalisation."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ __all__ = ["layer_norm", "rms_norm"]
 Array = NDArray[Any]
 Back = Callable[..., tuple[Array, Array, Array]]
 
-_NUMBERS = 1 << 16  # worked on at a time, so that all arrays stay in the cache
+_BLOCK = 1 << 16  # numbers processed at a time, so that all arrays stay in the cache
 
 
 def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) -> tuple[Array, Back]:
-    """Give every vector mean 0 and variance 1, and then a learned gain and shift. ::
+    """Normalise every vector to mean 0 and variance 1, and apply a learned gain and shift. ::
 
         y = (x - mean) / sqrt(variance + epsilon) * gain + shift
 
     Parameters
     ----------
     x : array (..., d)
-        Any number of vectors.
+        Input vectors.
     gain, shift : array (d,)
-        For each place.
+        Scale and offset of each coordinate.
     epsilon : float
-        Keeps the quotient finite.
+        Added under the square root.
 
     Returns
     -------
     y : array (..., d)
-        The vectors, brought to one length.
+        Normalised vectors.
     pullback : function
         ``pullback(dy (..., d), onto=None) -> (dx (..., d), dgain (d,), dshift (d,))``; `onto` (..., d) is added to dx.
 
     Raises
     ------
     ValueError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     References
     ----------
@@ -63,8 +63,8 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         _check.same_shape(name, array, x.shape[-1:])
     epsilon = _check.number("epsilon", epsilon, least=0)
     rows = as_rows(x)
-    if rows.size and (found := library.norm(rows, gain, shift, epsilon)) is not None:
-        return found[0].reshape(x.shape), _native_back(rows, gain, found[1], x.shape)
+    if rows.size and (native := library.norm(rows, gain, shift, epsilon)) is not None:
+        return native[0].reshape(x.shape), _native_pullback(rows, gain, native[1], x.shape)
     normal, y = np.empty_like(rows), np.empty_like(rows)
     inverse = np.empty((len(rows), 1), x.dtype)
     for block in _blocks(rows):
@@ -73,7 +73,7 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
         y[block] += shift
 
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
-        _check_back(dy, onto, x.shape)
+        _check_gradient(dy, onto, x.shape)
         drows, dx = dy.reshape(rows.shape), np.empty_like(rows)
         dgain = np.zeros_like(gain)
         for block in _blocks(rows):
@@ -85,31 +85,31 @@ def layer_norm(x: Array, gain: Array, shift: Array, *, epsilon: float = 1e-5) ->
     return y.reshape(x.shape), pullback
 
 
-def _native_back(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
+def _native_pullback(rows: Array, gain: Array, moments: Array, shape: tuple[int, ...]) -> Back:
     def pullback(dy: Array, onto: Array | None = None) -> tuple[Array, Array, Array]:
-        _check_back(dy, onto, shape)
+        _check_gradient(dy, onto, shape)
         drows = np.require(dy.reshape(rows.shape), np.float32, ["C", "A"])
-        more = None if onto is None else np.require(onto.reshape(rows.shape), np.float32, ["C", "A"])
-        found = library.norm_back(rows, gain, moments, drows, more)
-        assert found is not None
-        return found[0].reshape(shape), *found[1:]
+        addend = None if onto is None else np.require(onto.reshape(rows.shape), np.float32, ["C", "A"])
+        gradients = library.norm_back(rows, gain, moments, drows, addend)
+        assert gradients is not None
+        return gradients[0].reshape(shape), *gradients[1:]
 
     return pullback
 
 
-def _check_back(dy: Array, onto: Array | None, shape: tuple[int, ...]) -> None:
+def _check_gradient(dy: Array, onto: Array | None, shape: tuple[int, ...]) -> None:
     _check.same_shape("dy", dy, shape)
     if onto is not None:
         _check.same_shape("onto", onto, shape)
 
 
 def _blocks(rows: Array) -> list[slice]:
-    step = max(_NUMBERS // max(rows.shape[1], 1), 1)
+    step = max(_BLOCK // max(rows.shape[1], 1), 1)
     return [slice(start, start + step) for start in range(0, len(rows), step)]
 
 
 def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
-    """Write rows of mean 0 and variance 1, and return what they were multiplied by (rows, 1)."""
+    """Write rows of mean 0 and variance 1, and return the reciprocals of their standard deviations (rows, 1)."""
     part = x.dtype.type(1 / max(x.shape[1], 1))
     share = np.full(x.shape[1], part)
     np.subtract(x, (x @ share)[:, None], out=normal)  # sums by BLAS are several times as fast as NumPy's own
@@ -122,7 +122,7 @@ def _standardize(x: Array, normal: Array, epsilon: float) -> Array:
 def _destandardize(dy: Array, normal: Array, inverse: Array, gain: Array, dx: Array) -> Array:
     """Write the gradient of rows, and return that of the gain.
 
-    What a row's mean and length take away is what of its gradient points along 1 and along the row itself.
+    Normalisation removes from the gradient of a row its components along 1 and along the normalised row.
     """
     weight = gain / gain.dtype.type(max(len(gain), 1))
     along = dy * normal
@@ -145,23 +145,23 @@ def rms_norm(
     Parameters
     ----------
     x : array (..., d)
-        Any number of vectors.
+        Input vectors.
     gain : array (d,)
-        For each coordinate.
+        Scale of each coordinate.
     epsilon : float
-        Keeps the quotient finite.
+        Added under the square root.
 
     Returns
     -------
     y : array (..., d)
-        The vectors, brought to one length.
+        Normalised vectors.
     pullback : function
         ``pullback(dy (..., d)) -> (dx (..., d), dgain (d,))``.
 
     Raises
     ------
     ValueError, TypeError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     References
     ----------

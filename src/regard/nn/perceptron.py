@@ -1,4 +1,4 @@
-"""Two linear maps with a rectifier between them."""
+"""Feed-forward layer: two linear maps with a rectifier between them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ Five = tuple[Array, Array, Array, Array, Array]
 def perceptron(
     x: Array, hidden_weight: Array, hidden_bias: Array, output_weight: Array, output_bias: Array
 ) -> tuple[Array, Callable[[Array], Five]]:
-    """Map each vector through a hidden layer. ::
+    """Apply a feed-forward network with one hidden layer to each vector. ::
 
         y = max(x @ hidden_weight + hidden_bias, 0) @ output_weight + output_bias
 
     Parameters
     ----------
     x : array (..., d)
-        Any number of vectors.
+        Input vectors.
     hidden_weight : array (d, h)
-        Into the hidden layer.
+        Weight of the hidden layer.
     hidden_bias : array (h,)
-        Added there.
+        Bias of the hidden layer.
     output_weight : array (h, e)
-        Out of it.
+        Weight of the output layer.
     output_bias : array (e,)
-        Added at the end.
+        Bias of the output layer.
 
     Returns
     -------
     y : array (..., e)
-        What comes out.
+        Output vectors.
     pullback : function
-        ``pullback(dy (..., e)) -> (dx, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias)``; at a hidden sum
-        of 0 the slope is 0.
+        ``pullback(dy (..., e)) -> (dx, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias)``; the derivative
+        of the rectifier at 0 is 0.
 
     Raises
     ------
     ValueError
-        If the shapes don't fit each other.
+        If the shapes don't match.
 
     References
     ----------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard import _check
 from regard.seq2seq.data.batching import Ids
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.networks.base import Predictor, Stepper
 from regard.seq2seq.networks.top_tokens import exponential_sums
 from regard.seq2seq.storage.model_file import Model
@@ -33,7 +33,7 @@ _HINT = "train them on the same pairs with the same kinds of tokens, each with a
 class Ensemble(Translator):
     """Several models that translate together: the mean of their probabilities decides, word by word.
 
-    Joint sequences are those of the first.
+    The reranker is that of the first.
 
     Parameters
     ----------
@@ -192,21 +192,17 @@ def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, 
     return [
         ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
         ("know the same tokens of the target", _learned(first.target), _learned(other.target)),
-        ("have the same memory", _remembered(first), _remembered(other)),
-        ("count joint sequences of the same length, or none", _counted(first), _counted(other)),
+        *(
+            (f"have the same {name}, or none", _shared(first, name), _shared(other, name))
+            for name in {**first.extras, **other.extras}
+        ),
     ]
 
 
-def _learned(text: Text) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _learned(text: Tokenizer) -> tuple[dict[str, Any], dict[str, bytes]]:
     return text.describe(), text.data()
 
 
-def _counted(model: Model[Predictor]) -> int:
-    return model.joint.order if model.joint else 0
-
-
-def _remembered(model: Model[Predictor]) -> tuple[int, list[tuple[int, ...]], list[tuple[int, ...]]] | None:
-    memory = model.memory
-    if memory is None:
-        return None
-    return memory.count, list(map(tuple, memory.sources)), list(map(tuple, memory.targets))
+def _shared(model: Model[Predictor], name: str) -> object:
+    """Return what the models of an ensemble must have in common of an extra, None without it."""
+    return model.extras[name].shared() if name in model.extras else None

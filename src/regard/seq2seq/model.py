@@ -1,4 +1,4 @@
-"""A translator: what it learns from, translates with, and is kept in."""
+"""Sequence-to-sequence models: options, training, saving and loading."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regard import _check
+from regard import _check, _files
 from regard.seq2seq.data.batching import Corpus, Links
-from regard.seq2seq.data.dataset import check_links, learn_texts, number_pairs, own_tokens
+from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
-from regard.seq2seq.data.splits import keep_aside
+from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
-from regard.seq2seq.data.tokenizers import KINDS, SMALLEST, Text, count_tokens
+from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
 from regard.seq2seq.data.vocabulary import END, JOIN, SPECIAL, START
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import Scoring
-from regard.seq2seq.extras.graphones.model import LONGEST, Joint
-from regard.seq2seq.extras.translation_memory import Memory, with_memory
+from regard.seq2seq.extras import augments, check_options, extra_class
+from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, look_into
@@ -39,7 +39,7 @@ from regard.seq2seq.translator import Translation, Translator
 __all__ = ["Seq2Seq"]
 
 CHECKPOINT_EVERY = 60.0  # seconds
-_FITTED = 1000  # validation sources, at most, that the weight of joint sequences is fitted to
+_FITTED = 1000  # validation sources, at most, that the weight of a reranker is fitted to
 
 
 class Seq2Seq(Translator):
@@ -48,52 +48,49 @@ class Seq2Seq(Translator):
     Parameters
     ----------
     family : {"recurrent", "transformer"}
-        Kind of network: Bahdanau's and Luong's, or Vaswani's.
+        Network: recurrent (Bahdanau, Luong) or transformer (Vaswani).
     attention : bool
-        False for a recurrent network without: its decoder sees only where the encoder ended.
+        False for a recurrent network without attention: its decoder has the last state of the encoder alone.
     network : mapping, optional
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
     source, target : {"words", "characters", "subwords", "tokens"}
-        What a token is on either side; "tokens" are lists, or texts with spaces between tokens.
+        Token type of each side; "tokens" are lists, or texts with spaces between tokens.
     vocabulary : int, optional
-        The most tokens that either side knows.
-    least : int, optional
-        How often a token must come to be known; by default 3 for words from 5,000 pairs on, else 1. Subwords are
-        frequent by themselves.
+        The largest vocabulary of a side.
+    min_count : int, optional
+        How often a token must occur to be in the vocabulary; by default 3 for words from 5,000 pairs on, else 1. Not
+        for subwords.
     lower : bool, optional
-        Whether capitals are the same as small letters in the source; by default they are in words.
+        Whether the source is lowercased; by default words are.
     normalization : {"NFC", "NFKC", "none"}
-        Of Unicode text.
+        Unicode normalization.
     subwords : {"unigram", "bpe"}, optional
         How subwords are found: the most probable pieces (Kudo 2018; the default), or pairs that are merged one after
         the other (Sennrich, Haddow and Birch 2016, byte-pair encoding).
-    memory : int
-        How many of the pairs that it learned from, those most like a source, are looked up and read beside it; see
-        `regard.seq2seq.extras.translation_memory`. 0 for none.
-    joint : int
-        How many source tokens in a row are counted together with what they became, to rank what a beam finds by that,
-        too: for targets that follow their source from left to right, as sounds follow letters; see
-        `regard.seq2seq.extras.graphones.model`. 0 for none, 12 at most; 8 are plenty.
+    extras : mapping of str to int, optional
+        Parts next to the network, by name. ``{"translation_memory": n}`` appends the targets of the n most similar
+        training pairs to each source (`regard.seq2seq.extras.translation_memory`). ``{"graphones": n}`` reranks the
+        hypotheses of a beam by joint n-grams of source and target tokens, for targets that follow their source from
+        left to right, as sounds follow letters; n is 12 at most, 8 is plenty (`regard.seq2seq.extras.graphones`).
     max_tokens : int
         Longer pairs are left out of training.
     epochs : int, optional
-        How often each pair is seen; by default as often as `minutes` allow, and without them 9 times, more often if
+        Passes over the pairs; by default as many as `minutes` allow, and without them 9 times, more often if
         there are few pairs, 5 times from 100,000 on.
     minutes : float, optional
-        How long to train; given `epochs` may end it before.
+        Time limit; `epochs` may end the training before.
     rate : float, optional
         Adam's largest rate.
     recipe : mapping, optional
-        More about training, other than the defaults: fields of `regard.seq2seq.training.loop.Recipe` that are not given
-        already.
+        Other options of training: fields of `regard.seq2seq.training.loop.Recipe`.
     seed : int, optional
-        Of all chance, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
+        Random seed, by default 1: the same seed, pairs and number of BLAS threads give the same model to the bit.
 
     Raises
     ------
     ValueError, TypeError
-        If an option is not what it should be.
+        If an option is invalid.
 
     References
     ----------
@@ -118,12 +115,11 @@ class Seq2Seq(Translator):
         source: str = "words",
         target: str = "words",
         vocabulary: int | None = None,
-        least: int | None = None,
+        min_count: int | None = None,
         lower: bool | None = None,
         normalization: str = "NFC",
         subwords: str | None = None,
-        memory: int = 0,
-        joint: int = 0,
+        extras: Mapping[str, int] | None = None,
         max_tokens: int = 50,
         epochs: int | None = None,
         minutes: float | None = None,
@@ -133,7 +129,7 @@ class Seq2Seq(Translator):
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
-            _check.choice(name, kind, KINDS)
+            _check.choice(name, kind, TOKEN_TYPES)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
@@ -144,14 +140,15 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
-        self.vocabulary, self.least = _known(vocabulary, least, (source, target))
+        self.vocabulary, self.min_count = _known(vocabulary, min_count, (source, target))
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
         self.subwords = _method(subwords, (source, target))
-        self.memory = _check.whole("memory", memory)
-        if self.memory and self.network.get("score") == "none":
-            _check.fail(f"memory must be 0 without attention, which reads it. Got {memory} instead.")
-        self.joint = _check.whole("joint", joint, most=LONGEST)
+        self.extras = check_options(extras)
+        if self._augmented and self.network.get("score") == "none":
+            _check.fail(
+                f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
+            )
         self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
         self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
@@ -163,11 +160,15 @@ class Seq2Seq(Translator):
         self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
         defaults.check(self.family, self.network, self.recipe)
         self._model: files.Model[Network] | None = None
-        self._judged: list[tuple[Row, Row]] = []  # what the weight of joint sequences is fitted to
+        self._judged: list[tuple[Row, Row]] = []  # what the weight of a reranker is fitted to
+
+    @property
+    def _augmented(self) -> bool:
+        return any(map(augments, self.extras))
 
     @property
     def model(self) -> files.Model[Network]:
-        """The network and the texts of its two sides."""
+        """The network and the tokenizers of both sides."""
         if self._model is None:
             raise ValueError(
                 "the model must be trained or loaded first: fit(sources, targets) or Seq2Seq.load(path)"
@@ -176,7 +177,7 @@ class Seq2Seq(Translator):
 
     @property
     def attention(self) -> bool:
-        """Whether there is an alignment to see."""
+        """Whether translations have attention weights."""
         return (
             self.network.get("score") != "none" if self._model is None else self.model.network.config.attends
         )
@@ -201,13 +202,13 @@ class Seq2Seq(Translator):
         sources, targets : sequences of str, or of sequences of str
             As many on both sides: plain text, or tokens.
         valid : (sources, targets), optional
-            What the best moment is chosen by; by default a part of the pairs is kept aside for it.
+            Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
-            For each pair which source token each target token should look at, as (source, target) from 0; an empty
-            set where nobody knows. How much it counts is ``recipe={"guidance": ...}``, 1 by default.
+            For each pair which source token each target token should attend to, as (source, target) from 0; an empty
+            set where it is unknown. The weight of this loss is ``recipe={"guidance": ...}``, 1 by default.
         checkpoint : path, optional
-            A file that keeps all there is to know, every minute. If it is there when training begins, training goes on
-            from it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
+            A file to which the state is written every minute. If it exists when training begins, training resumes from
+            it, and ends, bit for bit, as if it had never stopped. At the end it is removed.
         listener : callable, optional
             Called with each `Step`.
 
@@ -224,7 +225,7 @@ class Seq2Seq(Translator):
         OSError
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
-            If the loss is no number any more; the model is the last good one then.
+            If the loss is not finite; the model has its best parameters then.
         """
         if listener is not None and not callable(listener):
             _check.fail(
@@ -321,11 +322,11 @@ class Seq2Seq(Translator):
             raise
         finally:
             training.rest()
-        self._fit_joint()
+        self._fit_reranker()
         if place is not None and keep:
             write_checkpoint(place, training.state())
         elif place is not None:
-            place.resolve().unlink(missing_ok=True)  # what was written, and not only a link to it
+            _files.real(place).unlink(missing_ok=True)  # what was written, and not only a link to it
             place.unlink(missing_ok=True)
 
     def begin(
@@ -333,8 +334,8 @@ class Seq2Seq(Translator):
         pairs: Sequence[Pair],
         valid: Sequence[Pair] | None = None,
         *,
-        links: Sequence[Links] | Callable[[Text, Text], Sequence[Links]] | None = None,
-        looking_up: Callable[[int, int], object] | None = None,
+        links: Sequence[Links] | Callable[[Tokenizer, Tokenizer], Sequence[Links]] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Training:
         """Learn the vocabularies and draw the network; what is left is to take the steps.
 
@@ -344,69 +345,69 @@ class Seq2Seq(Translator):
             As for `fit`.
         links
             As for `fit`; or, where `valid` is given, a function that makes them of the two texts that were learned.
-        looking_up : callable, optional
-            With a memory, called with how many more sources were looked up, and how many there are.
+        progress : callable, optional
+            Called with the number of sources to which an extra has appended tokens since the last call, and the number
+            of all.
 
         Returns
         -------
         Training
             Before its first step.
         """
-        pairs = as_pairs(pairs)
+        shared: dict[str, str] = {}
+        pairs = [keep_tokens(pair, shared) for pair in as_pairs(pairs)]
         self._check_links(links, len(pairs))
         if valid is None:
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
-            pairs, valid, links = keep_aside(pairs, links, self.fits)
+            pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # those with an empty side are not judged by
             valid = as_pairs(valid, skipped=lambda _: None)
-        texts = learn_texts(
+        texts = learn_tokenizers(
             pairs,
             (self.source, self.target),
-            least=self.least,
+            min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
             normalization=self.normalization,
             method=self.subwords or "unigram",
         )
         links = links(*texts) if callable(links) else links
-        learned = number_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
-        judged = number_pairs(texts, valid, longest=self.max_tokens, what="validation")
-        known = len(texts[0]) + (len(texts[1]) if self.memory else 0)
+        learned = encode_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
+        judged = encode_pairs(texts, valid, longest=self.max_tokens, what="validation")
+        known = len(texts[0]) + (len(texts[1]) if self._augmented else 0)
         sizes = len(learned), known, len(texts[1])
         asked = self._asked(learned)
         config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
-        joint = memory = None
-        if self.joint:
-            joint = self._learn_joint(learned, judged, (len(texts[0]), len(texts[1])))
-        if self.memory:
-            memory = Memory.learn(self.memory, map(own_tokens, learned))
-            learned, judged = _looked_up((learned, judged), memory, len(texts[0]), looking_up)
+        extras = self._learn_extras(learned, judged, (len(texts[0]), len(texts[1])))
+        for extra in extras.values():
+            if isinstance(extra, SourceAugmenter):
+                learned, judged = _augmented((learned, judged), extra, len(texts[0]), progress)
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
-        self._model = files.Model(network, *texts, memory, joint)
+        self._model = files.Model(network, *texts, extras)
         counts = np.bincount(learned.target, minlength=len(texts[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
-        besides = ("source", "target", "memory", "joint")
+        besides = ("source", "target", "extras")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
 
-    def _learn_joint(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> Joint:
-        """Count joint sequences, and keep what their weight will be fitted to."""
-        pairs = list(map(own_tokens, learned))
-        self._judged = _others(map(own_tokens, judged), pairs)
-        return Joint.learn(self.joint, pairs, sizes)
+    def _learn_extras(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
+        """Learn the extras, and store what the weight of a reranker will be fitted to."""
+        pairs = list(map(own_tokens, learned)) if self.extras else []
+        self._judged = _others(map(own_tokens, judged), pairs) if self.extras else []
+        return {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
 
-    def _fit_joint(self) -> None:
-        """Fit the weight of joint sequences to validation pairs, if there are any that were not learned from."""
-        joint, right = self.model.joint, dict[Row, list[Row]]()
+    def _fit_reranker(self) -> None:
+        """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""
+        reranker, references = self.model.reranker, dict[Row, list[Row]]()
         for source, target in self._judged:
-            right.setdefault(source, []).append(target)
-        sources = list(right)[:: -(-len(right) // _FITTED) or 1]
-        if joint is not None and sources:
+            references.setdefault(source, []).append(target)
+        sources = list(references)[:: -(-len(references) // _FITTED) or 1]
+        if reranker is not None and sources:
             scoring = Scoring()
-            found = self._find(sources, BEAM, scoring)
-            joint.fit_weight(sources, found, [right[source] for source in sources], scoring)
+            hypotheses = self._find(sources, BEAM, scoring)
+            reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
     def fits(self, pair: Pair) -> bool:
         """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
@@ -443,13 +444,13 @@ class Seq2Seq(Translator):
             check_links(links, count)
 
     def _asked(self, learned: Corpus) -> dict[str, Any]:
-        """Return the fields of the recipe that somebody has chosen."""
+        """Return the fields of the recipe that are given."""
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
 
     def heads(self, translation: Translation) -> Heads:
-        """Look where every head of every layer of a transformer looks.
+        """Return the attention weights of all heads of a transformer.
 
         Parameters
         ----------
@@ -459,7 +460,7 @@ class Seq2Seq(Translator):
         Returns
         -------
         Heads
-            With the weights of its encoder, of its decoder, and of its decoder's looks at the source.
+            Weights of the encoder's and the decoder's self-attention, and of attention to the source.
 
         Raises
         ------
@@ -546,20 +547,19 @@ class Seq2Seq(Translator):
             network={
                 name: value for name, value in described.items() if name not in model.network.config.idle
             },
-            source=model.source.kind,
-            target=model.target.kind,
+            source=model.source.token_type,
+            target=model.target.token_type,
             lower=cut["lower"],
             normalization=cut["normalization"],
             subwords=cut.get("method"),
-            memory=model.memory.count if model.memory else 0,
-            joint=model.joint.order if model.joint else 0,
+            extras={name: extra.option for name, extra in model.extras.items()},
         )
         loaded._model = model
         return loaded
 
 
 def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
-    """Check that somebody who looks there has made this translation."""
+    """Check that a translation has the attention weights of this model."""
     if translation.alignment is not None:
         found, _ = translation.looks()
         if found.shape == looked.shape and np.allclose(found, looked, atol=0.01):
@@ -569,7 +569,7 @@ def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
 
 
 def _options(name: str, given: Any) -> dict[str, Any]:
-    """Return options by name, none where nobody has chosen any."""
+    """Return a copy of the options; empty if there are none."""
     if not isinstance(given, Mapping | None):
         _check.fail(
             f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
@@ -577,20 +577,20 @@ def _options(name: str, given: Any) -> dict[str, Any]:
     return dict(given or {})
 
 
-def _looked_up(
+def _augmented(
     corpora: tuple[Corpus, Corpus],
-    memory: Memory,
-    known: int,
-    looking_up: Callable[[int, int], object] | None,
+    augmenter: SourceAugmenter,
+    size: int,
+    progress: Callable[[int, int], object] | None,
 ) -> Iterator[Corpus]:
-    """Let other pairs' targets be read beside each source, and tell how far that is."""
+    """Append tokens to the sources of all corpora, and report progress."""
     total = sum(map(len, corpora))
 
-    def told(more: int) -> None:
-        if looking_up is not None:
-            looking_up(more, total)
+    def report(more: int) -> None:
+        if progress is not None:
+            progress(more, total)
 
-    return (with_memory(corpus, memory, known, told) for corpus in corpora)
+    return (augment(corpus, augmenter, size, report) for corpus in corpora)
 
 
 def _others(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
@@ -606,22 +606,22 @@ def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
 
 
 def _known(
-    vocabulary: int | None, least: int | None, kinds: tuple[str, str]
+    vocabulary: int | None, min_count: int | None, kinds: tuple[str, str]
 ) -> tuple[int | None, int | None]:
-    """Check what decides which tokens are known."""
+    """Check the options of the vocabulary."""
     if vocabulary is not None:
         vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
-    if least is not None:
-        least = _check.whole("least", least, least=1)
+    if min_count is not None:
+        min_count = _check.whole("min_count", min_count, least=1)
         if set(kinds) == {"subwords"}:
             _check.fail(
-                f"least must not be given with subwords, which are frequent by themselves. Got {least} instead."
+                f"min_count must not be given with subwords, which are frequent by themselves. Got {min_count} instead."
             )
-    return vocabulary, least
+    return vocabulary, min_count
 
 
 def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
-    """Check how subwords are found."""
+    """Check how subwords are learned."""
     if subwords is None:
         return None
     _check.choice("subwords", subwords, METHODS)

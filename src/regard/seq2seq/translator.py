@@ -1,8 +1,4 @@
-"""What translates: sentences in, translations with their alignments out.
-
-A translator knows the texts of its two sides and something that predicts the next word; how it came to them is told by
-`regard.seq2seq.model` and `regard.seq2seq.ensemble`.
-"""
+"""Translation of sentences, by a trained model (`regard.seq2seq.model`) or several (`regard.seq2seq.ensemble`)."""
 
 from __future__ import annotations
 
@@ -18,16 +14,17 @@ from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
-from regard.seq2seq.data.batching import Ids, Numbered, collate, source_batch
+from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
-from regard.seq2seq.data.vocabulary import END, SPECIAL, UNKNOWN
+from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
+from regard.seq2seq.extras.base import Reranker
 from regard.seq2seq.networks.base import Predictor
 from regard.seq2seq.storage.model_file import Model
 
@@ -56,29 +53,29 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A translated sentence, and where the model looked for each of its words.
+    """A translated sentence, with its score and attention weights.
 
     Parameters
     ----------
     text : str
         The translation.
     tokens : tuple of str
-        Its n tokens; an unknown one is a copy of a source token, as `regard.seq2seq.align.copies` chooses it.
+        Its n tokens; an unknown one is copied from the source, as `regard.seq2seq.alignment.links.copies` chooses.
     source : tuple of str
-        The source's m - 1 tokens and the end's sign.
+        The source's m - 1 tokens, and </s>.
     score : float
-        What translations are ranked by; by default the mean logarithm of the tokens' probabilities. With joint
-        sequences, and a beam, what `regard.seq2seq.extras.graphones.model` says.
+        The score that ranks translations; by default the mean log-probability of the tokens. From a beam with a
+        reranker, that of `regard.seq2seq.extras.base.Reranker.rerank`.
     alignment : array (n, m) or None
-        Rows sum to 1 (or to less with the window "local-p", or with a memory); None from a model without attention.
+        Attention weights of the source. Rows sum to 1, or to less with retrieved tokens; None without attention.
     log_probability : float
-        Logarithm of the whole sentence's probability.
-    beside : tuple of str
-        What a model with a memory has read beside the source: b tokens of other pairs' targets, <s> before each target.
-    looked_beside : array (n, b) or None
-        Where it looked in them.
+        Log-probability of the complete sentence.
+    retrieved : tuple of str
+        The b tokens that an extra has appended to the source, <s> before each retrieved target.
+    retrieved_weights : array (n, b) or None
+        Attention weights of the retrieved tokens.
     numbers : tuple of int
-        The tokens' numbers in the model's vocabulary, as they were said: that of <unk> where a token is borrowed.
+        The ids that the model predicted: that of <unk> where a token is copied.
 
     Examples
     --------
@@ -95,8 +92,8 @@ class Translation:
     score: float
     alignment: Array | None
     log_probability: float = 0.0
-    beside: tuple[str, ...] = ()
-    looked_beside: Array | None = None
+    retrieved: tuple[str, ...] = ()
+    retrieved_weights: Array | None = None
     numbers: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
@@ -108,19 +105,19 @@ class Translation:
         return hash((self.text, self.tokens, self.source, self.score))
 
     def looks(self) -> tuple[Array, tuple[str, ...]]:
-        """Return where the model looked in all that it has read.
+        """Return the attention weights of all tokens that the model has read.
 
         Returns
         -------
         weights : array (n, m + b)
-            `alignment`, and `looked_beside` to the right of it.
+            `alignment`, and `retrieved_weights` to the right of it.
         read : tuple of str
             The m + b tokens.
 
         Raises
         ------
         ValueError
-            If it was a model without attention.
+            If the model has no attention.
 
         Examples
         --------
@@ -130,38 +127,48 @@ class Translation:
         """
         if self.alignment is None:
             raise ValueError("the model must have attention to look anywhere; this one has none")
-        if self.looked_beside is None:
+        if self.retrieved_weights is None:
             return self.alignment, self.source
-        return np.concatenate([self.alignment, self.looked_beside], axis=1), (*self.source, *self.beside)
+        return np.concatenate([self.alignment, self.retrieved_weights], axis=1), (
+            *self.source,
+            *self.retrieved,
+        )
 
 
 class Translator(ABC):
-    """Translates sentences, and says given translations."""
+    """Translate sentences, and align given translations."""
 
     @property
     @abstractmethod
     def model(self) -> Model[Predictor]:
-        """What predicts, and the texts of its two sides."""
+        """The network and the tokenizers of both sides."""
 
     @property
     @abstractmethod
     def attention(self) -> bool:
-        """Whether there is an alignment to see."""
+        """Whether translations have attention weights."""
 
     def translate(
-        self, sources: Sequence[Side], *, beam: int = BEAM, scoring: Scoring | None = None
+        self,
+        sources: Sequence[Side],
+        *,
+        beam: int = BEAM,
+        scoring: Scoring | None = None,
+        propose: int = 0,
     ) -> list[Translation]:
         """Translate sentences.
 
         Parameters
         ----------
         sources : sequence of str, or of sequences of str
-            Plain text, or tokens; one without a token is translated by one.
+            Plain text, or tokens; the translation of an empty sentence is empty.
         beam : int
-            How many hypotheses are followed at a time; 1 is greedy, and from the beginning alone.
+            Beam size; 1 is greedy search.
         scoring : Scoring, optional
-            What hypotheses are ranked by; by default the mean log-probability of their tokens. With joint sequences
-            only the beam's choice is; what it finds is ranked by network and counts.
+            How hypotheses are scored; by default by the mean log-probability of their tokens. With a reranker this is
+            so in the beam; its results are reranked.
+        propose : int
+            The number of candidates that the reranker adds to those of the beam.
 
         Returns
         -------
@@ -171,9 +178,9 @@ class Translator(ABC):
         Raises
         ------
         ValueError
-            If a sentence has more than 1,000 tokens, or the model knows nothing yet.
+            If a sentence has more than 1,000 tokens, or the model is not trained.
         """
-        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring)
+        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
         return [translations[0] for translations in found]
 
     def candidates(
@@ -183,25 +190,26 @@ class Translator(ABC):
         beam: int = BEAM,
         n_best: int | None = None,
         scoring: Scoring | None = None,
+        propose: int = 0,
     ) -> list[list[Translation]]:
-        """Translate sentences in several ways each.
+        """Return the n best translations of each sentence.
 
         Parameters
         ----------
         sources
             As for `translate`.
         beam : int
-            How many hypotheses are followed at a time.
+            Beam size.
         n_best : int, optional
-            How many translations are wanted, `beam` at most; by default as many.
-        scoring
+            The number of translations, at most and by default `beam`.
+        scoring, propose
             As for `translate`.
 
         Returns
         -------
         list of list of Translation
-            For each sentence at least one, the best first; each has its own alignment. Texts differ: of several ways to
-            come to one, the best is kept.
+            For each sentence at least one, the best first, each with its alignment. Texts differ: of hypotheses with
+            the same text, the best is returned.
         """
         width = _check.whole("beam", beam, least=1)
         wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
@@ -209,18 +217,48 @@ class Translator(ABC):
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         ranked = self._scoring(scoring)
-        joint = self.model.joint if width > 1 else None
-        kept = width if wanted > 1 or joint is not None else 1  # what is said twice makes room for others
+        reranker = self._reranker(width, _check.whole("propose", propose))
+        kept = width if wanted > 1 or reranker is not None else 1  # what is said twice makes room for others
 
         search = self._beam(width, kept, ranked)
 
         def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-            return found if joint is None else joint.ranked(rows, found, ranked, kept)
+            if reranker is None:
+                return found
+            found = self._with_proposals(reranker, propose, rows, found, ranked) if propose else found
+            return reranker.rerank(rows, found, ranked, kept)
 
         return [_different(several)[:wanted] for several in self._each(sources, search, rank)]
 
+    def _reranker(self, width: int, propose: int) -> Reranker | None:
+        """Return what ranks the hypotheses of a beam; greedy search without proposals has no choice."""
+        reranker = self.model.reranker
+        if propose and reranker is None:
+            _check.fail(f"propose must be 0 for a model without a reranker. Got {propose} instead.")
+        return reranker if width > 1 or propose else None
+
+    def _with_proposals(
+        self,
+        reranker: Reranker,
+        count: int,
+        sources: Sequence[Row],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        scoring: Scoring,
+    ) -> list[list[Hypothesis]]:
+        """Add the reranker's candidates to the hypotheses of a beam, with the network's probabilities."""
+        candidates = [list(several) for several in hypotheses]
+        inputs, new = self._inputs(sources), list[tuple[int, Row]]()
+        for i, proposed in enumerate(reranker.propose(sources, count)):
+            known = {one.words for one in hypotheses[i]}
+            new += [(i, target) for target in proposed if target not in known]
+        targets = [[START, *target, END] for _, target in new]
+        forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
+        for (i, _), hypothesis in zip(new, forced, strict=True):
+            candidates[i].append(hypothesis)
+        return [sorted(several, key=lambda one: -one.score) for several in candidates]
+
     def _beam(self, width: int, kept: int, scoring: Scoring) -> _Search:
-        """Return a search by beam."""
+        """Return a beam search."""
 
         def search(source: Ids, lengths: Ids, _: Sequence[int]) -> list[list[Hypothesis]]:
             return beam_search(self.model.network, source, lengths, width=width, n_best=kept, scoring=scoring)
@@ -238,22 +276,22 @@ class Translator(ABC):
         rng: np.random.Generator | int | Sequence[int] | None = 1,
         scoring: Scoring | None = None,
     ) -> list[list[Translation]]:
-        """Draw translations by chance, with the probabilities that the model gives them.
+        """Sample translations from the distribution of the model.
 
-        A model finds it a little probable that padding or a beginning follows, which is never said: in drawing, that
-        is shared out among all other tokens. `log_probability` is what the model says, here as everywhere.
+        Padding and <s> are never drawn: their probability is distributed over all other tokens. `log_probability` is
+        that of the model before this.
 
         Parameters
         ----------
         sources
             As for `translate`.
         count : int
-            How many for each sentence.
+            Samples of each sentence.
         temperature, top_k, top_p
             As for `regard.seq2seq.decoding.sampling.sample`.
         rng : numpy.random.Generator, int, None or sequence of int
-            Generator of the random numbers, or its seed; None draws others in every call. A sentence's draws depend on
-            its position among the sources, not on the others. A sequence has a seed for each sentence.
+            Random generator, or its seed; None differs in every call. The samples of a sentence depend on its position
+            among the sources, not on the other sources. A sequence has a seed for each sentence.
         scoring
             As for `translate`.
 
@@ -283,21 +321,21 @@ class Translator(ABC):
     def align(
         self, sources: Sequence[Side], targets: Sequence[Side], *, posterior: bool = False
     ) -> list[Translation]:
-        """Let the model say given translations, and see where it looks for each of their words.
+        """Score given translations, and return their attention weights.
 
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides. A side without a token has its end alone.
+            As many on both sides; a side may be empty.
         posterior : bool
-            Whether the alignment says where each word was taken from, now that it is known, and not where the model
-            looked before it said it: far better to link words by. For recurrent networks; it takes the time of as many
-            predictions as there are words in the source. See `regard.seq2seq.networks.recurrent.posterior`.
+            Whether to return posterior attention: the weights given the target token, instead of those before it was
+            predicted. Links between words are far better by it. For recurrent networks; it takes as many predictions
+            as there are source tokens. See `regard.seq2seq.networks.recurrent.posterior`.
 
         Returns
         -------
         list of Translation
-            With the targets' own tokens, their score and alignment.
+            With the tokens of the targets, their score and alignment.
 
         Raises
         ------
@@ -311,35 +349,44 @@ class Translator(ABC):
             for tokens in sides:
                 check_length(len(tokens), f"sentence {number}: ")
         read = self._read([source for source, _ in cut])
-        groups = list(_alike([each.row for each in read]))
+        ids = [target_ids(texts[1], target) for _, target in cut]
+        forced = self._forced([each.row for each in read], ids, Scoring(), posterior=posterior)
+        return [
+            self._spell(source, hypothesis, tuple(target))
+            for source, hypothesis, (_, target) in zip(read, forced, cut, strict=True)
+        ]
 
-        def said(group: Sequence[int]) -> list[Hypothesis]:
+    def _forced(
+        self, sources: Sequence[Row], targets: Sequence[Row], scoring: Scoring, *, posterior: bool = False
+    ) -> list[Hypothesis]:
+        """Decode given targets, those of sources of similar lengths together."""
+        groups, network = list(_alike(sources)), self.model.network
+
+        def forced(group: Sequence[int]) -> list[Hypothesis]:
             with np.errstate(all="ignore"):  # as in `_each`
-                batch = collate([Numbered(read[i].row, target_ids(texts[1], cut[i][1])) for i in group])
-                network = self.model.network
-                return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)
+                batch = collate([EncodedPair(sources[i], targets[i]) for i in group])
+                return force(
+                    network, batch.source, batch.lengths, batch.target, scoring=scoring, posterior=posterior
+                )
 
-        found: dict[int, Translation] = {}
-        for group, of_group in zip(groups, _on_two_threads(said, groups), strict=True):
-            for i, hypothesis in zip(group, of_group, strict=True):
-                found[i] = self._spell(read[i], hypothesis, tuple(cut[i][1]))
-        return [found[i] for i in range(len(cut))]
+        found: dict[int, Hypothesis] = {}
+        for group, of_group in zip(groups, _on_two_threads(forced, groups), strict=True):
+            found.update(zip(group, of_group, strict=True))
+        return [found[i] for i in range(len(sources))]
 
     def _scoring(self, asked: Scoring | None) -> Scoring:
-        """Return what hypotheses are ranked by."""
+        """Return the scoring of hypotheses, checked."""
         scoring = asked or Scoring()
-        model = self.model
-        if (model.memory or model.joint) and scoring.coverage_penalty:
+        if self.model.extras and scoring.coverage_penalty:
             _check.fail(
-                "coverage_penalty must be 0 for a model with a memory or joint sequences. "
-                f"Got {scoring.coverage_penalty} instead."
+                f"coverage_penalty must be 0 for a model with extras. Got {scoring.coverage_penalty} instead."
             )
         return scoring
 
     def _each(
         self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
-        """Search for all sources, those of like lengths together, on two threads if there are, and rank in this one."""
+        """Search for all sources, batched by length, on two threads if possible; rank in this one."""
         sources = as_sentences("sources", sources)
         tokens = [self.model.source.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
@@ -356,25 +403,26 @@ class Translator(ABC):
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
         """Return what a beam finds for sources that are given by the numbers of their own tokens."""
-        memory = self.model.memory
-        rows = [[*source, END] for source in sources]
-        rows = rows if memory is None else memory.extended(sources, len(self.model.source))
-        return _searched(dict(enumerate(rows)), self._beam(width, width, scoring))
+        return _searched(dict(enumerate(self._inputs(sources))), self._beam(width, width, scoring))
+
+    def _inputs(self, sources: Sequence[Row]) -> list[list[int]]:
+        """Return what the network reads of sources: their own tokens, END, and what an extra appends."""
+        augmenter = self.model.augmenter
+        if augmenter is None:
+            return [[*source, END] for source in sources]
+        return augmenter.extend(sources, len(self.model.source))
 
     def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
-        """Number sources, and look up what is read beside them."""
-        source, target, memory = self.model.source, self.model.target, self.model.memory
-        rows = [source.encode(own) for own in tokens]
-        if memory is None:
-            return [_Read(own, (), [*row, END]) for own, row in zip(tokens, rows, strict=True)]
-        names = (*source.tokens, *target.tokens)
+        """Number sources, and append what an extra adds to them."""
+        source, target = self.model.source, self.model.target
+        names = (*source.tokens, *target.tokens) if self.model.augmenter else ()
         return [
             _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
-            for own, row in zip(tokens, memory.extended(rows, len(source)), strict=True)
+            for own, row in zip(tokens, self._inputs([source.encode(own) for own in tokens]), strict=True)
         ]
 
     def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
-        """Turn numbers into words; without tokens, unknown words are copied from the source."""
+        """Convert a hypothesis to a translation; without tokens, unknown tokens are copied from the source."""
         target, own = self.model.target, source.own
         aligned, count = best.alignment.shape[-1] > 0, len(source.own) + 1
         tokens = tuple(self._said(source, best)) if tokens is None else tokens
@@ -386,7 +434,7 @@ class Translator(ABC):
             best.alignment[:, :count] if aligned else None,
             best.log_probability,
             source.beside,
-            best.alignment[:, count:] if aligned and self.model.memory else None,
+            best.alignment[:, count:] if aligned and self.model.augmenter else None,
             best.words,
         )
 
@@ -403,19 +451,19 @@ class Translator(ABC):
         return said
 
     def _nothing(self) -> Translation:
-        """Return the translation of no words: none, which looked nowhere."""
+        """Return the empty translation of an empty sentence."""
         looked = np.zeros((0, 1), np.float32) if self.attention else None
-        beside = np.zeros((0, 0), np.float32) if self.model.memory else None
-        return Translation("", (), (SPECIAL[END],), 0.0, looked, looked_beside=beside)
+        retrieved = np.zeros((0, 0), np.float32) if self.model.augmenter else None
+        return Translation("", (), (SPECIAL[END],), 0.0, looked, retrieved_weights=retrieved)
 
 
 def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]]:
-    """Search for rows by their positions, those of like lengths together, on two threads if there are."""
+    """Search for sequences of ids by their positions, batched by length, on two threads if possible."""
     positions, found = list(rows), dict[int, list[Hypothesis]]()
     groups = [[positions[i] for i in group] for group in _alike(list(rows.values()))]
 
     def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
-        # A thread begins without the caller's settings; and the library's own steps don't warn either.
+        # A thread does not inherit the caller's settings.
         with np.errstate(all="ignore"):
             return search(*source_batch([rows[i] for i in group]), group)
 
@@ -425,7 +473,7 @@ def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]
 
 
 def _different(translations: Sequence[Translation]) -> list[Translation]:
-    """Return the first of each text: an unknown word may borrow a known one, and a word be cut in several ways."""
+    """Return the first translation of each text: different tokens may have the same text."""
     first: dict[str, Translation] = {}
     for translation in translations:
         first.setdefault(translation.text, translation)
@@ -433,7 +481,7 @@ def _different(translations: Sequence[Translation]) -> list[Translation]:
 
 
 def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
-    """Do a piece of work for each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
+    """Apply work to each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
     if len(parts) < 2 or recording():
         return [work(part) for part in parts]
     with one_blas_thread() as alone, two_threads() as threads:
@@ -448,7 +496,7 @@ def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> l
 
 
 def _generators(rng: Any, count: int) -> list[np.random.Generator]:
-    """Return a generator of random numbers for each of so many sentences."""
+    """Return a random generator for each of `count` sentences."""
     if not isinstance(rng, Sequence) or isinstance(rng, str):
         return _check.generator("rng", rng).spawn(count)
     if len(rng) != count:
@@ -457,14 +505,14 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
 
 
 def check_length(count: int, where: str = "") -> None:
-    """Refuse a sentence that is too long for a network to read.
+    """Raise if a sentence is too long for a network.
 
     Parameters
     ----------
     count : int
-        Its tokens.
+        The number of tokens.
     where : str
-        Which one it is; an error begins with it.
+        The beginning of the error: which sentence it is.
 
     Raises
     ------
@@ -482,7 +530,7 @@ def check_length(count: int, where: str = "") -> None:
 
 
 def _alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the places of sentences of like lengths, each with END, so that little is padded."""
+    """Yield the positions of sentences of similar lengths, each with END, so that there is little padding."""
     group: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
         length = max(len(rows[i]) - 1, 1)

@@ -1,5 +1,5 @@
-"""What attention looks like: in numbers and words, on a terminal, as a picture."""
+"""Attention weights, learning curves and explanations: as text on a terminal, and as figures."""
 
-from regard.show import chart, figure, progress, story, terminal, text
+from regard.show import explanation, figures, progress, terminal
 
-__all__ = ["chart", "figure", "progress", "story", "terminal", "text"]
+__all__ = ["explanation", "figures", "progress", "terminal"]

@@ -1,4 +1,4 @@
-"""The verb `explain`: scores, weights and context of any input, in numbers and words."""
+"""The command `regard explain`: scores, weights and context of any input, in numbers and words."""
 
 import argparse
 import functools
@@ -6,6 +6,7 @@ import inspect
 import math
 import operator
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,17 +18,18 @@ from regard._characters import report
 from regard.context import PARTS, Attention, attend
 from regard.mask import Dense, Mask
 from regard.scores import ScoreLike
-from regard.show import numbers
-from regard.show.canvas import check_picture, warned
-from regard.show.figure import MOST_HEADS, save_heatmap, save_heatmaps
-from regard.show.files import parse_matrix, read_array, read_arrays, read_named
-from regard.show.story import matrices, story
-from regard.show.terminal import wants_color
+from regard.show import argument_types
+from regard.show.array_files import parse_matrix, read_array, read_arrays, read_named
+from regard.show.explanation import explain, matrices
+from regard.show.figures.canvas import check_picture, warned
+from regard.show.figures.heatmap import MOST_HEADS, save_heatmap, save_heatmaps
+from regard.show.terminal.text import wants_color
 
 __all__ = ["add_arguments", "run"]
 
 _WORDS = "1 0 0; 0 1 0; 1 1 0; 0 0 1"
 _SEED = 42
+_MOST_WEIGHTS = 1 << 22
 _WEIGHTS = ("query_weight", "key_weight", "value_weight")
 _SIMPLE_SCORES = ("scaled_dot", "dot", "cosine", "gaussian")
 _LEARNED_SCORES = ("general", "additive", "concat", "location")
@@ -43,12 +45,12 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard explain`.
+    """Add the arguments of `regard explain` to its parser.
 
     Parameters
     ----------
     parser
-        The verb's parser.
+        The command's parser.
 
     Examples
     --------
@@ -69,7 +71,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "files",
         nargs="*",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="queries, keys, values: one .npz (arrays queries, keys, values or q, k, v), or three .npy or CSV files; "
         "two: the second is keys and values; one: all three",
@@ -79,19 +81,19 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--seed",
-        type=numbers.whole(0, 2**32 - 1),
+        type=argument_types.integer(0, 2**32 - 1),
         metavar="N",
         help="draw the query, key and value weights as NumPy does: random.seed(N), then three times "
         f"randint(3, size=(d, d)) (default {_SEED})",
     )
     for name in _WEIGHTS:
-        kind = name.split("_")[0]
-        group.add_argument(f"--{kind}-weight", metavar="ROWS", help=f"{kind} weights instead of drawn ones")
+        side = name.split("_")[0]
+        group.add_argument(f"--{side}-weight", metavar="ROWS", help=f"{side} weights instead of random ones")
     group.add_argument(
         "--at",
-        type=_places,
+        type=_indices,
         metavar="I,J",
-        help="which slice of arrays with leading dimensions, from 1; of those that are not named the first is told,"
+        help="indices into the leading dimensions, from 1; of a dimension without one, the first is explained"
         " and all are drawn",
     )
 
@@ -108,42 +110,51 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--score-arrays",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="NPZ",
         help="the learned arrays of the score function, by their names",
     )
-    group.add_argument("--scale", type=numbers.finite, metavar="X", help="multiply the scores by X")
+    group.add_argument("--scale", type=argument_types.finite, metavar="X", help="multiply the scores by X")
     group.add_argument(
-        "--softcap", type=numbers.positive, metavar="X", help="squash the logits into -X..X with tanh"
+        "--softcap", type=argument_types.positive, metavar="X", help="squash the logits into -X..X with tanh"
     )
     names = f"{', '.join(_NORMALIZE)} (default softmax)"
     group.add_argument("--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=names)
-    group.add_argument("--causal", action="store_true", help="query i sees the keys up to its own place")
+    group.add_argument(
+        "--causal", action="store_true", help="query i attends to the keys up to its own position"
+    )
     group.add_argument(
         "--window",
-        type=numbers.whole(0),
+        type=argument_types.integer(0),
         nargs=2,
         metavar=("LEFT", "RIGHT"),
-        help="query i sees LEFT keys before its own place and RIGHT after it",
+        help="query i attends to LEFT keys before its own position and RIGHT after it",
     )
     group.add_argument(
         "--align",
         choices=("start", "end"),
-        help="which ends of queries and keys meet, for --causal and --window where n != m",
+        help="which ends of queries and keys are aligned, for --causal and --window where n != m",
     )
     group.add_argument(
-        "--mask", type=numbers.place, metavar="FILE", help="(n, m) .npy or CSV, 1: the query may see the key"
+        "--mask",
+        type=argument_types.path,
+        metavar="FILE",
+        help="(n, m) .npy or CSV, 1: the query may see the key",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--row", type=numbers.whole(), default=1, metavar="I", help="the query told term by term (default 1)"
+        "--row",
+        type=argument_types.integer(),
+        default=1,
+        metavar="I",
+        help="the query explained term by term (default 1)",
     )
     group.add_argument(
         "--digits",
-        type=numbers.whole(0, 17),
+        type=argument_types.integer(0, 17),
         default=5,
         metavar="N",
         help="digits after the point (default 5)",
@@ -153,13 +164,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--key-labels", metavar="WORDS", help="names of the keys alone")
     group.add_argument(
         "--png",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
-        help="also draw the weights as a picture (.png, .svg, .pdf), of all heads",
+        help="also draw the weights of all heads as a figure (.png, .svg, .pdf)",
     )
 
 
-def _places(text: str) -> tuple[int, ...]:
+def _indices(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -167,7 +178,7 @@ def _places(text: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell the three steps on standard output, and draw the picture that was asked for.
+    """Print the three steps, and draw the weights with --png.
 
     Parameters
     ----------
@@ -182,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     ValueError, TypeError, OSError
-        If the input can't be read or is no input for attention.
+        If the input can't be read or is invalid for attention.
 
     Examples
     --------
@@ -196,8 +207,8 @@ def run(args: argparse.Namespace) -> int:
     if args.png is not None:
         check_picture(args.png)
     arrays, opening = _words_input(args) if not args.files else _files_input(args)
-    whole = _attend(args, arrays)
-    attention, arrays, place = _slice(whole, arrays, args.at or ())
+    batch = _attend(args, arrays)
+    attention, arrays, slice_line = _slice(batch, arrays, args.at or ())
     n, m = attention.weights.shape
     if opening == "":
         opening = _matrices(arrays, args.digits)
@@ -206,7 +217,7 @@ def run(args: argparse.Namespace) -> int:
     if args.row > n:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     query_words, key_words = _labels(args, n, m)
-    told = story(
+    explanation = explain(
         attention,
         *arrays,
         score=args.score,
@@ -220,28 +231,28 @@ def run(args: argparse.Namespace) -> int:
         color=wants_color(sys.stdout),
     )
     if args.png is not None:
-        heads = _heads(whole.weights, args.at or ())
+        heads = _heads(batch.weights, args.at or ())
         with warned(args.png):
             _draw(args.png, heads, args.at or (), (query_words, key_words))
-    print("\n\n".join(filter(None, [place, opening, told])))
+    print("\n\n".join(filter(None, [slice_line, opening, explanation])))
     return 0
 
 
 def _heads(weights: NDArray[Any], at: tuple[int, ...]) -> NDArray[Any]:
-    """Return the weights of one attention, or of all heads from the place `at` on."""
-    some: NDArray[Any] = weights[tuple(i - 1 for i in at)]
-    if some.size == math.prod(some.shape[-2:]):
-        return some.reshape(some.shape[-2:])
-    if some.ndim > 4 or math.prod(some.shape[:-2]) > MOST_HEADS:
+    """Return the weights of one head, or of all heads at the indices `at`."""
+    heads: NDArray[Any] = weights[tuple(i - 1 for i in at)]
+    if heads.size == math.prod(heads.shape[-2:]):
+        return heads.reshape(heads.shape[-2:])
+    if heads.ndim > 4 or math.prod(heads.shape[:-2]) > MOST_HEADS:
         rule = (
             f"--png draws up to two leading dimensions, of {MOST_HEADS} heads in all; choose some with --at"
         )
-        raise ValueError(f"{rule}: they are {some.shape[:-2]}")
-    return some
+        raise ValueError(f"{rule}: they are {heads.shape[:-2]}")
+    return heads
 
 
 def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[list[str], list[str]]) -> None:
-    """Draw the weights of one attention, or of several heads beside each other."""
+    """Draw the weights of one head or of several."""
     if weights.ndim == 2:
         return save_heatmap(path, weights, *words)
     names = [",".join(map(str, (*at, *(i + 1 for i in place)))) for place in np.ndindex(weights.shape[:-2])]
@@ -249,7 +260,7 @@ def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[l
 
 
 def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
-    """Words times weights, given or drawn, as in a first lesson on attention."""
+    """Return queries, keys and values as word vectors times weight matrices, with the text that shows them."""
     try:
         words = parse_matrix(_WORDS if args.words is None else args.words, "words")
     except ValueError as error:
@@ -265,7 +276,7 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
         raise ValueError("give the three weights or a seed that draws them, not both")
     if missing:
         seed = _SEED if args.seed is None else args.seed
-        # The legacy generator on purpose: its draws are the same in every release, and those of the lessons.
+        # The legacy generator: its draws are the same in every release, and those of tutorials.
         generator = np.random.RandomState(seed)
         weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in given]
         title = f"{_count(words)}, and weights drawn with seed {seed}"
@@ -276,7 +287,7 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
         if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
             rows = f"must have {words.shape[1]} rows, one for each number of a word"
             raise ValueError(f"{name.replace('_', ' ')} {rows}: it is {weight.shape}")
-    compute, _ = _check.dtypes(words, *weights)  # whole numbers would wrap round
+    compute, _ = _check.dtypes(words, *weights)  # integers would overflow
     arrays = [words.astype(compute) @ weight for weight in weights]
     inputs = [("words", words), *zip(("query weights", "key weights", "value weights"), weights, strict=True)]
     return arrays, "\n\n".join(
@@ -298,7 +309,7 @@ def _matrices(arrays: list[NDArray[Any]], digits: int) -> str:
 
 
 def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
-    """The user's own arrays."""
+    """Return queries, keys and values from files."""
     for name in ("words", "seed", *_WEIGHTS):
         if getattr(args, name) is not None:
             raise ValueError(f"give files or --{name.replace('_', '-')}, not both")
@@ -306,6 +317,7 @@ def _files_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
 
 
 def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
+    _check_size(arrays)
     return attend(
         *arrays,
         score=_score(args),
@@ -316,8 +328,17 @@ def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
     )
 
 
+def _check_size(arrays: list[NDArray[Any]]) -> None:
+    """Refuse inputs of a few kilobytes whose weights take gigabytes."""
+    n, m = arrays[0].shape[-2], arrays[1].shape[-2]
+    leading = [max(sizes) for sizes in zip_longest(*(array.shape[-3::-1] for array in arrays), fillvalue=1)]
+    if math.prod(leading) * n * m > _MOST_WEIGHTS:
+        rule = f"explain computes at most {_MOST_WEIGHTS:,} weights, here {math.prod(leading) * n * m:,}"
+        raise ValueError(f"{rule} ({'x'.join(map(str, (*leading[::-1], n, m)))}): give fewer queries or keys")
+
+
 def _score(args: argparse.Namespace) -> ScoreLike:
-    """Make the score function, with its learned arrays where it has any."""
+    """Return the score function, with its learned arrays where it has any."""
     if args.score_arrays is None:
         if args.score in _LEARNED_SCORES:
             raise ValueError(
@@ -326,23 +347,23 @@ def _score(args: argparse.Namespace) -> ScoreLike:
         return scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
     if args.score not in _LEARNED_SCORES:
         raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays away")
-    make = getattr(scores, args.score)
-    known = inspect.signature(make).parameters
+    factory = getattr(scores, args.score)
+    known = inspect.signature(factory).parameters
     arrays = read_named(args.score_arrays)
     needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
     found = report(", ".join(arrays))
-    told = ""
+    rule = ""
     if not set(needed) <= set(arrays):
-        told = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {found}' if found else 'nothing'}"
+        rule = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {found}' if found else 'nothing'}"
     elif not set(arrays) <= set(known):
-        told = f"hold only {', '.join(known)} for --score {args.score}: it holds {found}"
-    if told:
-        raise ValueError(f"{args.score_arrays} must {told}")
-    return cast(ScoreLike, make(**arrays))
+        rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {found}"
+    if rule:
+        raise ValueError(f"{args.score_arrays} must {rule}")
+    return cast(ScoreLike, factory(**arrays))
 
 
 def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | NDArray[Any] | None:
-    """Who may see whom: all that was asked for at once."""
+    """Return the intersection of all masks of the command line."""
     if args.align and not (args.causal or args.window):
         raise ValueError("--align goes with --causal or --window")
     if (args.causal or args.window) and args.align is None and n != m:
@@ -362,38 +383,38 @@ def _zeros_and_ones(path: Path) -> NDArray[Any]:
     array = read_array(path)
     if not np.all((array == 0) | (array == 1)):
         raise ValueError(f"{path} must hold 0 and 1 only (1: the query may see the key)")
-    seen: NDArray[Any] = array != 0
-    return seen
+    visible: NDArray[Any] = array != 0
+    return visible
 
 
 def _slice(
     attention: Attention, arrays: list[NDArray[Any]], at: tuple[int, ...]
 ) -> tuple[Attention, list[NDArray[Any]], str]:
-    """Choose one attention among those of the leading dimensions, the first where nobody chooses, and say which."""
+    """Return one slice of the leading dimensions, the first by default, and the line that names it."""
     leading = attention.weights.shape[:-2]
     if at and not leading:
         raise ValueError("--at is for arrays with leading dimensions; these have none")
     if len(at) > len(leading) or not all(1 <= i <= size for i, size in zip(at, leading, strict=False)):
         raise ValueError(f"--at must choose places in the leading dimensions {leading}, from 1: {at}")
     chosen = at + (1,) * (len(leading) - len(at))
-    place = tuple(i - 1 for i in chosen)
-    parts = {name: getattr(attention, name)[place] for name in PARTS}
-    told = ""
+    index = tuple(i - 1 for i in chosen)
+    parts = {name: getattr(attention, name)[index] for name in PARTS}
+    line = ""
     if leading:
-        told = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"
-    return Attention(**parts), [_part(array, leading, place) for array in arrays], told
+        line = f"leading dimensions {leading}; shown: {','.join(map(str, chosen))} (choose with --at)"
+    return Attention(**parts), [_part(array, leading, index) for array in arrays], line
 
 
-def _part(array: NDArray[Any], leading: tuple[int, ...], place: tuple[int, ...]) -> NDArray[Any]:
-    """The slice of one input: sizes of 1 are broadcast, and a key head serves a group of query heads."""
+def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...]) -> NDArray[Any]:
+    """Return the slice of one input; sizes of 1 are broadcast, and a key head serves a group of query heads."""
     own = array.shape[:-2]
-    pairs = zip(own, leading[len(leading) - len(own) :], place[len(place) - len(own) :], strict=True)
-    part: NDArray[Any] = array[tuple(index * size // whole for size, whole, index in pairs)]
+    pairs = zip(own, leading[len(leading) - len(own) :], index[len(index) - len(own) :], strict=True)
+    part: NDArray[Any] = array[tuple(i * size // full for size, full, i in pairs)]
     return part
 
 
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
-    """Names of queries and keys: those given, or numbers from 1."""
+    """Return labels of queries and keys: those of the options, or numbers from 1."""
     kinds = ("query", "key") if args.files else ("word", "word")
     named = []
     for kind, own, count in zip(kinds, (args.query_labels, args.key_labels), (n, m), strict=True):

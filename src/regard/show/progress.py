@@ -1,11 +1,11 @@
-"""How far long work has come: a bar on a terminal, a line now and then elsewhere."""
+"""A progress bar on a terminal, and progress lines elsewhere."""
 
 import sys
 import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from regard.show.terminal import clean, report, shorten
+from regard.show.terminal.text import clean, report, shorten
 
 __all__ = ["Progress"]
 
@@ -13,20 +13,20 @@ _LONGEST_NAME = 100
 
 
 class Progress:
-    """Show progress with loss and time left: a tqdm bar on a terminal that has tqdm, else a plain line now and then.
+    """Show progress with loss and time left: a tqdm bar on a terminal, or a line every few seconds.
 
     Parameters
     ----------
     total
         Number of steps.
     name
-        What is being done, such as "training".
+        A label, such as "training".
     stream
-        Where to; standard error by default, so that results in a pipe stay clean.
+        The output; standard error by default, so that results in a pipe stay clean.
     every
-        Seconds between two plain lines.
+        Seconds between two lines.
     done
-        Steps that were done before.
+        Steps done before, for work that is resumed.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Progress:
         self.stream = sys.stderr if stream is None else stream
         self.done = self.before = done
         self._start = time.monotonic()
-        self._told = self._start
+        self._printed = self._start
         self._bar = _bar(total, self.name, self.stream, done)
 
     def __enter__(self) -> Self:
@@ -64,20 +64,20 @@ class Progress:
         pace: float | None = None,
         unit: str = "words",
     ) -> None:
-        """Count steps as done, and show it.
+        """Advance the bar by some steps.
 
         Parameters
         ----------
         steps
-            How many.
+            Number of steps.
         loss
             The latest loss.
         total
-            Number of steps in all, where that is better known now.
+            A new estimate of the number of all steps.
         pace
-            Units a second.
+            Units per second.
         unit
-            What is counted: "words", "characters", "tokens".
+            The unit: "words", "characters", "tokens".
         """
         note = _note(loss, pace, unit)
         self.done += steps
@@ -91,12 +91,12 @@ class Progress:
             self._bar.update(steps)
             return
         now = time.monotonic()
-        if now - self._told >= self.every or self.done >= self.total:
-            self._told = now
+        if now - self._printed >= self.every or self.done >= self.total:
+            self._printed = now
             print(self._line(now - self._start, note), file=self.stream, flush=True)
 
     def say(self, text: str) -> None:
-        """Print lines without tearing the bar, as `report` cleans them.
+        """Print lines above the bar, cleaned by `report`.
 
         Parameters
         ----------
@@ -110,24 +110,24 @@ class Progress:
             print(text, file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Close the bar; it stays visible."""
         if self._bar is not None:
             self._bar.close()
 
     def _line(self, seconds: float, note: str) -> str:
-        told = f"{self.name}: {self.done} of {self.total} ({100 * self.done // max(self.total, 1)} %)"
+        line = f"{self.name}: {self.done} of {self.total} ({100 * self.done // max(self.total, 1)} %)"
         if note:
-            told += f", {note}"
+            line += f", {note}"
         if self.done >= self.total:
-            return f"{told}, done in {_clock(seconds)}"
-        return f"{told}, {_clock(seconds * (self.total - self.done) / max(self.done - self.before, 1))} left"
+            return f"{line}, done in {_clock(seconds)}"
+        return f"{line}, {_clock(seconds * (self.total - self.done) / max(self.done - self.before, 1))} left"
 
 
 def _note(loss: float | None, pace: float | None, unit: str) -> str:
-    said = [] if loss is None else [f"loss {loss:.3f}"]
+    parts = [] if loss is None else [f"loss {loss:.3f}"]
     if pace is not None:
-        said.append(f"{pace:,.0f} {unit}/s")
-    return ", ".join(said)
+        parts.append(f"{pace:,.0f} {unit}/s")
+    return ", ".join(parts)
 
 
 def _clock(seconds: float) -> str:
@@ -135,7 +135,7 @@ def _clock(seconds: float) -> str:
 
 
 def _bar(total: int, name: str, stream: TextIO, done: int) -> Any:
-    """A tqdm bar, or None where there is no terminal or no tqdm."""
+    """Return a tqdm bar, or None without a terminal or without tqdm."""
     if not stream.isatty():
         return None
     try:

@@ -199,7 +199,7 @@ def test_names_that_nobody_knows_are_copied(family: str) -> None:
         if family == "transformer"
         else {}
     )
-    model = Seq2Seq(family=family, least=3, network=size, epochs=16, rate=0.005)
+    model = Seq2Seq(family=family, min_count=3, network=size, epochs=16, rate=0.005)
     model.fit([source for source, _ in pairs], [target for _, target in pairs])
     found = model.translate([source for source, _ in unseen])
     for one, (source, target) in zip(found, unseen, strict=True):

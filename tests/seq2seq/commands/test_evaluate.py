@@ -17,13 +17,11 @@ import pytest
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import curve, evaluate
-from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands import loading as models
-from regard.seq2seq.data.vocabulary import glue
+from regard.seq2seq.commands import curve, drawing, evaluate, loading
+from regard.seq2seq.data.tokenizers import glue
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.training.log import Log
-from regard.show import sketch
+from regard.show import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +37,13 @@ class Parrot:
         self.says, self.attention = says, attention
         self.model = SimpleNamespace(
             source=SimpleNamespace(
-                kind="words", glue=glue, cut=self.cut, encode=lambda tokens: [4] * len(tokens), plain=str
+                token_type="words",
+                glue=glue,
+                cut=self.cut,
+                encode=lambda tokens: [4] * len(tokens),
+                plain=str,
             ),
-            target=SimpleNamespace(kind="words", glue=glue, cut=self.cut, normalization="NFC"),
+            target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
 
     @classmethod
@@ -74,7 +76,7 @@ class Parrot:
 
 @pytest.fixture
 def parrots(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (models, evaluate):
+    for module in (loading, evaluate):
         monkeypatch.setattr(module, "Seq2Seq", Parrot)
 
 
@@ -175,7 +177,7 @@ def test_without_sacrebleu_the_rest_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    for module in (evaluate, pictures):
+    for module in (evaluate, drawing):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "sacrebleu" else find(name))
     files = ["--hypotheses", write("h", "a b"), "--references", write("r", "a c")]
     out, err = told(capsys, *files)
@@ -403,7 +405,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--links", "gold"], "--links needs --gold: links that people have drawn"),
+        (["--links", "gold"], "--links needs --gold: the reference links"),
         (["--links", "short", "--gold", "gold"], "short must have 2 lines, like gold. It has 1."),
         (["--links", "gold", "--gold", "empty"], "empty has no links: there is nothing to compare with"),
         (
@@ -422,7 +424,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["--links", "-", "--gold", "-"], "only one file can be standard input"),
         (
             ["--links", "gold", "--gold", "gold", "--json", "gold"],
-            "gold would be written over: give --json a file of its own",
+            "gold would be overwritten: give --json a file of its own",
         ),
         (["--links", "gold", "--gold", "gold", "--json", "no/x"], "no/x: there is no folder no"),
         (
@@ -443,7 +445,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
             )
         ),
         (["m", "text", "--links-from", "1"], "--links-from needs --links"),
-        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what is counted there"),
+        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what the numbers there count"),
     ],
 )
 def test_what_is_wrong_with_links_is_said_in_one_line(
@@ -463,7 +465,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         (["nowhere", "test"], "nowhere: No such file or directory"),
         (["model", "gold"], "gold, line 1: expected source TAB target, found 1 column"),
         (["model", "test", "--references", "test"], "--references goes with --hypotheses"),
-        (["--hypotheses", "test"], "--hypotheses need --references"),
+        (["--hypotheses", "test"], "--hypotheses needs --references"),
         (
             ["model", "--hypotheses", "test"],
             "give a model or --hypotheses, not both: MODEL goes with a model",
@@ -498,7 +500,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         (["model", "test", "--posterior"], "--posterior needs --gold: it is about links"),
         (
             ["model", "test", "--gold-from", "1"],
-            "--gold-from needs --gold: it is how words are counted there",
+            "--gold-from needs --gold: it is the number of the first word there",
         ),
         (["model", "test", "--gold", "none"], "none has no links: there is nothing to compare with"),
         (
@@ -512,7 +514,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
         (
             ["model", "test", "--gold", "links", "--alternatives"],
-            "--gold has links for each line of TEST, --alternatives puts lines together: give one",
+            "--gold has links for each line of TEST, --alternatives merges lines: give one",
         ),
         (["model", "test", "--png", "x.doc"], "a picture's name must end in .png, .svg or .pdf: x.doc"),
         (["model", "test", "--json", "no/x.json"], "no/x.json: there is no folder no"),
@@ -528,15 +530,15 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
         (
             ["model", "test", "--json", "test"],
-            "test would be written over: give --json and --png files of their own",
+            "test would be overwritten: give --json a file of its own",
         ),
         (
             ["--hypotheses", "gold", "--references", "gold", "--json", "./gold"],
-            "gold would be written over: give --json and --png files of their own",
+            "gold would be overwritten: give --json a file of its own",
         ),
         (
             ["model", "test", "--json", "x.svg", "--png", "x.svg"],
-            "x.svg would be written over: give --json and --png files of their own",
+            "x.svg would be overwritten: give --png a file of its own",
         ),
         (
             ["model", "test", "--beam", "0"],
@@ -595,7 +597,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_before_0_is_in_no_curve() -> None:
     lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
-    assert sketch.curves(lines, width=40) == sketch.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
+    assert terminal.curves(lines, width=40) == terminal.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
 
 
 def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[str]) -> None:

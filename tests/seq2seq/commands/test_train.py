@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,10 @@ import pytest
 from regard import _signals
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
-from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands import run as running
-from regard.seq2seq.commands import summary as reached_module
-from regard.seq2seq.commands import train
-from regard.seq2seq.commands.link_files import Given, Line
-from regard.seq2seq.commands.run import Run, foreseen
-from regard.seq2seq.commands.summary import reached
+from regard.seq2seq.commands import drawing, run, summary, train
+from regard.seq2seq.commands.link_files import LineLinks, PairLinks
+from regard.seq2seq.commands.run import Run, forecast
+from regard.seq2seq.commands.summary import summarize
 from regard.seq2seq.data.tokenizers import Characters, Subwords, Tokens, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
@@ -109,7 +107,7 @@ def test_valid_and_test_are_files_of_their_own(
     assert main(["train", str(pairs), *arguments, "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
     assert "without attention, on 9 held-out pairs, beam 5" in said
-    assert "60 pairs to learn from, 60 of them with at most 50 tokens on both sides; 7 to choose" in told
+    assert "60 training pairs, 60 of them with at most 50 tokens on both sides; 7 for validation" in told
     assert not list((tmp_path / "m").glob("alignment-*.png"))
 
 
@@ -158,12 +156,12 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     said, told = capsys.readouterr()
     assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
     assert "held-out" not in said
-    assert "; too few to keep any aside, so the same to choose the best model by and to test on\n" in told
+    assert "; too few to hold any out, so the same for validation and test\n" in told
     few.write_text("a b\tb a\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out, "--fresh"]) == 0
     said, told = capsys.readouterr()
     assert "on the training pair itself: there are too few" in said
-    assert told.startswith("1 pair to learn from, 1 of them")
+    assert told.startswith("1 training pair, 1 of them")
     assert "(greedy, 1 pair)" in told
 
 
@@ -190,8 +188,8 @@ def test_what_is_judged_by_and_tested_on_is_told_as_it_is(
         found, told = capsys.readouterr()
         assert said in found
         assert "too few" not in found + told
-        tested = ", 8 to test on" if "--test" in files else " and to test on"
-        assert f" to choose the best model by{tested}\n" in told
+        tested = ", 8 for test" if "--test" in files else " and test"
+        assert f" for validation{tested}\n" in told
 
 
 @pytest.mark.slow
@@ -228,7 +226,7 @@ def test_what_is_short_is_measured_by_errors(tmp_path: Path, capsys: pytest.Capt
 )
 def test_the_measure_that_says_most_is_chosen(kind: str, found: str, right: str, said: str) -> None:
     pytest.importorskip("sacrebleu")
-    told = str(reached(kind, ["q r s t"], [found], [right]))
+    told = str(summarize(kind, ["q r s t"], [found], [right]))
     assert re.sub(r"BLEU \d\d?\.\d", "BLEU 0.0", told) == said  # the runs that match are sacrebleu's business
 
 
@@ -259,7 +257,7 @@ def test_two_runs_write_the_same_bytes(pairs: Path, tmp_path: Path) -> None:
 def test_without_the_extras_it_still_trains(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pictures, reached_module):
+    for module in (drawing, summary):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     said, told = capsys.readouterr()
@@ -332,7 +330,7 @@ def test_a_loss_that_is_no_number_stops(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("stopped: the loss is not finite any more: ")
     kept = (tmp_path / "m" / "model.safetensors").exists()
-    assert ("is kept in" in last) == kept
+    assert ("is in" in last) == kept
     assert ("no model has been written" in last) != kept
 
 
@@ -360,7 +358,7 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     assert process.returncode == 128 + number
     lines = told.decode().splitlines()
     assert re.fullmatch(
-        r"interrupted; the best model, that of epoch \d+, is kept in stopped/model.safetensors", lines[-2]
+        r"interrupted; the best model, that of epoch \d+, is in stopped/model.safetensors", lines[-2]
     )
     assert lines[-1] == "the same command goes on from there"
     assert "Traceback" not in told.decode()
@@ -399,7 +397,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("what", ["_measure", "_three", "_draw"])
+@pytest.mark.parametrize("what", ["_measure", "_examples", "_draw"])
 def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     what: str,
     number: int,
@@ -411,11 +409,11 @@ def test_what_is_stopped_behind_the_last_step_says_so_and_leaves_nothing(
     arguments = ["train", str(pairs), "--epochs", "1", "--out", str(tmp_path / "m")]
     place = tmp_path / "m" / "model.safetensors"
     with monkeypatch.context() as patched:
-        where = running.Run if what == "_draw" else train
+        where = run.Run if what == "_draw" else train
         patched.setattr(where, what, lambda *_: signal.raise_signal(number))
         assert main(arguments) == 128 + number
     told = capsys.readouterr().err.splitlines()[-1]
-    assert told == f"interrupted; the model is in {place}, and the same command says the rest"
+    assert told == f"interrupted; the model is in {place}, and the same command prints the rest"
     assert not list(place.parent.glob(".*"))
     before = place.read_bytes()
     assert main(arguments) == 0
@@ -508,7 +506,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     before = sorted(tmp_path.iterdir())
     for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
         said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
-        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh begins anew"
+        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -523,7 +521,7 @@ def test_two_processes_do_not_train_the_same(
     try:
         for fresh in ([], ["--fresh"]):
             said = refused(["train", str(pairs), "--out", str(tmp_path / "m"), *fresh], capsys)
-            assert said == f"--out: another process trains {place}; another --out is free"
+            assert said == f"--out: another process is training {place}; give another --out"
     finally:
         process.kill()
         process.communicate(timeout=1800)
@@ -585,11 +583,36 @@ def test_a_finished_model_is_not_overwritten(
 def test_who_begins_anew_is_told_how_to_go_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running.Stop, "asked", True, raising=False)
-    monkeypatch.setattr(running.Stop, "__init__", lambda self: None)
+    monkeypatch.setattr(run.Stop, "asked", True)
+    monkeypatch.setattr(run.Stop, "status", 130)
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
     assert main(arguments) == 130
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
+
+
+def test_a_model_and_a_checkpoint_are_read_once(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[Path] = []
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda path, *rest: paths.append(path) or read(path, *rest)  # type: ignore[func-returns-value]
+
+    for name in ("read_model", "read_checkpoint"):
+        monkeypatch.setattr(run, name, counted(getattr(run, name)))
+    arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m")]
+    with monkeypatch.context() as patched:
+        patched.setattr(run.Stop, "asked", True)
+        patched.setattr(run.Stop, "status", 130)
+        assert main(arguments) == 130
+    assert paths == []
+    model, checkpoint = tmp_path / "m" / "model.safetensors", tmp_path / "m" / "checkpoint.safetensors"
+    assert main(arguments) == 0
+    assert paths == [checkpoint]
+    paths.clear()
+    assert main(arguments) == 0
+    assert paths == [model]
+    assert "training is done already" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -663,13 +686,13 @@ def test_a_checkpoint_of_other_pairs_is_told(
         assert main(["train", str(pairs), "--out", str(out), *options]) == 2
         told = capsys.readouterr().err.splitlines()[-1]
         said = f"{place}: the checkpoint is of another training: {changed}"
-        assert told == f"regard train: error: {said}; --fresh begins anew"
+        assert told == f"regard train: error: {said}; --fresh trains anew"
         assert place.exists()
     place.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]
     said = f"{place} is no checkpoint: 5 bytes are too few"
-    assert told == f"regard train: error: {said}; --fresh begins anew"
+    assert told == f"regard train: error: {said}; --fresh trains anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
     assert str(caught.value) == f"{said}; give another name, or remove it if it is of no use"
@@ -719,7 +742,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     files = [str(tmp_path / "a"), str(tmp_path / "b")]
     arguments = ["train", *files, "--links", str(tmp_path / "links"), "--epochs", "2"]
     assert main([*arguments, "--out", str(tmp_path / "m")]) == 0
-    assert capsys.readouterr().err.startswith("30 pairs to learn from, 30 of them")
+    assert capsys.readouterr().err.startswith("30 training pairs, 30 of them")
     (tmp_path / "links").write_text("0-0 1-1\n")
     said = refused([*arguments, "--out", str(tmp_path / "n")], capsys)
     assert said == f"--links: {tmp_path / 'links'} has 1 lines for 30 pairs"
@@ -791,21 +814,21 @@ def test_what_align_writes_can_be_learned(
 
 
 def test_a_words_links_are_those_of_all_its_tokens(tmp_path: Path) -> None:
-    lines, pairs = [Line(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
+    lines, pairs = [LineLinks(7, frozenset({(1, 0), (0, 1)}))], [("Hi, you", "toi ab")]
     subwords = Subwords(
         Vocabulary([*SPECIAL, "\u2581", "t", "o", "i", "\u2581toi", "\u2581a", "b"]), -np.arange(11.0)
     )
-    given = Given(tmp_path, lines, pairs, "words", 50)
+    given = PairLinks(tmp_path, lines, pairs, "words", 50)
     # Hi , you | \u2581toi \u2581a b
     assert given(Words.learn([]), subwords) == [{(2, 0), (0, 1), (0, 2), (1, 1), (1, 2)}]
     # H i , \u2423 y o u
     assert given(Characters.learn([]), Tokens.learn([])) == [{(4, 0), (5, 0), (6, 0), (0, 1), (1, 1), (2, 1)}]
-    assert Given(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
-    assert Given(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
+    assert PairLinks(tmp_path, lines, pairs, "tokens", 50)(Words.learn([]), subwords) == [{(1, 0), (0, 1)}]
+    assert PairLinks(tmp_path, lines, pairs, "words", 2)(Words.learn([]), subwords) == [frozenset()]
     with pytest.raises(
         ValueError, match=r", line 7: a link must be between words .* has 2 and 1\. Got 0-1 instead"
     ):
-        Given(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
+        PairLinks(tmp_path, lines, [("a b", "c")], "words", 50)(Words.learn([]), Words.learn([]))
 
 
 @pytest.mark.slow
@@ -815,7 +838,7 @@ def test_empty_sides_may_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["train", str(file), "--skip-empty", "--epochs", "1", "--out", str(tmp_path / "m")]) == 0
     told = capsys.readouterr().err
     assert told.startswith(f"2 pairs left out: {file}, line 2: ")
-    assert "2 pairs to learn from" in told
+    assert "2 training pairs" in told
 
 
 @pytest.mark.slow
@@ -859,10 +882,10 @@ def test_speed_is_in_what_is_counted(
 def test_what_is_translated_on_the_way_is_from_all_over_a_sorted_file() -> None:
     one = Run(Seq2Seq(), Path("m"))
     one.sample = [(str(i), "") for i in range(1000)]
-    assert [int(source) for source, _ in one._spread()] == list(range(0, 1000, 5))
+    assert [int(source) for source, _ in one._sample_pairs()] == list(range(0, 1000, 5))
     for count in (200, 201, 399, 1):
         one.sample = [(str(i), "") for i in range(count)]
-        found = [int(source) for source, _ in one._spread()]
+        found = [int(source) for source, _ in one._sample_pairs()]
         assert len(found) == len(set(found)) == min(count, 200)
         assert found == sorted(found)
         assert max(np.diff([-1, *found, count])) <= 2
@@ -916,7 +939,7 @@ MORE = "; 9 times is usual, which takes --minutes 15"
 def test_how_often_pairs_will_be_seen(
     a_second: float, seen: float, minutes: float, recipe: Recipe, told: str
 ) -> None:
-    assert foreseen(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
+    assert forecast(a_second, seen, minutes, 9, recipe) == f"at this speed each pair will be seen {told}"
 
 
 @pytest.mark.slow
@@ -934,7 +957,7 @@ def test_it_is_foreseen_once_after_some_seconds(
         str(tmp_path / "m"),
     ]
     for seconds, count in ((0.0, 1), (float("inf"), 0)):
-        monkeypatch.setattr(running, "_MEASURED", seconds)
+        monkeypatch.setattr(run, "_SPEED_AFTER", seconds)
         assert main(arguments) == 0
         assert capsys.readouterr().err.count("at this speed each pair will be seen 3 times in ") == count
 
@@ -1008,13 +1031,13 @@ def test_what_is_no_model_is_not_overwritten(
         other.write_text("years of work")
         out = other if name.startswith("thesis") else other.parent
         said = refused(["train", str(pairs), "--out", str(out)], capsys)
-        assert said == f"--out: {other} exists and is no model file; nothing is overwritten"
+        assert said == f"--out: {other} exists and is not a model file; nothing is overwritten"
     for text in ("years of work", "years\nof work\n"):
         log = tmp_path / "notes" / "log.jsonl"
         log.parent.mkdir(exist_ok=True)
         log.write_text(text)
         said = refused(["train", str(pairs), "--out", str(log.parent)], capsys)
-        assert said == f"--out: {log} exists and is no log of a training; nothing is overwritten"
+        assert said == f"--out: {log} exists and is not a log of a training; nothing is overwritten"
         assert log.read_text() == text
         assert other.read_text() == "years of work"
     for name in ("curve.png", "alignment-1.png"):
@@ -1022,7 +1045,7 @@ def test_what_is_no_model_is_not_overwritten(
         drawn.parent.mkdir()
         drawn.write_text("years of work")
         said = refused(["train", str(pairs), "--out", str(drawn.parent)], capsys)
-        assert said == f"--out: {drawn} exists, and no model beside it; nothing is overwritten"
+        assert said == f"--out: {drawn} exists, and no model next to it; nothing is overwritten"
     said = refused(["train", str(pairs), "--out", str(pairs)], capsys)
     assert said == f"--out: {pairs} is a file, not a folder; nothing is overwritten"
     out = tmp_path / "pipes"

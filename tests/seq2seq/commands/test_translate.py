@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from regard.cli import main
-from regard.seq2seq import Seq2Seq, commands
+from regard.seq2seq import Seq2Seq
 from regard.seq2seq.commands import line_blocks as stream
 from regard.seq2seq.commands import translate
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
-from regard.seq2seq.data.vocabulary import cut, glue
+from regard.seq2seq.data.tokenizers import cut, glue
 from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.translator import Translation
 
@@ -36,7 +36,7 @@ class Model:
     """Writes each sentence in capitals; its second-best translation ends in a "2"."""
 
     attention = True
-    side = SimpleNamespace(cut=cut, glue=glue, kind="words", encode=lambda tokens: [4] * len(tokens))
+    side = SimpleNamespace(cut=cut, glue=glue, token_type="words", encode=lambda tokens: [4] * len(tokens))
     model = SimpleNamespace(source=side, target=side)
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def test_options_may_stand_anywhere(
         assert capsys.readouterr().out == wanted
     assert refused(["translate", model, a, "--nope"], capsys)[1] == "unrecognized arguments: --nope"
     said = refused(["evaluate", model, "--compare", model, pairs], capsys)[1]
-    assert said.endswith("--references; --compare takes all names behind it")
+    assert said.endswith("--references; --compare takes all names after it")
 
 
 # -------------------------------------------------------------------------------------------------------- streams
@@ -245,7 +245,7 @@ def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
 def test_pictures_of_several_translations(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands.pictures, "save", lambda _, path: path.write_text(""))
+    monkeypatch.setattr(translate.drawing, "save_alignment", lambda _, path: path.write_text(""))
     typed(monkeypatch, b"a\n\nb\n")
     said_by(["translate", "m", "--n-best", "2", "--png", str(tmp_path)], capsys)
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
@@ -336,17 +336,17 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (
             "read\n###\nREAD",
-            "warning: line 2: the model has never seen '#'; what it makes of them is a guess\n",
+            "warning: line 2: the model has never seen '#'; their translation is a guess\n",
         ),
         (
             "READ\n#",
-            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; what it makes of them is a guess;"
-            " a model trained with --lower takes capitals for small letters\n",
+            "warning: line 1: the model has never seen 'R', 'E', 'A', 'D'; their translation is a guess;"
+            " a model trained with --lower does not distinguish capitals\n",
         ),
         (
             "uvwxyz",
             "warning: line 1: the model has never seen 'u', 'v', 'w', 'x', 'y' and 1 more;"
-            " what it makes of them is a guess\n",
+            " their translation is a guess\n",
         ),
         ("read\n\n \n\u200b\nera", ""),
     ],
@@ -370,9 +370,7 @@ def test_every_verb_warns_of_symbols_never_seen(
     ):
         assert main(arguments) == 0
         lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
-        assert lines == [
-            f"warning: {place}: the model has never seen {symbol}; what it makes of them is a guess"
-        ]
+        assert lines == [f"warning: {place}: the model has never seen {symbol}; their translation is a guess"]
 
 
 INVISIBLE = [
@@ -428,7 +426,7 @@ def test_pairs_are_told_once_where_sources_are_wanted(
     assert main(["translate", str(trained)]) == 0
     said, told = capsys.readouterr()
     assert said.count("\n") == 3
-    assert told == "line 2 has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)\n"
+    assert told == "line 2 has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)\n"
 
 
 EMPTY = [
@@ -530,7 +528,7 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
         _, told = refused(["translate", str(path), "--alignment", how], capsys)
         assert told == f"{path} was trained without attention: there is no alignment to show"
     _, told = refused(["translate", str(path), "--coverage-penalty", "1"], capsys)
-    assert told == f"{path} was trained without attention: --coverage-penalty is about where it looked"
+    assert told == f"{path} was trained without attention: --coverage-penalty needs attention weights"
 
 
 def test_pictures_need_matplotlib(
@@ -582,11 +580,9 @@ def test_two_directions_are_merged(
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]
     # Forward 0-0 1-1; backward both source words look at target 0: 0-0 1-0. Either touches 0-0 and has a free word.
-    assert said_by([*common, "--symmetrise", "intersection"], capsys) == "0-0\n"
-    assert said_by([*common, "--symmetrise", "union"], capsys) == "0-0 1-0 1-1\n"
+    assert said_by([*common, "--symmetrize", "intersection"], capsys) == "0-0\n"
     for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
-        assert said_by([*common, "--symmetrise", "agreement", "--by", by], capsys) == "0-0\n"
-        assert said_by([*common, "--symmetrise", "joint", "--by", by], capsys) == "0-0\n"
+        assert said_by([*common, "--symmetrize", "product", "--by", by], capsys) == "0-0\n"
     assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]
     assert [m.calls[-1][1] for m in models.values()] == [{"posterior": False}] * 2
@@ -597,11 +593,10 @@ def test_two_directions_are_merged(
     assert told == "line 1: --by tokens and --reverse need models that cut text into the same tokens"
     path.write_bytes(b"a b\tx y\na b\tx\n")
     monkeypatch.setattr(Back, "align", lambda self, s, t, posterior: [translation("x", "a b")] * len(s))
-    for method in ("joint", "agreement"):
-        path.write_bytes(b"a b\tx\na b\tx y\n")
-        said, told = refused([*common, "--symmetrise", method], capsys)
-        assert said.count("\n") == 1
-        assert told.startswith("line 2: ")
+    path.write_bytes(b"a b\tx\na b\tx y\n")
+    said, told = refused([*common, "--symmetrize", "product"], capsys)
+    assert said.count("\n") == 1
+    assert told.startswith("line 2: ")
 
 
 @pytest.mark.parametrize(
@@ -651,7 +646,7 @@ def test_two_files_must_be_equally_long(
         (["a", "b", "c"], "PAIRS must be one file or two. Got 3 instead."),
         (["a", "a"], "PAIRS must be two different files"),
         (["a", f"b{os.sep}..{os.sep}a"], "PAIRS must be two different files"),
-        (["a", "--symmetrise=union"], "--symmetrise needs --reverse: a model of the other direction"),
+        (["a", "--symmetrize=product"], "--symmetrize needs --reverse: a model of the other direction"),
         (
             ["a", "--threshold=1"],
             "argument --threshold: must be a number from 0 to less than 1. Got '1' instead.",
@@ -669,7 +664,9 @@ def test_a_model_that_looks_nowhere_can_not_align(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
-    assert refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention: it looks nowhere"
+    assert (
+        refused(["align", "m", "pairs"], capsys)[1] == "m was trained without attention, so it cannot align"
+    )
 
 
 @pytest.mark.slow
@@ -684,12 +681,12 @@ def test_links_of_a_real_model(
     assert len(list((tmp_path / "p").iterdir())) == 2
 
 
-@pytest.mark.parametrize("method", ["union", "joint", "agreement"])
+@pytest.mark.parametrize("method", ["intersection", "product"])
 def test_an_empty_side_has_no_links_but_a_score(
     method: str, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"\ta b\na\t\n\t\n")
-    both = ["--reverse", str(trained), "--symmetrise", method, "--posterior"]
+    both = ["--reverse", str(trained), "--symmetrize", method, "--posterior"]
     assert main(["align", str(trained), *both, "--scores"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[2] for line in lines] == ["", "", ""]

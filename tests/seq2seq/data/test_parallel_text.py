@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.seq2seq.data import parallel_text as module
-from regard.seq2seq.data.parallel_text import as_pairs, decode_line, read_lines, read_pairs, read_two
+from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
 
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
@@ -81,10 +81,11 @@ def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -
 
 
 def test_empty_pairs_can_be_left_out_and_counted() -> None:
-    told: list[str] = []
+    told: list[Skipped] = []
     data = b"a\tb\n\nc\t \n\t\nd\te\n \tf\n"
     assert read_pairs(stream(data), skipped=told.append) == [("a", "b"), ("d", "e")]
-    assert told == [
+    assert [pair.line for pair in told] == [2, 3, 4, 6]
+    assert list(map(str, told)) == [
         "the stream, line 2: empty; expected source TAB target",
         "the stream, line 3: the target is empty",
         "the stream, line 4: empty; expected source TAB target",
@@ -262,9 +263,9 @@ def test_empty_lines_of_two_files(tmp_path: Path) -> None:
     s.write_bytes(b"a\n \nc\nd\n")
     t.write_bytes(b"e\nf\n\ng\n")
     assert error(ValueError, read_two, s, t) == f"{s}, line 2: the source is empty"
-    told: list[str] = []
+    told: list[Skipped] = []
     assert read_two(s, t, skipped=told.append) == [("a", "e"), ("d", "g")]
-    assert told == [f"{s}, line 2: the source is empty", f"{t}, line 3: the target is empty"]
+    assert list(map(str, told)) == [f"{s}, line 2: the source is empty", f"{t}, line 3: the target is empty"]
     s.write_bytes(b"")
     t.write_bytes(b"")
     assert error(ValueError, read_two, s, t) == f"{s} and {t} hold no sentence pairs: they are empty"
@@ -320,9 +321,9 @@ def test_reading_takes_little_more_memory_than_what_is_read(tmp_path: Path) -> N
 def test_pairs_from_python() -> None:
     given_ = [("read", ["R", "IY1"]), ["a", "b"], (("x",), "y")]
     assert as_pairs(iter(given_)) == [("read", ["R", "IY1"]), ("a", "b"), (("x",), "y")]
-    told: list[str] = []
+    told: list[Skipped] = []
     assert as_pairs([("a", ""), ("a", "b"), ([], "c")], skipped=told.append) == [("a", "b")]
-    assert told == ["pair 1: the target is empty", "pair 3: the source is empty"]
+    assert list(map(str, told)) == ["pair 1: the target is empty", "pair 3: the source is empty"]
 
 
 @pytest.mark.parametrize(

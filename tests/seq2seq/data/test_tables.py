@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.seq2seq.data.parallel_text import read_pairs
+from regard.seq2seq.data.parallel_text import Skipped, read_pairs
 from regard.seq2seq.data.tables import name_like, records
 
 TWO = [("the black, cat", 'le "chat" noir'), ("a dog", "un chien")]
@@ -82,9 +82,9 @@ def test_two_columns_without_a_header(tmp_path: Path) -> None:
 
 def test_lines_with_tabs_have_columns_too(tmp_path: Path) -> None:
     path = saved(tmp_path / "p.tsv", b'id\ten\tfr\n1\t"a\tb\n\n2\tc\td\n')
-    left_out: list[str] = []
+    left_out: list[Skipped] = []
     assert read_pairs(path, columns=["fr", "en"], skipped=left_out.append) == [("b", '"a'), ("d", "c")]
-    assert left_out == [f"{path}, line 3: empty; expected a source and a target"]
+    assert left_out == [Skipped(3, "empty; expected a source and a target", str(path))]
 
 
 WRONG = {
@@ -177,7 +177,7 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
     columns = ["--columns", "en", "fr"]
     options = ["--valid", str(path), "--test", str(path), "--epochs", "1", "--out", out]
     assert main(["train", str(path), *columns, *options]) == 0
-    assert "40 pairs to learn from" in capsys.readouterr().err
+    assert "40 training pairs" in capsys.readouterr().err
     assert main(["evaluate", out, str(path), *columns]) == 0
     assert "40 items" in capsys.readouterr().out
     assert main(["align", out, str(path), *columns]) == 0
@@ -191,7 +191,7 @@ def test_train_evaluate_and_align_read_csv(tmp_path: Path, capsys: pytest.Captur
 
 def test_columns_are_of_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "a", "b", "--columns", "1", "2"]) == 2
-    said = "regard train: error: --columns is about one file of pairs. PAIRS has 2 instead.\n"
+    said = "regard train: error: --columns needs one file of pairs. PAIRS has 2 instead.\n"
     assert capsys.readouterr().err == said
     arguments = ["train", "a.csv", "--links", "l", "--skip-empty"]
     assert main(arguments) == 2

@@ -1,4 +1,4 @@
-"""Text: tidied, cut, numbered and glued, as words, characters, subwords or tokens."""
+"""Text: normalized, cut, numbered and glued, as words, characters, subwords or tokens."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from hypothesis import strategies as st
 
 from regard.seq2seq.data import normalization as tidy_module
 from regard.seq2seq.data import subwords
-from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, tidy, tidy_tokens
+from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
 from regard.seq2seq.data.tokenizers import (
-    KINDS,
+    TOKEN_TYPES,
     Characters,
     Subwords,
-    Text,
+    Tokenizer,
     Tokens,
     Words,
+    cut,
+    glue,
     learn,
     restore,
+    unmarked,
     unseen,
 )
 from regard.seq2seq.data.vocabulary import (
@@ -39,9 +42,6 @@ from regard.seq2seq.data.vocabulary import (
     START,
     UNKNOWN,
     Vocabulary,
-    cut,
-    glue,
-    unmarked,
 )
 
 
@@ -198,11 +198,11 @@ def test_vocabulary() -> None:
     words = Vocabulary.learn([["B", "a", "b"], ["b", "</s>"]], lower=True)
     assert words.tokens == (*SPECIAL, "b", "a")
     assert words.encode(["A", "B", "c"]) == [5, 4, UNKNOWN]
-    assert Vocabulary.learn([["B", "b", "b"]], least=2).tokens == (*SPECIAL, "b")
+    assert Vocabulary.learn([["B", "b", "b"]], min_count=2).tokens == (*SPECIAL, "b")
     assert Vocabulary.learn([["c", "b", "b", "a"]], size=6).tokens == (*SPECIAL, "b", "a")
     assert Vocabulary.learn([["a"]], size=1).tokens == SPECIAL
     assert error(ValueError, Vocabulary, [*SPECIAL, "a", "a"]) == (
-        "the tokens of a vocabulary must differ: 'a' comes twice"
+        "the tokens of a vocabulary must differ: 'a' occurs twice"
     )
     assert error(ValueError, Vocabulary, ["a"]) == "a vocabulary must begin with <pad>, <s>, </s>, <unk>"
 
@@ -215,7 +215,7 @@ def test_a_text_can_not_say_the_special_tokens() -> None:
     assert tokens.encode(tokens.cut("a </s> <pad> <s> <unk>")) == [4, 3, 3, 3, 3]
 
 
-# -------------------------------------------------------------------------------------------------------- tidy
+# -------------------------------------------------------------------------------------------------------- normalize
 
 EVERY = [chr(i) for i in range(sys.maxunicode + 1)]
 
@@ -225,19 +225,19 @@ def test_every_character_is_kept_or_becomes_a_space_or_is_an_error() -> None:
     kinds = {c: unicodedata.category(c) for c in EVERY}
     spaces = {c for c in EVERY if kinds[c] in ("Cc", "Zl", "Zp") and c != "\0"}
     wrong = {c for c in EVERY if kinds[c] == "Cs" or c == "\0"}
-    assert all(tidy(f"a{c}b", "none") == "a b" for c in spaces)
-    assert tidy("a\ufeffb", "none") == "ab"
+    assert all(normalize(f"a{c}b", "none") == "a b" for c in spaces)
+    assert normalize("a\ufeffb", "none") == "ab"
     changed = spaces | wrong | {"\ufeff"}
     kept = "".join(c for c in EVERY if c not in changed)
-    assert tidy(kept, "none") == kept
+    assert normalize(kept, "none") == kept
     assert {c for c in wrong if is_refused(f"a{c}b")} == wrong
-    assert error(ValueError, tidy, "a\0b") == r"text must be Unicode text: character 2 is '\x00'"
-    assert error(ValueError, tidy, "ab\ud800") == r"text must be Unicode text: character 3 is '\ud800'"
+    assert error(ValueError, normalize, "a\0b") == r"text must be Unicode text: character 2 is '\x00'"
+    assert error(ValueError, normalize, "ab\ud800") == r"text must be Unicode text: character 3 is '\ud800'"
 
 
 def is_refused(text: str) -> bool:
     try:
-        tidy(text)
+        normalize(text)
     except ValueError:
         return True
     return False
@@ -256,7 +256,7 @@ def is_refused(text: str) -> bool:
     ],
 )
 def test_normal_forms(text: str, nfc: str, nfkc: str) -> None:
-    assert (tidy(text), tidy(text, "NFC"), tidy(text, "NFKC")) == (nfc, nfc, nfkc)
+    assert (normalize(text), normalize(text, "NFC"), normalize(text, "NFKC")) == (nfc, nfc, nfkc)
 
 
 WRITABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -264,8 +264,8 @@ WRITABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 @given(WRITABLE, st.sampled_from(NORMALIZATIONS))
 def test_tidy_text_stays_as_it_is(text: str, normalization: Any) -> None:
-    once = tidy(text, normalization)
-    assert tidy(once, normalization) == once
+    once = normalize(text, normalization)
+    assert normalize(once, normalization) == once
 
 
 MARKED = st.lists(st.sampled_from("a\u00e9\u0301\u0316\u0344\u3099\uff9e\u01d8\u0345b"), max_size=120).map(
@@ -286,9 +286,9 @@ def test_runs_of_marks_are_limited_before_they_are_sorted(text: str) -> None:
     safe = tidy_module._stream_safe(text)
     assert max(runs(safe), default=0) <= 30
     assert safe.replace("\u034f", "") == text
-    once = tidy(text)
+    once = normalize(text)
     assert once == unicodedata.normalize("NFC", safe)
-    assert tidy(once) == once
+    assert normalize(once) == once
     if max(runs(text), default=0) <= 30:
         assert once == unicodedata.normalize("NFC", text)
 
@@ -306,7 +306,7 @@ def test_normalising_never_meets_a_long_run_of_marks(
     fake = SimpleNamespace(normalize=normalize, combining=unicodedata.combining)
     monkeypatch.setattr(tidy_module, "unicodedata", fake)
     text = "a" + "\u0301\u0316" * 2000
-    assert tidy(text, normalization).replace("\u034f", "").startswith("\u00e1")
+    assert normalize(text, normalization).replace("\u034f", "").startswith("\u00e1")
     assert max(max(runs(part), default=0) for part in met) <= 30
     assert len(met) <= len(text) + 1
 
@@ -337,7 +337,7 @@ def test_what_has_nothing_visible_is_blank() -> None:
     assert not any(map(is_blank, ["\u200ba", "\u0301"]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKEN_TYPES)
 def test_nothing_visible_is_no_token_of_any_kind(kind: str) -> None:
     side = learn(kind, ["ab a b"])
     for text in ("", "  ", "\u200b", "\t\u00ad", "\u3164 \u2800"):
@@ -364,13 +364,13 @@ def test_symbols_that_a_side_has_never_seen(kind: str, text: str, symbols: list[
     assert unseen(side, side.cut(text)) == symbols
 
 
-def test_tokens_are_tidied_one_by_one() -> None:
-    assert tidy_tokens(["e\u0301", "\ufeffb"]) == ["\u00e9", "b"]
+def test_tokens_are_normalized_one_by_one() -> None:
+    assert normalize_tokens(["e\u0301", "\ufeffb"]) == ["\u00e9", "b"]
     rule = "a token must be text without spaces. Got {} instead."
-    assert error(ValueError, tidy_tokens, ["a", "b c"]) == rule.format("'b c'")
-    assert error(ValueError, tidy_tokens, ["a", "\n"]) == rule.format(r"'\n'")
-    assert error(ValueError, tidy_tokens, [""]) == rule.format("''")
-    assert error(TypeError, tidy_tokens, ["a", 1]) == "a token must be a str. Got 1 instead."
+    assert error(ValueError, normalize_tokens, ["a", "b c"]) == rule.format("'b c'")
+    assert error(ValueError, normalize_tokens, ["a", "\n"]) == rule.format(r"'\n'")
+    assert error(ValueError, normalize_tokens, [""]) == rule.format("''")
+    assert error(TypeError, normalize_tokens, ["a", 1]) == "a token must be a str. Got 1 instead."
 
 
 # ------------------------------------------------------------------------------------------------------- kinds
@@ -383,9 +383,9 @@ def subwords_of(method: Any, sentences: Sequence[str] = SENTENCES, **options: An
 
 
 @pytest.fixture(scope="module")
-def sides() -> dict[str, Text]:
+def sides() -> dict[str, Tokenizer]:
     """One of each kind, subwords of both methods."""
-    found: dict[str, Text] = {kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")}
+    found: dict[str, Tokenizer] = {kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")}
     return found | {method: subwords_of(method) for method in ("unigram", "bpe")}
 
 
@@ -396,7 +396,7 @@ WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 def wanted(kind: str, text: str) -> str:
     """What a text looks like after it was cut and glued: what a kind says about spaces and its own marks."""
-    text = tidy(text)
+    text = normalize(text)
     if is_blank(text):
         return ""
     if kind == "characters":
@@ -410,7 +410,7 @@ def wanted(kind: str, text: str) -> str:
 @pytest.mark.parametrize("kind", SIDES)
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_glue_undoes_cut_for_every_kind(kind: str, text: str, sides: dict[str, Text]) -> None:
+def test_glue_undoes_cut_for_every_kind(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     tokens = side.cut(text)
     assert all(tokens)
@@ -421,7 +421,7 @@ def test_glue_undoes_cut_for_every_kind(kind: str, text: str, sides: dict[str, T
 @pytest.mark.parametrize("kind", SIDES)
 @given(text=WRITTEN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_numbers_stand_for_the_tokens(kind: str, text: str, sides: dict[str, Text]) -> None:
+def test_numbers_stand_for_the_tokens(kind: str, text: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     tokens = side.cut(text)
     numbers = side.encode(tokens)
@@ -431,7 +431,7 @@ def test_numbers_stand_for_the_tokens(kind: str, text: str, sides: dict[str, Tex
 
 
 @pytest.mark.parametrize("kind", SIDES)
-def test_what_was_learned_from_is_known(kind: str, sides: dict[str, Text]) -> None:
+def test_what_was_learned_from_is_known(kind: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     assert side.tokens[:4] == SPECIAL
     assert len(side) == len(side.tokens) == len(set(side.tokens))
@@ -442,11 +442,11 @@ def test_what_was_learned_from_is_known(kind: str, sides: dict[str, Text]) -> No
 
 
 @pytest.mark.parametrize("kind", SIDES)
-def test_restored_it_is_the_same(kind: str, sides: dict[str, Text]) -> None:
+def test_restored_it_is_the_same(kind: str, sides: dict[str, Tokenizer]) -> None:
     side = sides[kind]
     again = restore(json.loads(json.dumps(side.describe())), side.data(), size=len(side))
     assert type(again) is type(side)
-    assert (again.kind, again.tokens) == (side.kind, side.tokens)
+    assert (again.token_type, again.tokens) == (side.token_type, side.tokens)
     assert (again.describe(), again.data()) == (side.describe(), side.data())
     assert [again.cut(s) for s in SENTENCES] == [side.cut(s) for s in SENTENCES]
 
@@ -466,7 +466,7 @@ def test_settings_and_data_are_these() -> None:
 
 
 def test_capitals() -> None:
-    words = Words.learn(["The the THE a"], lower=True, least=2)
+    words = Words.learn(["The the THE a"], lower=True, min_count=2)
     assert words.tokens[4:] == ("the",)
     assert words.cut("The") == ["The"]  # a copy keeps its capitals
     assert words.encode(["THE", "a"]) == [4, UNKNOWN]
@@ -521,7 +521,7 @@ def test_lists_of_tokens() -> None:
     ],
 )
 def test_what_stands_for_an_unknown_token(
-    source: str, target: str, token: str, borrowed: str, sides: dict[str, Text]
+    source: str, target: str, token: str, borrowed: str, sides: dict[str, Tokenizer]
 ) -> None:
     assert sides[target].borrow(token, sides[source]) == borrowed
     assert sides[target].glue(["low", borrowed]).startswith("low")
@@ -533,12 +533,14 @@ def test_arguments_are_checked() -> None:
         "kind must be one of 'words', 'characters', 'tokens', 'subwords'. Got 'word' instead.\n"
         "  hint: did you mean 'words'?"
     )
-    assert error(ValueError, learn, "words", [], least=0) == "least must be at least 1. Got 0 instead."
+    assert (
+        error(ValueError, learn, "words", [], min_count=0) == "min_count must be at least 1. Got 0 instead."
+    )
     assert error(ValueError, learn, "words", [], size=4) == "size must be at least 5. Got 4 instead."
     assert error(ValueError, learn, "subwords", [], size=5) == "size must be at least 6. Got 5 instead."
     sizes = 10**6, 10**9, 10**21  # no more than there is, and no hours or errors of sentencepiece's
     assert len({subwords_of("bpe", size=size).tokens for size in sizes}) == 1
-    for kind in KINDS:
+    for kind in TOKEN_TYPES:
         assert error(ValueError, learn, kind, [], normalization="NFD") == (
             "normalization must be one of 'NFC', 'NFKC', 'none'. Got 'NFD' instead.\n"
             "  hint: did you mean 'NFC'?"
@@ -558,27 +560,27 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
 @pytest.mark.parametrize(
     ("described", "data", "said"),
     [
-        ([], {}, "the settings of a text must be a mapping. Got [] instead."),
+        ([], {}, "the settings of a tokenizer must be a mapping. Got [] instead."),
         (
             {},
             {},
-            "the kind of a text must be one of words, characters, tokens, subwords. Got None instead.",
+            "the token type of a tokenizer must be one of words, characters, tokens, subwords. Got None instead.",
         ),
         (
             {"kind": ["words"]},
             {},
-            "the kind of a text must be one of words, characters, tokens, subwords. Got ['words'] instead.",
+            "the token type of a tokenizer must be one of words, characters, tokens, subwords. Got ['words'] instead.",
         ),
         (
             {"kind": "words"},
             {"tokens": SMALL},
-            "the settings of a text must be kind, normalization, lower. Got 'kind' instead.",
+            "the settings of a tokenizer must be kind, normalization, lower. Got 'kind' instead.",
         ),
-        (GOOD, {}, "the data of a text must be tokens. Got '' instead."),
+        (GOOD, {}, "the data of a tokenizer must be tokens. Got '' instead."),
         (
             GOOD,
             {"tokens": SMALL, "scores": b""},
-            "the data of a text must be tokens. Got 'tokens, scores' instead.",
+            "the data of a tokenizer must be tokens. Got 'tokens, scores' instead.",
         ),
         ({**GOOD, "lower": 1}, {"tokens": SMALL}, "lower must be true or false. Got 1 instead."),
         (
@@ -589,7 +591,7 @@ SMALL = "\n".join([*SPECIAL, "a"]).encode()
         (GOOD, {"tokens": b"a"}, "a vocabulary must begin with <pad>, <s>, </s>, <unk>"),
         (GOOD, {"tokens": SMALL + b"\n\xff"}, "a vocabulary must be UTF-8: byte 24 is not"),
         (GOOD, {"tokens": SMALL + b"\n"}, "the tokens of a vocabulary must not be empty: number 5 is"),
-        (GOOD, {"tokens": SMALL + b"\na"}, "the tokens of a vocabulary must differ: 'a' comes twice"),
+        (GOOD, {"tokens": SMALL + b"\na"}, "the tokens of a vocabulary must differ: 'a' occurs twice"),
         (
             {**FINE, "method": 3},
             {"tokens": SMALL, "scores": bytes(20)},
@@ -627,7 +629,7 @@ def test_the_number_of_tokens_is_checked_first() -> None:
 @given(draw=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_data_gives_an_error_or_a_text_that_works(
-    kind: str, draw: st.DataObject, sides: dict[str, Text]
+    kind: str, draw: st.DataObject, sides: dict[str, Tokenizer]
 ) -> None:
     data = {name: bytearray(value) for name, value in sides[kind].data().items()}
     for value in data.values():
@@ -643,7 +645,7 @@ def test_damaged_data_gives_an_error_or_a_text_that_works(
         assert all(0 <= number < len(again) for number in again.encode(again.cut(sentence)))
 
 
-def restored_or_told(side: Text, data: dict[str, bytes]) -> Text | str:
+def restored_or_told(side: Tokenizer, data: dict[str, bytes]) -> Tokenizer | str:
     try:
         return restore(side.describe(), data)
     except ValueError as caught:
@@ -789,7 +791,7 @@ def test_there_must_be_something_to_learn() -> None:
 
 
 def test_without_sentencepiece_nothing_is_learned_and_all_is_cut(
-    sides: dict[str, Text], monkeypatch: pytest.MonkeyPatch
+    sides: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     said = error(ImportError, learn_pieces, ["a"], size=10, method="bpe")
@@ -829,6 +831,6 @@ def test_scores_are_read_in_one_byte_order() -> None:
 @pytest.mark.parametrize("normalization", ["NFC", "NFKC", "none"])
 def test_tokens_that_were_cut_here_stay_what_they_are(normalization: Any) -> None:
     """NFKC has another letter for the mark of what touches its neighbour."""
-    tokens = cut(tidy("\ufb01ne (l'ic\u00f4ne).", normalization))
+    tokens = cut(normalize("\ufb01ne (l'ic\u00f4ne).", normalization))
     assert any(JOIN in token for token in tokens)
-    assert tidy_tokens(tokens, normalization) == tokens
+    assert normalize_tokens(tokens, normalization) == tokens

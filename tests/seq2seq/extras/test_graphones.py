@@ -1,7 +1,8 @@
-"""Joint sequences: spelling, runs and ranking against their definitions, and models that rank by them."""
+"""Graphones: aligner, n-grams and reranking against their definitions, and models that rerank by them."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter, defaultdict
@@ -20,11 +21,11 @@ from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.evaluation.metrics import edit_distance
-from regard.seq2seq.extras.graphones import em_aligner as spelling_module
+from regard.seq2seq.extras.graphones import align_pairs, em_aligner
 from regard.seq2seq.extras.graphones import model as module
-from regard.seq2seq.extras.graphones.em_aligner import MOST, Spelling, follows
-from regard.seq2seq.extras.graphones.kneser_ney import Runs
-from regard.seq2seq.extras.graphones.model import LONGEST, WEIGHT, WEIGHTS, Joint
+from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable
+from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
+from regard.seq2seq.extras.graphones.model import DEFAULT_WEIGHT, MAX_ORDER, WEIGHTS, Graphones
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.safetensors import opened
 
@@ -97,13 +98,13 @@ def test_runs_are_as_likely_as_kneser_and_ney_say(
     seen: list[list[int]], asked: list[list[int]], order: int
 ) -> None:
     slow = Slow(seen, 8, order)
-    found = Runs(seen, 8, order).log_probabilities(asked)
+    found = KneserNey(seen, 8, order).log_probabilities(asked)
     np.testing.assert_allclose(found, [slow.log_probability(row) for row in asked], rtol=1e-10)
 
 
 def test_a_row_by_hand() -> None:
     """Counts 2 of S4 and 45, 3 of 5E, 1 of S6 and 65: discounts 1/3, 3/2, and the 1/2 of too few; p(5) = 0.392."""
-    runs = Runs([[4, 5], [4, 5], [6, 5]], size=7, order=2)
+    runs = KneserNey([[4, 5], [4, 5], [6, 5]], size=7, order=2)
     four, five, end = 0.4 / 5 + 0.46 / 5, 1.5 / 5 + 0.46 / 5, 0.4 / 5 + 0.46 / 5
     expected = (0.5 / 3 + 11 / 18 * four) * (0.25 + 0.75 * five) * (2.5 / 3 + 0.5 / 3 * end)
     assert np.exp(runs.log_probabilities([[4, 5]])) == pytest.approx([expected], rel=1e-12)
@@ -112,23 +113,23 @@ def test_a_row_by_hand() -> None:
 @settings(max_examples=30)
 @given(ROWS, st.integers(1, 5))
 def test_what_may_come_next_has_probability_one(seen: list[list[int]], order: int) -> None:
-    runs = Runs(seen, 8, order)
+    runs = KneserNey(seen, 8, order)
     for level in runs.levels:
-        shares = np.bincount(level.keys // 8, level.own, minlength=len(level.left))
-        np.testing.assert_allclose(shares + level.left, 1, rtol=1e-12)
+        shares = np.bincount(level.keys // 8, level.own, minlength=len(level.backoff))
+        np.testing.assert_allclose(shares + level.backoff, 1, rtol=1e-12)
         assert (level.own >= 0).all()
-        assert (level.left > 0).all()  # whatever never came keeps a chance
+        assert (level.backoff > 0).all()  # whatever never came keeps a chance
     assert runs.log_probabilities([]).shape == (0,)
 
 
-# ---------------------------------------------------------------------------------------------------- spelling
+# ---------------------------------------------------------------------------------------------------- aligner
 
 SIZES = (7, 8)
 SOURCE, TARGET = (
     st.lists(st.integers(UNKNOWN, 6), min_size=1, max_size=4),
     st.lists(st.integers(UNKNOWN, 7), max_size=6),
 )
-PAIRS = st.lists(st.tuples(SOURCE, TARGET).filter(lambda pair: follows(*pair)), min_size=1, max_size=5)
+PAIRS = st.lists(st.tuples(SOURCE, TARGET).filter(lambda pair: alignable(*pair)), min_size=1, max_size=5)
 
 
 def cuts(m: int, n: int) -> Iterator[tuple[int, ...]]:
@@ -137,25 +138,25 @@ def cuts(m: int, n: int) -> Iterator[tuple[int, ...]]:
         if not n:
             yield ()
         return
-    for k in range(min(MOST, n) + 1):
+    for k in range(min(MAX_FERTILITY, n) + 1):
         yield from ((k, *rest) for rest in cuts(m - 1, n - k))
 
 
-def likelihood(spelling: Spelling, pair: tuple[Sequence[int], Sequence[int]], cut: Sequence[int]) -> float:
+def likelihood(aligner: Aligner, pair: tuple[Sequence[int], Sequence[int]], cut: Sequence[int]) -> float:
     place, likely = 0, 1.0
     for token, k in zip(pair[0], cut, strict=True):
-        likely *= float(spelling.counts[token, k])
+        likely *= float(aligner.fertilities[token, k])
         for given_ in pair[1][place : place + k]:
-            likely *= float(spelling.tokens[token, given_])
+            likely *= float(aligner.tokens[token, given_])
         place += k
     return likely
 
 
-def drawn(seed: int) -> Spelling:
+def drawn(seed: int) -> Aligner:
     rng = np.random.default_rng(seed)
-    return Spelling(
+    return Aligner(
         rng.dirichlet(np.ones(SIZES[1]), SIZES[0]).astype(np.float32),
-        rng.dirichlet(np.ones(MOST + 1), SIZES[0]).astype(np.float32),
+        rng.dirichlet(np.ones(MAX_FERTILITY + 1), SIZES[0]).astype(np.float32),
     )
 
 
@@ -163,23 +164,23 @@ def drawn(seed: int) -> Spelling:
 @settings(max_examples=60)
 @given(PAIRS, st.integers(0, 2**16))
 def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
-    spelling = drawn(seed)
-    for pair, cut in zip(pairs, spelling.given(pairs), strict=True):
-        best = max(likelihood(spelling, pair, other) for other in cuts(len(pair[0]), len(pair[1])))
-        assert likelihood(spelling, pair, cut) == pytest.approx(best, rel=1e-5)
+    aligner = drawn(seed)
+    for pair, cut in zip(pairs, aligner.cut(pairs), strict=True):
+        best = max(likelihood(aligner, pair, other) for other in cuts(len(pair[0]), len(pair[1])))
+        assert likelihood(aligner, pair, cut) == pytest.approx(best, rel=1e-5)
 
 
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.integers(0, 2**16))
 def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: list[Any], seed: int) -> None:
-    spelling = drawn(seed)
-    tokens, counts = np.zeros(SIZES), np.zeros((SIZES[0], MOST + 1))
-    for some in spelling_module._side_by_side(pairs):
-        spelling._expect(some, tokens, counts)
-    expected_tokens, expected_counts = np.zeros(SIZES), np.zeros((SIZES[0], MOST + 1))
+    aligner = drawn(seed)
+    tokens, counts = np.zeros(SIZES), np.zeros((SIZES[0], MAX_FERTILITY + 1))
+    for some in em_aligner._batches(pairs):
+        aligner._expect(some, tokens, counts)
+    expected_tokens, expected_counts = np.zeros(SIZES), np.zeros((SIZES[0], MAX_FERTILITY + 1))
     for source, target in pairs:
-        each = {cut: likelihood(spelling, (source, target), cut) for cut in cuts(len(source), len(target))}
+        each = {cut: likelihood(aligner, (source, target), cut) for cut in cuts(len(source), len(target))}
         for cut, likely in each.items():
             share, place = likely / sum(each.values()), 0
             for token, k in zip(source, cut, strict=True):
@@ -197,8 +198,8 @@ def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: l
 def test_every_round_makes_the_pairs_likelier(pairs: list[Any], rounds: int) -> None:
     def total(number: int) -> float:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(spelling_module, "_ROUNDS", number)
-            learned = Spelling.learn(pairs, SIZES)
+            patch.setattr(em_aligner, "_ROUNDS", number)
+            learned = Aligner.learn(pairs, SIZES)
         return sum(
             math.log(sum(likelihood(learned, pair, cut) for cut in cuts(len(pair[0]), len(pair[1]))))
             for pair in pairs
@@ -221,7 +222,7 @@ def test_letters_are_told_from_each_other() -> None:
     encode = {letter: number for number, letter in enumerate(sorted({*"".join(words)}), 4)}
     sounds = {sound: number for number, sound in enumerate(sorted({*"".join(words.values())}), 4)}
     pairs = [([encode[c] for c in word], [sounds[s] for s in said]) for word, said in words.items()]
-    found = Spelling.learn(pairs, (4 + len(encode), 4 + len(sounds))).given(pairs)
+    found = Aligner.learn(pairs, (4 + len(encode), 4 + len(sounds))).cut(pairs)
     assert dict(zip(words, found, strict=True))["tax"] == (1, 1, 2)
     assert dict(zip(words, found, strict=True))["echo"] == (1, 1, 0, 1)
 
@@ -231,19 +232,19 @@ def test_tokens_that_were_not_learned_from_give_what_others_give(monkeypatch: py
     rng = np.random.default_rng(5)
     rows = [rng.integers(4, 304, 4).tolist() for _ in range(400)]
     pairs = [(row, [4 + token % 7 for token in row]) for row in rows]
-    monkeypatch.setattr(spelling_module, "_ENOUGH", 20)
-    monkeypatch.setattr(spelling_module, "_FOR_EACH", 0)
-    found = Spelling.learn(pairs, (304, 11)).given(pairs)
+    monkeypatch.setattr(em_aligner, "_ENOUGH", 20)
+    monkeypatch.setattr(em_aligner, "_PER_TOKEN", 0)
+    found = Aligner.learn(pairs, (304, 11)).cut(pairs)
     assert sum(cut == (1, 1, 1, 1) for cut in found) > 0.9 * len(found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("much", [1, MOST])
+@pytest.mark.parametrize("much", [1, MAX_FERTILITY])
 def test_many_tokens_are_cut_without_underflow(much: int) -> None:
     pairs = [([4] * 300, [5] * (300 * much)), ([4] * 300, [])]
-    learned = Spelling.learn(pairs, (5, 6))
+    learned = Aligner.learn(pairs, (5, 6))
     assert np.isfinite(learned.tokens).all()
-    assert [sum(cut) for cut in learned.given(pairs)] == [300 * much, 0]
+    assert [sum(cut) for cut in learned.cut(pairs)] == [300 * much, 0]
 
 
 def test_pairs_of_all_lengths_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,18 +254,18 @@ def test_pairs_of_all_lengths_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         for m in range(1, 9)
         for n in range(3 * m)
     ]
-    spelling = drawn(1)
-    together = spelling.given(pairs)
-    assert together == [spelling.given([pair])[0] for pair in pairs]
-    monkeypatch.setattr(spelling_module, "_PLACES", 50)
-    assert together == spelling.given(pairs)
+    aligner = drawn(1)
+    together = aligner.cut(pairs)
+    assert together == [aligner.cut([pair])[0] for pair in pairs]
+    monkeypatch.setattr(em_aligner, "_BATCH_CELLS", 50)
+    assert together == aligner.cut(pairs)
 
 
-# ---------------------------------------------------------------------------------------------------- joint
+# ---------------------------------------------------------------------------------------------------- graphones
 
 
-def units(spelling: Spelling, pair: tuple[Sequence[int], Sequence[int]]) -> list[tuple[int, ...]]:
-    (cut,), place, found = spelling.given([pair]), 0, []
+def units(aligner: Aligner, pair: tuple[Sequence[int], Sequence[int]]) -> list[tuple[int, ...]]:
+    (cut,), place, found = aligner.cut([pair]), 0, []
     for token, k in zip(pair[0], cut, strict=True):
         found.append((token, *pair[1][place : place + k]))
         place += k
@@ -275,16 +276,16 @@ def units(spelling: Spelling, pair: tuple[Sequence[int], Sequence[int]]) -> list
 @settings(max_examples=40)
 @given(PAIRS, st.lists(st.tuples(SOURCE, TARGET), min_size=1, max_size=6), st.integers(1, 4))
 def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[Any], order: int) -> None:
-    joint = Joint.learn(order, pairs, SIZES)
-    each = [units(joint.spelling, pair) for pair in pairs]
+    graphones = Graphones.learn(order, pairs, SIZES)
+    each = [units(graphones.aligner, pair) for pair in pairs]
     known = sorted({unit for row in each for unit in row})
-    assert [tuple(unit) for unit in joint.units] == known
-    assert [[known[number - 4] for number in row] for row in joint.rows] == each
+    assert [tuple(unit) for unit in graphones.units] == known
+    assert [[known[number - 4] for number in row] for row in graphones.sequences] == each
     slow = Slow([[known.index(unit) + 4 for unit in row] for row in each], len(known) + 4, order)
-    for pair, found in zip(asked, joint.log_probabilities(asked), strict=True):
-        if follows(*pair):
+    for pair, found in zip(asked, graphones.log_probabilities(asked), strict=True):
+        if alignable(*pair):
             row = [
-                known.index(unit) + 4 if unit in known else UNKNOWN for unit in units(joint.spelling, pair)
+                known.index(unit) + 4 if unit in known else UNKNOWN for unit in units(graphones.aligner, pair)
             ]
         else:
             row = [UNKNOWN] * len(pair[1])
@@ -292,27 +293,27 @@ def test_a_pair_is_as_likely_as_its_row_of_units(pairs: list[Any], asked: list[A
 
 
 def test_what_can_not_follow_is_left_out_and_refused_if_nothing_is_left() -> None:
-    joint = Joint.learn(2, [((4,), (5,)), ((4,), (5, 5, 5, 5))], SIZES)
-    assert joint.rows == [(4,)]
-    with pytest.raises(ValueError, match="every target has more than 3 tokens for each of its source"):
-        Joint.learn(2, [((4,), (5, 5, 5, 5))], SIZES)
+    graphones = Graphones.learn(2, [((4,), (5,)), ((4,), (5, 5, 5, 5))], SIZES)
+    assert graphones.sequences == [(4,)]
+    with pytest.raises(ValueError, match="at most 3 target tokens for each source token"):
+        Graphones.learn(2, [((4,), (5, 5, 5, 5))], SIZES)
 
 
 def test_too_many_tokens_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"multiplied, are more than 4,194,304\. They are 3,000 x 3,000 here"
+        ValueError, match=r"multiplied, must be at most 4,194,304\. They are 3,000 x 3,000 here"
     ):
-        Joint.learn(2, [((4,), (5,))], (3000, 3000))
+        Graphones.learn(2, [((4,), (5,))], (3000, 3000))
 
 
 def test_files_of_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PLACES", 55)
-    with pytest.raises(ValueError, match="multiplied, are more than 55"):
-        Joint.restore({"order": 2}, GOOD.data(SIZES), SIZES)
+    monkeypatch.setattr(em_aligner, "MAX_CELLS", 55)
+    with pytest.raises(ValueError, match="multiplied, must be at most 55"):
+        Graphones.restore({"order": 2, "weight": 1}, GOOD.data(SIZES), SIZES)
 
 
 def test_units_of_the_largest_vocabularies_have_keys_of_their_own() -> None:
-    size = module.MOST_PLACES // 5
+    size = em_aligner.MAX_CELLS // 5
     several = [(4, size - 1, size - 1, size - 1), (4, size - 1, size - 1), (4,), (3, size - 1, 0, 0)]
     keys = [module._key(unit, size) for unit in several]
     assert max(keys) < 2**63
@@ -324,31 +325,59 @@ def hypothesis(words: tuple[int, ...], logs: Sequence[float], scoring: Scoring) 
 
 
 def test_ranked_by_both() -> None:
-    joint, scoring = Joint.learn(3, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), (6,))], SIZES), Scoring()
+    graphones, scoring = (
+        Graphones.learn(3, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), (6,))], SIZES),
+        Scoring(),
+    )
     found = [hypothesis((7, 7), [-0.1, -0.1, -0.1], scoring), hypothesis((6, 6), [-0.2, -0.3, -0.1], scoring)]
-    (first, second), nothing = joint.ranked([(5, 5), (5,)], [found, []], scoring, 2)
+    (first, second), nothing = graphones.rerank([(5, 5), (5,)], [found, []], scoring, 2)
     assert nothing == []
     assert (first.words, second.words) == ((6, 6), (7, 7))
     for one, log in ((first, -0.6), (second, -0.3)):
-        expected = log + WEIGHT * joint.log_probabilities([((5, 5), one.words)])[0]
+        expected = log + DEFAULT_WEIGHT * graphones.log_probabilities([((5, 5), one.words)])[0]
         assert one.score == pytest.approx(expected, rel=1e-12)
-    assert len(joint.ranked([(5, 5)], [found], scoring, 1)[0]) == 1
+    assert len(graphones.rerank([(5, 5)], [found], scoring, 1)[0]) == 1
+
+
+@settings(max_examples=30)
+@given(PAIRS, st.lists(st.integers(4, 6), min_size=1, max_size=3), st.integers(1, 3))
+def test_proposals_are_the_most_probable_sequences_of_units(
+    pairs: list[Any], source: list[int], order: int
+) -> None:
+    graphones = Graphones.learn(order, pairs, SIZES)
+    known = [tuple(unit) for unit in graphones.units]
+    slow = Slow(
+        [[known.index(u) + 4 for u in units(graphones.aligner, p)] for p in pairs], len(known) + 4, order
+    )
+    best: dict[tuple[int, ...], float] = {}
+    choices = [[u for u in known if u[0] == token] or [(token,)] for token in source]
+    for chosen in itertools.product(*choices):
+        log = slow.log_probability([known.index(u) + 4 if u in known else UNKNOWN for u in chosen])
+        target = tuple(token for u in chosen for token in u[1:])
+        best[target] = max(best.get(target, -math.inf), log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BEAM", 10_000)
+        (proposed,) = graphones.propose([source], len(best) + 1)
+    assert {*map(tuple, proposed)} == {*best}
+    logs = [best[tuple(target)] for target in proposed]
+    np.testing.assert_allclose(logs, sorted(logs, reverse=True), rtol=1e-9)
+    assert graphones.propose([source], 1) == [proposed[:1]]
 
 
 def test_a_weight_of_0_is_the_network_alone() -> None:
-    joint, scoring = Joint.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
+    graphones, scoring = Graphones.learn(3, [((5, 6), (6, 7)), ((5,), (6,))], SIZES), Scoring()
     # The mean of the second is better, its sum is not: with weight 0 what was found stays as it was ranked.
     found = [hypothesis((7, 7), [-0.2, -0.2, -0.2], scoring), hypothesis((6,), [-0.25, -0.25], scoring)]
-    joint.weight = 0.0
-    assert joint.ranked([(5, 5)], [found], scoring, 2) == [found]
-    assert joint.ranked([(5, 5)], [found], scoring, 1) == [found[:1]]
+    graphones.weight = 0.0
+    assert graphones.rerank([(5, 5)], [found], scoring, 2) == [found]
+    assert graphones.rerank([(5, 5)], [found], scoring, 1) == [found[:1]]
 
 
-class Counted(Joint):
+class Counted(Graphones):
     """Joint sequences that find targets as likely as they are told."""
 
     def __init__(self, logs: dict[tuple[int, ...], float]) -> None:
-        super().__init__(1, Spelling(np.ones((1, 1)), np.ones((1, MOST + 1))), [], [])
+        super().__init__(1, Aligner(np.ones((1, 1)), np.ones((1, MAX_FERTILITY + 1))), [], [])
         self.logs = logs
 
     def log_probabilities(self, pairs: Any) -> Any:
@@ -361,12 +390,12 @@ GOOD_ONE, BAD_ONE = (6, 7), (7, 7)
 @pytest.mark.parametrize(
     ("network", "counts", "weight"),
     [
-        ((-1.0, -2.0), (-9.0, -8.0), WEIGHT),  # right with up to 0.9: the usual one
+        ((-1.0, -2.0), (-9.0, -8.0), DEFAULT_WEIGHT),  # right with up to 0.9: the usual one
         ((-1.0, -1.25), (-9.0, -8.0), 0.2),  # right as long as 0.25 is more than the weight
-        ((-1.0, -0.75), (-8.0, -9.0), WEIGHT),  # right from 0.3 on
+        ((-1.0, -0.75), (-8.0, -9.0), DEFAULT_WEIGHT),  # right from 0.3 on
         ((-3.0, -1.9), (-8.0, -9.0), 1.2),  # from 1.2 on: 1.1 is a tie, and the network's first stays first
         ((-1.0, -1.01), (-9.0, -8.0), 0.0),  # counts are wrong, and the network is hardly sure
-        ((-9.0, -1.0), (-8.0, -9.0), WEIGHT),  # never right
+        ((-9.0, -1.0), (-8.0, -9.0), DEFAULT_WEIGHT),  # never right
     ],
 )
 def test_the_weight_is_that_of_the_fewest_edits(
@@ -376,15 +405,15 @@ def test_the_weight_is_that_of_the_fewest_edits(
     logs = dict(zip((GOOD_ONE, BAD_ONE), counts, strict=True))
     found = [hypothesis(w, [x], scoring) for w, x in zip((GOOD_ONE, BAD_ONE), network, strict=True)]
     found.sort(key=lambda one: -one.score)
-    joint = Counted(logs)
-    joint.fit_weight([(5, 5)], [found], [[(6, 6), GOOD_ONE]], scoring)
-    assert joint.weight == weight
+    graphones = Counted(logs)
+    graphones.fit_weight([(5, 5)], [found], [[(6, 6), GOOD_ONE]], scoring)
+    assert graphones.weight == weight
 
 
 def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
     rng, scoring = np.random.default_rng(3), Scoring(length_penalty=0)
     targets = [tuple(rng.integers(4, 8, 3).tolist()) for _ in range(9)]
-    joint = Counted({target: float(rng.normal()) for target in targets})
+    graphones = Counted({target: float(rng.normal()) for target in targets})
     several = [[targets[i] for i in rng.choice(9, 3, replace=False)] for _ in range(40)]
     found = [
         sorted((hypothesis(t, [rng.normal()], scoring) for t in each), key=lambda one: -one.score)
@@ -394,89 +423,97 @@ def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
     sources = [(5, 5)] * 40
 
     def edits(weight: float) -> int:
-        joint.weight = weight
-        best = (each[0].words for each in joint.ranked(sources, found, scoring, 1))
+        graphones.weight = weight
+        best = (each[0].words for each in graphones.rerank(sources, found, scoring, 1))
         return sum(edit_distance(words, target) for words, (target,) in zip(best, right, strict=True))
 
-    joint.fit_weight(sources, found, right, scoring)
-    fitted = joint.weight
+    graphones.fit_weight(sources, found, right, scoring)
+    fitted = graphones.weight
     assert edits(fitted) == min(map(edits, WEIGHTS))
 
 
 def test_a_model_fits_its_weight_to_validation_pairs_that_it_has_not_learned(tmp_path: Path) -> None:
     sources, targets = list(KNOWN), list(KNOWN.values())
-    options: dict[str, Any] = {"source": "characters", "target": "tokens", "epochs": 3, "joint": 3}
-    assert fitted_to(options, (sources, targets)) == WEIGHT  # counts know these by heart
+    options: dict[str, Any] = {
+        "source": "characters",
+        "target": "tokens",
+        "epochs": 3,
+        "extras": {"graphones": 3},
+    }
+    assert fitted_to(options, (sources, targets)) == DEFAULT_WEIGHT  # counts know these by heart
     # What is right now is what the network finds without the counts.
     model = Seq2Seq(**options).fit(sources, targets, valid=(["wal", "tal"], ["W AO K", "T"]))
-    joint = model.model.joint
-    assert joint is not None
-    joint.weight = 0.0
+    graphones = model.model.reranker
+    assert graphones is not None
+    graphones.weight = 0.0
     alone = [one.text for one in model.translate(["walt", "xal"])]
-    joint.weight = 2.0
+    graphones.weight = 2.0
     both = [one.text for one in model.translate(["walt", "xal"])]
     assert alone != both
     valid = ["walt", "xal"], alone
     assert fitted_to(options, valid) < 2
     model.save(tmp_path / "m")
-    kept = Seq2Seq.load(tmp_path / "m").model.joint
+    kept = Seq2Seq.load(tmp_path / "m").model.reranker
     assert kept is not None
     assert kept.weight == 2
 
 
 def fitted_to(options: dict[str, Any], valid: tuple[list[str], list[str]]) -> float:
     """The weight after training with these validation pairs."""
-    joint = Seq2Seq(**options).fit(list(KNOWN), list(KNOWN.values()), valid=valid).model.joint
-    assert joint is not None
-    return joint.weight
+    graphones = Seq2Seq(**options).fit(list(KNOWN), list(KNOWN.values()), valid=valid).model.reranker
+    assert graphones is not None
+    return graphones.weight
 
 
-@pytest.mark.parametrize("order", [1, LONGEST])
+@pytest.mark.parametrize("order", [1, MAX_ORDER])
 def test_restored(order: int) -> None:
-    joint = Joint.learn(order, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), ())], SIZES)
-    again = Joint.restore(json.loads(json.dumps(joint.describe())), joint.data(SIZES), SIZES)
+    graphones = Graphones.learn(order, [((5, 6), (6, 7)), ((6, 5), (7, 6)), ((5,), ())], SIZES)
+    again = Graphones.restore(json.loads(json.dumps(graphones.describe())), graphones.data(SIZES), SIZES)
     asked = [((5, 6, 5), (6, 7, 7)), ((6,), (7,)), ((4,), (4,))]
-    assert again.log_probabilities(asked).tolist() == joint.log_probabilities(asked).tolist()
-    assert (again.order, list(again.units), list(again.rows)) == (order, list(joint.units), list(joint.rows))
-    assert Joint.restore({"order": order}, joint.data(SIZES), SIZES).weight == WEIGHT  # an older file
-    assert Joint.restore({"order": order, "weight": 0}, joint.data(SIZES), SIZES).weight == 0
+    assert again.log_probabilities(asked).tolist() == graphones.log_probabilities(asked).tolist()
+    assert (again.order, list(again.units), list(again.sequences)) == (
+        order,
+        list(graphones.units),
+        list(graphones.sequences),
+    )
+    assert Graphones.restore({"order": order, "weight": 0}, graphones.data(SIZES), SIZES).weight == 0
 
 
-GOOD = Joint.learn(2, [((5, 6), (6, 7))], SIZES)
+GOOD = Graphones.learn(2, [((5, 6), (6, 7))], SIZES)
 
 
 @pytest.mark.parametrize(
     ("settings_", "change", "message"),
     [
-        ({"order": 0}, {}, "order must be a whole number from 1 to 12"),
-        ({"order": 13}, {}, "order must be"),
-        ({"order": True}, {}, "order must be"),
-        ({"order": 2, "more": 1}, {}, "order must be"),
-        ({"weight": 1.0}, {}, "order must be"),
+        ({"order": 0, "weight": 1}, {}, "order must be an integer from 1 to 12"),
+        ({"order": 13, "weight": 1}, {}, "order must be"),
+        ({"order": True, "weight": 1}, {}, "order must be"),
+        ({"order": 2, "weight": 1, "more": 1}, {}, "it must have an order and a weight"),
+        ({"weight": 1.0}, {}, "it must have an order and a weight"),
         *(
             ({"order": 2, "weight": weight}, {}, "weight must be a number from 0 to 2")
             for weight in (-0.1, 2.1, math.nan, True, "1", None)
         ),
-        ({"order": 2}, {"more": b""}, "units, rows, tokens and counts"),
-        ({"order": 2}, {"tokens": b"\0"}, "tokens must be 7 x 8 numbers of 4 bytes"),
-        ({"order": 2}, {"tokens": bytes(4 * 56)}, "tokens must be above 0"),
-        ({"order": 2}, {"counts": b"\xff" * 112}, "counts must be above 0"),
-        ({"order": 2}, {"units": b"\5\6"}, "units are cut off"),
-        ({"order": 2}, {"units": b"\7\6\2\7\2"}, "units must be a token of the source"),
-        ({"order": 2}, {"units": b"\5\6\6\6\6\2"}, "units must be a token of the source"),
-        ({"order": 2}, {"units": b"\2\5\2"}, "units must be a token of the source"),
-        ({"order": 2}, {"units": b"\6\7\2\5\6\2"}, "units must be in rising order"),
-        ({"order": 2}, {"rows": b"\4\6\2"}, "rows must be numbers from 2 to 5"),
-        ({"order": 2}, {"rows": b"\4\3\2"}, "rows must be numbers of units, from 4 on"),
-        ({"order": 2}, {"rows": b"\4\2\2"}, "rows must be numbers of units, from 4 on"),
+        ({"order": 2, "weight": 1}, {"more": b""}, "units, sequences, tokens and fertilities"),
+        ({"order": 2, "weight": 1}, {"tokens": b"\0"}, "tokens must be 7 x 8 float32 numbers"),
+        ({"order": 2, "weight": 1}, {"tokens": bytes(4 * 56)}, "tokens must be above 0"),
+        ({"order": 2, "weight": 1}, {"fertilities": b"\xff" * 112}, "fertilities must be above 0"),
+        ({"order": 2, "weight": 1}, {"units": b"\5\6"}, "units are cut off"),
+        ({"order": 2, "weight": 1}, {"units": b"\7\6\2\7\2"}, "units must be a token of the source"),
+        ({"order": 2, "weight": 1}, {"units": b"\5\6\6\6\6\2"}, "units must be a token of the source"),
+        ({"order": 2, "weight": 1}, {"units": b"\2\5\2"}, "units must be a token of the source"),
+        ({"order": 2, "weight": 1}, {"units": b"\6\7\2\5\6\2"}, "units must be sorted"),
+        ({"order": 2, "weight": 1}, {"sequences": b"\4\6\2"}, "sequences must be numbers from 2 to 5"),
+        ({"order": 2, "weight": 1}, {"sequences": b"\4\3\2"}, "sequences must be ids of units, from 4 on"),
+        ({"order": 2, "weight": 1}, {"sequences": b"\4\2\2"}, "sequences must be ids of units, from 4 on"),
     ],
 )
-def test_what_is_no_joint_is_refused(
+def test_invalid_graphones_are_refused(
     settings_: dict[str, Any], change: dict[str, bytes], message: str
 ) -> None:
-    Joint.restore({"order": 2}, GOOD.data(SIZES), SIZES)
+    Graphones.restore({"order": 2, "weight": 1}, GOOD.data(SIZES), SIZES)
     with pytest.raises(ValueError, match=message):
-        Joint.restore(settings_, GOOD.data(SIZES) | change, SIZES)
+        Graphones.restore(settings_, GOOD.data(SIZES) | change, SIZES)
 
 
 # ---------------------------------------------------------------------------------------------------- in a model
@@ -492,7 +529,12 @@ KNOWN = {
 
 
 def learned(**options: Any) -> Seq2Seq:
-    chosen: dict[str, Any] = {"source": "characters", "target": "tokens", "epochs": 40, "joint": 4} | options
+    chosen: dict[str, Any] = {
+        "source": "characters",
+        "target": "tokens",
+        "epochs": 40,
+        "extras": {"graphones": 4},
+    } | options
     return Seq2Seq(**chosen).fit(list(KNOWN), list(KNOWN.values()))
 
 
@@ -502,22 +544,27 @@ def speaker() -> Seq2Seq:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"memory": 2}, {"family": "transformer", "epochs": 5}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"extras": {"translation_memory": 2, "graphones": 4}}, {"family": "transformer", "epochs": 5}],
+)
 def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     model = learned(**options)
-    joint = model.model.joint
-    assert joint is not None
+    graphones = model.model.reranker
+    assert graphones is not None
     asked = ["walks", "chalked", "talk", "walkx", ""]
     found = model.candidates(asked, beam=4)
-    model._model = model.model._replace(joint=None)
+    model._model = model.model._replace(
+        extras={n: e for n, e in model.model.extras.items() if n != "graphones"}
+    )
     alone = model.candidates(asked, beam=4)
     for source, several, before in zip(asked[:-1], found, alone, strict=False):
         row = model.model.source.encode(list(source))
         number = {token: i for i, token in enumerate(model.model.target.tokens)}
         scores = {}
         for one in before:
-            (more,) = joint.log_probabilities([(row, [number[token] for token in one.tokens])])
-            scores[one.tokens] = one.score * (len(one.tokens) + 1) + WEIGHT * more
+            (more,) = graphones.log_probabilities([(row, [number[token] for token in one.tokens])])
+            scores[one.tokens] = one.score * (len(one.tokens) + 1) + DEFAULT_WEIGHT * more
         assert [one.tokens for one in several] == sorted(scores, key=lambda tokens: -scores[tokens])
         np.testing.assert_allclose(
             [one.score for one in several], sorted(scores.values(), reverse=True), rtol=1e-5
@@ -531,6 +578,56 @@ def test_fewer_than_were_found(speaker: Seq2Seq) -> None:
     assert [one.tokens for one in speaker.translate(asked, beam=5)] == best
 
 
+def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) -> None:
+    asked = ["walks", "xalk", ""]
+    beam = speaker.candidates(asked, beam=2)
+    more = speaker.candidates(asked, beam=2, propose=5)
+    for before, after in zip(beam, more, strict=True):
+        assert after[0].score >= before[0].score
+    graphones = speaker.model.reranker
+    assert graphones is not None
+    rows = [speaker.model.source.encode(list(word)) for word in asked[:2]]
+    for row, several in zip(rows, more, strict=False):
+        tokens = speaker.model.target.tokens
+        every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
+        forced = speaker.align(["".join(speaker.model.source.tokens[i] for i in row)] * len(every), [*every])
+        scores = [
+            one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.numbers)])[0]
+            for one in forced
+        ]
+        assert several[0].score >= max(scores) - 1e-3
+    assert speaker.translate(asked, beam=1, propose=5)[0].text == "W AO K S"
+    with pytest.raises(
+        ValueError, match=r"propose must be 0 for a model without a reranker\. Got 2 instead\."
+    ):
+        learned(extras={}, epochs=1).translate(["walk"], propose=2)
+
+
+def test_letters_are_linked_with_their_sounds() -> None:
+    words = {
+        "cat": "KAT",
+        "tax": "TAKS",
+        "hat": "HAT",
+        "coax": "KOKS",
+        "ache": "AK",
+        "echo": "EKO",
+        "a": "XXXX",
+    }
+    links = align_pairs([*words.items(), ("", "")])
+    assert links[1] == {(0, 0), (1, 1), (2, 2), (2, 3)}
+    assert links[5] == {(0, 0), (1, 1), (3, 2)}
+    assert links[6] == links[7] == frozenset()  # too long, and empty
+    assert align_pairs([]) == []
+    assert align_pairs([("ab", ["x", "yy"])]) == [{(0, 0), (1, 1)}]
+
+
+def test_an_extra_that_is_unknown_is_refused() -> None:
+    with pytest.raises(ValueError, match="extras must be one of 'translation_memory', 'graphones'"):
+        Seq2Seq(extras={"memory": 2})
+    with pytest.raises(TypeError, match="extras must be a mapping from names to integers"):
+        Seq2Seq(extras=8)  # type: ignore[arg-type]
+
+
 def test_greedy_is_the_network_alone(speaker: Seq2Seq) -> None:
     greedy = speaker.translate(["walks"], beam=1)[0]
     assert greedy.score == pytest.approx(greedy.log_probability / (len(greedy.tokens) + 1), rel=1e-5)
@@ -539,12 +636,12 @@ def test_greedy_is_the_network_alone(speaker: Seq2Seq) -> None:
 def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
     speaker.save(tmp_path / "model")
     with opened(tmp_path / "model", "model file") as file:
-        assert (file.metadata["version"], json.loads(file.metadata["joint"])) == (
+        assert (file.metadata["version"], json.loads(file.metadata["graphones"])) == (
             "1",
-            {"order": 4, "weight": WEIGHT},
+            {"order": 4, "weight": DEFAULT_WEIGHT},
         )
     loaded = Seq2Seq.load(tmp_path / "model")
-    assert loaded.joint == 4
+    assert loaded.extras == {"graphones": 4}
     asked = ["walks", "chalked"]
     assert [(one.text, one.score) for one in loaded.translate(asked)] == [
         (one.text, one.score) for one in speaker.translate(asked)
@@ -555,14 +652,17 @@ def test_saved_and_loaded(speaker: Seq2Seq, tmp_path: Path) -> None:
 def test_together(speaker: Seq2Seq) -> None:
     other = learned(seed=2)
     assert Ensemble([speaker, other]).translate(["walks"])[0].text == "W AO K S"
-    for others in (3, 0):
-        with pytest.raises(ValueError, match="models must count joint sequences of the same length, or none"):
-            Ensemble([speaker, learned(joint=others)])
+    for others in ({"graphones": 3}, {}):
+        with pytest.raises(ValueError, match="models must have the same graphones, or none"):
+            Ensemble([speaker, learned(extras=others)])
 
 
-def test_a_training_of_another_joint_is_another_training(tmp_path: Path) -> None:
+def test_a_training_of_another_order_is_another_training(tmp_path: Path) -> None:
     pairs = list(KNOWN.items())
-    made = [Seq2Seq(source="characters", target="tokens", joint=n).begin(pairs, pairs) for n in (0, 3, 4, 3)]
+    several: list[dict[str, int]] = [{}, {"graphones": 3}, {"graphones": 4}, {"graphones": 3}]
+    made = [
+        Seq2Seq(source="characters", target="tokens", extras=extras).begin(pairs, pairs) for extras in several
+    ]
     marks = [tuple(training.fingerprint().items()) for training in made]
     assert len({*marks}) == 3
     assert marks[1] == marks[3]
@@ -571,8 +671,8 @@ def test_a_training_of_another_joint_is_another_training(tmp_path: Path) -> None
 def test_wrong_input_is_told_before_anything_is_counted(
     speaker: Seq2Seq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Runs", None)
-    fresh = Seq2Seq(source="characters", target="tokens", joint=3, epochs=1).fit(
+    monkeypatch.setattr(module, "KneserNey", None)
+    fresh = Seq2Seq(source="characters", target="tokens", extras={"graphones": 3}, epochs=1).fit(
         list(KNOWN), list(KNOWN.values())
     )
     assert fresh.translate([]) == []
@@ -583,10 +683,10 @@ def test_wrong_input_is_told_before_anything_is_counted(
 def test_refused(speaker: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         speaker.translate(["walk"], scoring=Scoring(coverage_penalty=0.2))
-    with pytest.raises(ValueError, match=r"joint must be at most 12\. Got 13 instead\."):
-        Seq2Seq(joint=13)
-    with pytest.raises(ValueError, match="joint must be at least 0"):
-        Seq2Seq(joint=-1)
+    with pytest.raises(ValueError, match=r"graphones must be at most 12\. Got 13 instead\."):
+        Seq2Seq(extras={"graphones": 13})
+    with pytest.raises(ValueError, match="graphones must be at least 1"):
+        Seq2Seq(extras={"graphones": 0})
 
 
 @pytest.mark.slow
@@ -605,12 +705,19 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "--out",
         str(out),
     ]
-    assert main([*asked, "--joint", "3"]) == 0
-    assert Seq2Seq.load(out / "model.safetensors").joint == 3
+    assert main([*asked, "--extras", "graphones=3"]) == 0
+    assert "--extras graphones=8" not in capsys.readouterr().err
+    assert main([*asked, "--fresh"]) == 0
+    assert capsys.readouterr().err.count("--extras graphones=8") == 1
+    assert main([*asked, "--fresh", "--extras", "graphones=3"]) == 0
+    capsys.readouterr()
+    assert main([*asked, "--fresh", "--joint", "3"]) == 2
+    assert "did you mean --extras graphones=N?" in capsys.readouterr().err
+    assert Seq2Seq.load(out / "model.safetensors").extras == {"graphones": 3}
     capsys.readouterr()
     words = tmp_path / "words.txt"
     words.write_text("walks\n", encoding="utf-8")
     assert main(["translate", str(out), str(words), "--n-best", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main([*asked, "--fresh", "--joint", "99"]) == 2
-    assert "joint must be at most 12" in capsys.readouterr().err
+    assert main([*asked, "--fresh", "--extras", "graphones=99"]) == 2
+    assert "graphones must be at most 12" in capsys.readouterr().err

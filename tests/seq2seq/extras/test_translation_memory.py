@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from regard.cli import main
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Scoring
+from regard.seq2seq.extras import base
 from regard.seq2seq.extras import translation_memory as module
-from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation
 
@@ -47,8 +48,8 @@ def test_the_pairs_found_are_the_most_alike(
     known: list[tuple[int, ...]], asked: list[tuple[int, ...]]
 ) -> None:
     known = list(dict.fromkeys(known))
-    memory = Memory(3, known, [(number,) for number in range(len(known))])
-    for row, found in zip(asked, memory.beside(asked), strict=True):
+    memory = TranslationMemory(3, known, [(number,) for number in range(len(known))])
+    for row, found in zip(asked, memory.retrieve(asked), strict=True):
         left, places = sequences(row), [text[0] for text in found]
         assert len(set(places)) == len(places) <= 3
         free = [place for place, other in enumerate(known) if other != row]
@@ -65,42 +66,42 @@ def test_the_pairs_found_are_the_most_alike(
 
 def test_a_second_pair_explains_what_the_first_has_left() -> None:
     known = [(5, 6, 7, 8, 11), (5, 6, 7, 8, 12), (9, 13), (14, 15)]
-    memory = Memory(2, known, [(20,), (21,), (22,), (23,)])
-    assert memory.beside([(5, 6, 7, 8, 9)]) == [
+    memory = TranslationMemory(2, known, [(20,), (21,), (22,), (23,)])
+    assert memory.retrieve([(5, 6, 7, 8, 9)]) == [
         [(20,), (22,)]
     ]  # the second has nothing that the first has not
 
 
 def test_a_pair_with_just_this_source_is_not_beside_it() -> None:
-    memory = Memory(4, [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)])
-    assert memory.beside([(5, 6)]) == [[(21,)]]
+    memory = TranslationMemory(4, [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)])
+    assert memory.retrieve([(5, 6)]) == [[(21,)]]
 
 
 def test_of_pairs_with_one_source_the_first_is_remembered() -> None:
-    memory = Memory.learn(1, [((5, 6), (20,)), ((5, 6), (21,)), ((8,), (22,))])
-    assert memory.beside([(6, 5, 6, 6)]) == [[(20,)]]
+    memory = TranslationMemory.learn(1, [((5, 6), (20,)), ((5, 6), (21,)), ((8,), (22,))])
+    assert memory.retrieve([(6, 5, 6, 6)]) == [[(20,)]]
 
 
 def test_what_too_many_pairs_have_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     known, targets = [(5, 6), (5, 7), (8, 9)], [(20,), (21,), (22,)]
-    assert Memory(1, known, targets).beside([(10, 5)]) == [[(20,)]]
+    assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[(20,)]]
     monkeypatch.setattr(module, "_COMMON", 1)
-    assert Memory(1, known, targets).beside([(10, 5)]) == [[]]
+    assert TranslationMemory(1, known, targets).retrieve([(10, 5)]) == [[]]
 
 
 def test_more_sources_than_are_asked_about_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [tuple(np.random.default_rng(i).integers(4, 9, 5)) for i in range(40)]
-    memory = Memory(2, list(dict.fromkeys(rows))[:20], [(i,) for i in range(20)])
-    together = memory.beside(rows)
-    monkeypatch.setattr(module, "_AT_ONCE", 7)
-    assert memory.beside(rows) == together
+    memory = TranslationMemory(2, list(dict.fromkeys(rows))[:20], [(i,) for i in range(20)])
+    together = memory.retrieve(rows)
+    monkeypatch.setattr(module, "_BATCH", 7)
+    assert memory.retrieve(rows) == together
 
 
 @pytest.mark.parametrize("size", [40, 300, 70_000])
 def test_restored(size: int) -> None:
-    memory = Memory(2, [(5, size - 1), (6,)], [(4, 4), ()])
+    memory = TranslationMemory(2, [(5, size - 1), (6,)], [(4, 4), ()])
     data = memory.data((size, 40))
-    again = Memory.restore(json.loads(json.dumps(memory.describe())), data, (size, 40))
+    again = TranslationMemory.restore(json.loads(json.dumps(memory.describe())), data, (size, 40))
     assert (again.count, again.sources, again.targets) == (2, [(5, size - 1), (6,)], [(4, 4), ()])
     assert len(data["sources"]) == 5 * {40: 1, 300: 2, 70_000: 4}[size]
 
@@ -122,12 +123,12 @@ def test_restored(size: int) -> None:
 )
 def test_damaged(settings_: dict[str, object], data: dict[str, bytes], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Memory.restore(settings_, data, (40, 40))
+        TranslationMemory.restore(settings_, data, (40, 40))
 
 
 def test_numbers_of_half_a_width() -> None:
     with pytest.raises(ValueError, match="numbers of 2 bytes"):
-        Memory.restore({"count": 1}, {"sources": b"\5\0\2", "targets": b"\2"}, (300, 40))
+        TranslationMemory.restore({"count": 1}, {"sources": b"\5\0\2", "targets": b"\2"}, (300, 40))
 
 
 # ---------------------------------------------------------------------------------------------------- in a model
@@ -157,7 +158,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
         network=small if request.param == "transformer" else None,
         source="characters",
         target="characters",
-        memory=1,
+        extras={"translation_memory": 1},
         epochs=12,
         rate=3e-3,
         seed=2,
@@ -173,12 +174,12 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     pairs = [
         (texts[0].encode(texts[0].cut(f"{n}1")), texts[1].encode(texts[1].cut(t))) for n, t in fresh.items()
     ]
-    swapped = Seq2Seq(source="characters", target="characters", memory=1)
-    swapped._model = model._replace(memory=Memory.learn(1, pairs))
+    swapped = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
+    swapped._model = model._replace(extras={"translation_memory": TranslationMemory.learn(1, pairs)})
     said = swapped.translate([f"{name}2" for name in fresh])
     right = [found.text == text for found, text in zip(said, fresh.values(), strict=True)]
     assert np.mean(right) > 0.8
-    looked = [found.looked_beside[:3].sum() / 3 for found in said if found.looked_beside is not None]
+    looked = [found.retrieved_weights[:3].sum() / 3 for found in said if found.retrieved_weights is not None]
     assert len(looked) == 50
     if reader.family == "recurrent":
         assert np.mean(looked) > 0.5
@@ -188,10 +189,10 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
-    assert found.beside[0] == "<s>"
-    assert len(found.beside) == 4
+    assert found.retrieved[0] == "<s>"
+    assert len(found.retrieved) == 4
     weights, read = found.looks()
-    assert read == found.source + found.beside
+    assert read == found.source + found.retrieved
     assert weights.shape == (len(found.tokens), len(read))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     assert nothing.looks()[0].shape == (0, 1)
@@ -201,7 +202,7 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
 def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
-    again = Seq2Seq(source="characters", target="characters", memory=1)
+    again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     training = again.begin([(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
     for corpus, asked in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
         rows = [read.row for read in again._read([list(source) for source in asked])]
@@ -212,18 +213,18 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
 def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     reader.save(tmp_path / "model")
     loaded = Seq2Seq.load(tmp_path / "model")
-    assert loaded.memory == 1
+    assert loaded.extras == {"translation_memory": 1}
     for one, other in zip(
         reader.translate(["abcdef2", "hh"]), loaded.translate(["abcdef2", "hh"]), strict=True
     ):
-        assert (one.text, one.score, one.beside) == (other.text, other.score, other.beside)
+        assert (one.text, one.score, one.retrieved) == (other.text, other.score, other.retrieved)
 
 
 @pytest.mark.slow
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
-    assert forced.beside == said.beside
+    assert forced.retrieved == said.retrieved
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 
@@ -231,12 +232,12 @@ def test_forced(reader: Seq2Seq) -> None:
 def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
-    with pytest.raises(ValueError, match="memory must be 0 without attention"):
-        Seq2Seq(memory=2, network={"score": "none"})
-    with pytest.raises(ValueError, match="memory must be 0 without attention"):
-        Seq2Seq(attention=False, memory=1)
-    with pytest.raises(ValueError, match="memory must be"):
-        Seq2Seq(memory=-1)
+    with pytest.raises(ValueError, match="extras that append tokens need attention"):
+        Seq2Seq(extras={"translation_memory": 2}, network={"score": "none"})
+    with pytest.raises(ValueError, match="extras that append tokens need attention"):
+        Seq2Seq(attention=False, extras={"translation_memory": 1})
+    with pytest.raises(ValueError, match="translation_memory must be at least 1"):
+        Seq2Seq(extras={"translation_memory": 0})
     with pytest.raises(ValueError, match="must have attention"):
         Translation("", (), ("</s>",), 0.0, None).looks()
 
@@ -247,9 +248,11 @@ def test_refused(reader: Seq2Seq) -> None:
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     rng = random.Random(seed)
     path = tmp_path_factory.mktemp("damaged") / "model"
-    Seq2Seq(memory=1, epochs=1, network={"encoder": 2, "decoder": 2, "embedding": 2, "attention": 2}).fit(
-        ["a b", "a c", "d"], ["x", "y", "z"]
-    ).save(path)
+    Seq2Seq(
+        extras={"translation_memory": 1},
+        epochs=1,
+        network={"encoder": 2, "decoder": 2, "embedding": 2, "attention": 2},
+    ).fit(["a b", "a c", "d"], ["x", "y", "z"]).save(path)
     data = bytearray(path.read_bytes())
     for _ in range(3):
         data[rng.randrange(len(data))] = rng.randrange(256)
@@ -259,14 +262,16 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
 
 
 def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOKED_UP", 7)
+    monkeypatch.setattr(base, "_PER_REPORT", 7)
     pairs = [(name, text) for name, text in names(30, 3).items()]
     told: list[tuple[int, int]] = []
-    model = Seq2Seq(source="characters", target="characters", memory=1)
-    parts = model.begin(pairs[:20], pairs[20:], looking_up=lambda *more: told.append(more))
+    model = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
+    parts = model.begin(pairs[:20], pairs[20:], progress=lambda *more: told.append(more))
     assert told == [(7, 30), (7, 30), (6, 30), (7, 30), (3, 30)]
     monkeypatch.undo()
-    at_once = Seq2Seq(source="characters", target="characters", memory=1).begin(pairs[:20], pairs[20:])
+    at_once = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}).begin(
+        pairs[:20], pairs[20:]
+    )
     assert np.array_equal(parts.pairs.source, at_once.pairs.source)
     assert np.array_equal(parts.valid.source, at_once.valid.source)
 
@@ -279,15 +284,18 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     asked.write_text("abcdef1\n", encoding="utf-8")
     options = ["--source", "characters", "--target", "characters", "--epochs", "1", "--out", str(out)]
-    assert main(["train", str(pairs), "--memory", "1", "--compare", *options]) == 0
-    assert capsys.readouterr().err.count("looking up what is alike: 60 of 60 (100 %)") == 1
-    assert Seq2Seq.load(out / "model.safetensors").memory == 1
+    assert main(["train", str(pairs), "--extras", "translation_memory=1", "--compare", *options]) == 0
+    assert capsys.readouterr().err.count("appending tokens to sources: 60 of 60 (100 %)") == 1
+    assert Seq2Seq.load(out / "model.safetensors").extras == {"translation_memory": 1}
     capsys.readouterr()
     assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
     assert "looked up:" in capsys.readouterr().out
-    assert main(["train", str(pairs), "--memory", "1", "--no-attention", "--fresh", *options]) == 2
-    assert "memory must be 0 without attention" in capsys.readouterr().err
-    assert main(["train", str(pairs), "--memory", "-1", "--fresh", *options]) == 2
+    assert (
+        main(["train", str(pairs), "--extras", "translation_memory=1", "--no-attention", "--fresh", *options])
+        == 2
+    )
+    assert "extras that append tokens need attention" in capsys.readouterr().err
+    assert main(["train", str(pairs), "--extras", "translation_memory=-1", "--fresh", *options]) == 2
 
 
 @pytest.mark.slow
@@ -296,7 +304,7 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     pairs = [(name + end, text) for end in "12" for name, text in known.items()]
 
     def model() -> Seq2Seq:
-        return Seq2Seq(source="characters", target="characters", memory=1, epochs=2)
+        return Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1}, epochs=2)
 
     whole, stopped, again = model(), model(), model()
     for _ in whole.steps(pairs, pairs[:5]):

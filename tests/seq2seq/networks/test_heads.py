@@ -20,9 +20,9 @@ PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "t
 SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_layers": 3}
 
 
-@pytest.fixture(scope="module", params=[0, 2], ids=["plain", "memory"])
+@pytest.fixture(scope="module", params=[{}, {"translation_memory": 2}], ids=["plain", "memory"])
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
-    return Seq2Seq(family="transformer", network=SMALL, memory=request.param, epochs=30).fit(*PAIRS)
+    return Seq2Seq(family="transformer", network=SMALL, extras=request.param, epochs=30).fit(*PAIRS)
 
 
 @pytest.mark.parametrize("target", ["deux un trois deux", "un", ""])
@@ -30,8 +30,8 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
     (said,) = model.align(["three two one"], [target])
     heads = model.heads(said)
     n, (looks, read) = len(said.tokens), said.looks()
-    assert (heads.read, heads.said) == (read, said.tokens)
-    assert heads.heard == ("<s>", *said.tokens)[:n]
+    assert (heads.source_tokens, heads.target_tokens) == (read, said.tokens)
+    assert heads.previous_tokens == ("<s>", *said.tokens)[:n]
     assert heads.encoder.shape == (2, 2, len(read), len(read))
     assert heads.decoder.shape == (3, 2, n, n)
     assert heads.source.shape == (3, 2, n, len(read))
@@ -92,7 +92,7 @@ def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
 def test_words_are_shown_without_the_signs_that_glue_them() -> None:
     model = Seq2Seq(family="transformer", network=SMALL, epochs=1).fit(["one."], ["un l'un."])
     heads = model.heads(model.align(["one."], ["l'un."])[0])
-    assert (heads.read, heads.heard, heads.said) == (
+    assert (heads.source_tokens, heads.previous_tokens, heads.target_tokens) == (
         ("one", ".", "</s>"),
         ("<s>", "l'", "un"),
         ("l'", "un", "."),
@@ -123,8 +123,8 @@ def test_translate_draws_all_heads(
     deep = SMALL | {"heads": 16, "decoder_layers": 17}
     Seq2Seq(family="transformer", network=deep, epochs=1).fit(*PAIRS).save(others[2])
     for arguments, said in (
-        ([str(others[0])], f"--heads is about one transformer: {others[0]} is none"),
-        ([str(place), "--ensemble", str(others[1])], "these are several models"),
+        ([str(others[0])], f"--heads needs one transformer: {others[0]} is not a transformer"),
+        ([str(place), "--ensemble", str(others[1])], "there are several models"),
         ([str(others[2])], f"--heads draws up to 256 heads: {others[2]} has 16 in each of 17 layers"),
     ):
         assert (

@@ -10,7 +10,7 @@ import scipy.special
 
 from regard import nn, scores
 from regard.context import attend, record
-from regard.seq2seq.data.batching import Batch, Numbered, collate, source_batch
+from regard.seq2seq.data.batching import Batch, EncodedPair, collate, source_batch
 from regard.seq2seq.networks import output_layer as output
 from regard.seq2seq.networks import top_tokens as ranking
 from regard.seq2seq.networks.families import build, describe, read_config
@@ -27,9 +27,9 @@ from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 from regard.seq2seq.networks.recurrent.stepper import RecurrentStepper, recurrent_stepper
 
 PAIRS = [
-    Numbered([5, 6, 7, 2], [1, 5, 6, 2], frozenset({(0, 0), (2, 1), (1, 1)})),
-    Numbered([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),
-    Numbered([2], [1, 2]),
+    EncodedPair([5, 6, 7, 2], [1, 5, 6, 2], frozenset({(0, 0), (2, 1), (1, 1)})),
+    EncodedPair([4, 8, 2], [1, 7, 10, 8, 2], frozenset({(1, 0), (0, 2)})),
+    EncodedPair([2], [1, 2]),
 ]
 OPTIONS: list[dict[str, Any]] = [
     {"style": style, **options}

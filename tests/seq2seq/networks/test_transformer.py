@@ -11,7 +11,7 @@ import pytest
 
 from regard import nn
 from regard.position import sinusoidal
-from regard.seq2seq.data.batching import Batch, Numbered, collate
+from regard.seq2seq.data.batching import Batch, EncodedPair, collate
 from regard.seq2seq.data.vocabulary import END, PAD, START
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.transformer.config import TransformerConfig
@@ -36,9 +36,9 @@ def size(config: TransformerConfig) -> int:
 def batch(links: bool = False) -> Batch:
     """Three pairs of different lengths on both sides."""
     pairs = [
-        Numbered([4, 9, 5, END], [START, 5, END], frozenset({(1, 0), (2, 0), (3, 1)})),
-        Numbered([10, END], [START, 8, 4, 6, 7, END], frozenset({(0, 1)})),
-        Numbered([7, 7, END], [START, 4, END]),
+        EncodedPair([4, 9, 5, END], [START, 5, END], frozenset({(1, 0), (2, 0), (3, 1)})),
+        EncodedPair([10, END], [START, 8, 4, 6, 7, END], frozenset({(0, 1)})),
+        EncodedPair([7, 7, END], [START, 4, END]),
     ]
     return collate(pairs if links else [pair._replace(links=frozenset()) for pair in pairs])
 
@@ -311,7 +311,7 @@ def test_it_learns_to_reverse() -> None:
 
     def draw(count: int) -> Batch:
         rows = [rng.integers(4, 12, rng.integers(2, 7)).tolist() for _ in range(count)]
-        return collate([Numbered([*row, END], [START, *row[::-1], END]) for row in rows])
+        return collate([EncodedPair([*row, END], [START, *row[::-1], END]) for row in rows])
 
     adam = nn.Adam(network.parameters.flat)
     gradient = Parameters(config.shapes())

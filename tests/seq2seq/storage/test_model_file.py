@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -9,6 +10,8 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard import _files
+from regard import _files, cli
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.alignment.links import read_gold
+from regard.seq2seq.data.parallel_text import read_pairs
 from regard.seq2seq.data.tokenizers import Subwords, Words
 from regard.seq2seq.data.vocabulary import SPECIAL, Vocabulary
 from regard.seq2seq.networks.families import FAMILIES, build, describe
@@ -25,7 +31,8 @@ from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.storage import safetensors as container
 from regard.seq2seq.storage.checkpoint_file import State, read_checkpoint, write_checkpoint
 from regard.seq2seq.storage.model_file import Model, read_model, write_model
-from regard.seq2seq.training.log import Log
+from regard.seq2seq.training.log import Log, read_log
+from regard.show.array_files import read_array, read_named
 
 SIZES = RecurrentConfig(6, 5, embedding=2, encoder=1, decoder=2, attention=3)
 
@@ -172,8 +179,11 @@ CASES = {
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
     "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
     "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
-    "its memory is damaged: it must have sources and targets": lambda good: metadata(
-        good, memory='{"count": 1}'
+    "how its source is cut is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: (
+        metadata(
+            good,
+            translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
+        )
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
     "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
@@ -228,7 +238,8 @@ def test_names_must_be_those_of_the_model(good: bytes, tmp_path: Path) -> None:
     header, body = parts(good)
     header["another"] = header.pop("start_bias")
     assert refused(joined(header, body), tmp_path / "m") == "start_bias is missing"
-    header["start_bias"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header["start_bias"] = header["another"]
+    header["another"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     assert refused(joined(header, body), tmp_path / "m") == "'another' is unknown"
     twice = json.dumps(header)[:-1] + ', "another": 1}'
     assert refused(joined(twice.encode(), body), tmp_path / "m") == "its header is not JSON"
@@ -243,7 +254,11 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (b"\ncat", b"_cat", "the source must have 6 words. It has 5 instead."),
+        (
+            b"\ncat",
+            b"_cat",
+            "how its source is cut is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
+        ),
         ("é".encode(), b"\xff\xff", "how its source is cut is damaged: "),
         (b"<pad>\n<s>", b"<pad>\n<x>", "how its source is cut is damaged: "),
         (b"<unk>\nchat", b"chat\n<unk>", "how its target is cut is damaged: "),
@@ -380,6 +395,237 @@ def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
         write_checkpoint(tmp_path / "it", a_state()._replace(fingerprint={"version": part}))  # type: ignore[dict-item]
         with pytest.raises(ValueError, match=r"it is no checkpoint: its fingerprint is damaged$"):
             read_checkpoint(tmp_path / "it")
+
+
+NUMBERS = [
+    ({"step": -1}, "step must be from 0 to 1e+12. It is -1 instead."),
+    ({"step": 10**13}, "step must be from 0 to 1e+12. It is 10000000000000 instead."),
+    ({"seconds": -0.5}, "seconds must be from 0 to 1e+09. It is -0.5 instead."),
+    ({"seconds": float("nan")}, "seconds must be from 0 to 1e+09. It is nan instead."),
+    ({"seconds": float("inf")}, "seconds must be from 0 to 1e+09. It is inf instead."),
+    ({"seconds": 1e300}, "seconds must be from 0 to 1e+09. It is 1e+300 instead."),
+    ({"best_loss": float("nan")}, "best_loss must be from -0.001 to inf. It is nan instead."),
+    ({"best_loss": -float("inf")}, "best_loss must be from -0.001 to inf. It is -inf instead."),
+    ({"best_loss": -2.0}, "best_loss must be from -0.001 to inf. It is -2.0 instead."),
+    ({"waited": -1}, "waited must be from 0 to 7. It is -1 instead."),
+    ({"waited": 8}, "waited must be from 0 to 7. It is 8 instead."),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), NUMBERS)
+def test_a_checkpoint_with_impossible_numbers_is_refused(
+    change: dict[str, float], said: str, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path / "it", a_state()._replace(**change))  # type: ignore[arg-type]
+    with pytest.raises(ValueError) as caught:
+        read_checkpoint(tmp_path / "it")
+    assert str(caught.value) == f"{tmp_path / 'it'} is no checkpoint: its {said}"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_the_arrays_of_a_checkpoint_are_finite_floats(number: float, tmp_path: Path) -> None:
+    for array, said in (
+        (np.array([1, number], np.float32), "best has numbers that are not finite"),
+        (np.ones(2, np.uint8), "best must be F32. It is U8 instead."),
+    ):
+        write_checkpoint(tmp_path / "it", a_state()._replace(arrays={"best": array}))
+        with pytest.raises(ValueError) as caught:
+            read_checkpoint(tmp_path / "it")
+        assert str(caught.value) == f"{tmp_path / 'it'} is no checkpoint: {said}"
+
+
+def test_a_training_takes_no_state_beyond_its_end_and_no_negative_squares() -> None:
+    training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
+    state = training.state()
+    with pytest.raises(ValueError, match=r"^the checkpoint is at step 9, the training has 1$"):
+        training.go_on_from(state._replace(step=9))
+    arrays = state.arrays | {"adam_square": state.arrays["adam_square"] - 1}
+    with pytest.raises(ValueError, match=r"^the checkpoint's adam_square must not be negative"):
+        training.go_on_from(state._replace(arrays=arrays))
+
+
+# ----------------------------------------------------------------------------------------------------- partial files
+
+
+def partial_of(path: Path) -> Path:
+    (found,) = path.parent.glob(f".{path.name}.*.partial")
+    return found
+
+
+def test_partial_files_have_random_names_and_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, other = tmp_path / "it", tmp_path / "other"
+    other.write_bytes(b"mine")
+    random = iter([bytes(6), bytes(6), b"\x01" * 6])
+    monkeypatch.setattr(os, "urandom", lambda _: next(random))
+    (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(other)  # somebody has guessed the first two names
+    with _files.replacing(place) as file:
+        file.write(b"new")
+        assert (tmp_path / f".it.{'01' * 6}.partial").exists()
+    assert (place.read_bytes(), other.read_bytes()) == (b"new", b"mine")
+    monkeypatch.undo()
+    names = set()
+    for _ in range(20):
+        (tmp_path / f".it.{bytes(6).hex()}.partial").unlink(missing_ok=True)
+        with _files.replacing(place):
+            names.add(partial_of(place).name)
+    assert len(names) == 20
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_a_replaced_file_keeps_its_mode_and_a_new_one_has_that_of_the_umask(
+    mode: int, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"old")
+    old.chmod(mode)
+    before = os.umask(0o027)
+    try:
+        for place in (old, new):
+            with _files.replacing(place) as file:
+                file.write(b"new")
+    finally:
+        os.umask(before)
+    assert (old.stat().st_mode & 0o7777, new.stat().st_mode & 0o7777) == (mode, 0o640)
+
+
+def test_only_partial_files_of_the_path_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / f".it.{'0a' * 6}.partial"
+    mine = [
+        f".it.{'0a' * 6}.partial.txt",
+        f".it.{'0g' * 6}.partial",
+        ".it.12a.partial",
+        f".it.x.{'0a' * 6}.partial",
+    ]
+    for name in (left.name, *mine):
+        (tmp_path / name).write_bytes(b"")
+    _files.remove_partial(tmp_path / "it")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)
+    _files.remove_partial(tmp_path / "no-such-folder" / "it")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    code = "import os, signal; from regard import _files\n"
+    code += "with _files.replacing('it'): os.kill(os.getpid(), signal.SIGKILL)"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert partial_of(tmp_path / "it").exists()
+    _files.remove_partial(tmp_path / "it")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links can't be refused on this system")
+def test_a_lock_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / ".it.lock").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError) as caught, _files.alone(tmp_path / "it"):
+        pass
+    assert caught.value.filename == str(tmp_path / ".it.lock")
+    assert not (tmp_path / "other").exists()
+
+
+# ------------------------------------------------------------------------------------------------- loops and no files
+
+
+LOOPED = {
+    "train": ["loop", "--out", "m"],
+    "train-two": ["loop", "pairs", "--out", "m"],
+    "train-valid": ["pairs", "--valid", "loop", "--out", "m"],
+    "train-links": ["pairs", "--links", "loop", "--out", "m"],
+    "train-out": ["pairs", "--out", "loop"],
+    "train-out-file": ["pairs", "--out", "loop.safetensors"],
+    "translate": ["loop", "pairs"],
+    "align": ["loop", "pairs"],
+    "align-ensemble": ["loop", "pairs", "--ensemble", "loop/model"],
+    "evaluate": ["loop", "pairs"],
+    "evaluate-lines": ["--hypotheses", "loop", "--references", "pairs"],
+    "evaluate-json": ["--hypotheses", "pairs", "--references", "pairs", "--json", "loop"],
+    "evaluate-compare": ["loop", "pairs", "--compare", "loop/other"],
+    "curve": ["loop"],
+    "curve-two": ["loop", "loop/log.jsonl"],
+    "explain": ["loop"],
+    "explain-npz": ["loop.npz"],
+}
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_a_loop_of_links_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for link in ("loop", "loop.npz", "loop.safetensors"):
+        Path(link).symlink_to(link)
+    Path("pairs").write_text("a\tb\n" * 9)
+    assert cli.main([name.split("-")[0], *LOOPED[name]]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "loop" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize("read", [read_pairs, read_gold, read_log, read_array, read_named, read_model])
+def test_what_is_no_regular_file_is_not_read(
+    read: Callable[[Path], object], kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pipe" if kind == "pipe" else Path(kind)
+    if kind == "pipe":
+        os.mkfifo(path)  # nobody writes to it: opening it must not wait
+    with pytest.raises(ValueError, match=rf"^{path} .*is no regular file"):
+        read(path)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="open files have no names on this system")
+def test_a_pipe_that_is_open_already_is_read_by_its_name() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"a\tb\n")
+        os.close(writer)
+        assert read_pairs(f"/dev/fd/{reader}") == [("a", "b")]
+    finally:
+        os.close(reader)
+
+
+def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(b"a\tb\n" * 500_000, 9))
+    with pytest.raises(
+        ValueError, match=rf"^{path} unpacks to too much: its first [0-9]+ bytes give [0-9]+, more than"
+    ):
+        read_pairs(path)
+    path.write_bytes(gzip.compress(b"a\tb\n" * 250_000, 9))  # less than a mebibyte is always fine
+    assert len(read_pairs(path)) == 250_000
+    text = "".join(f"{i * 7919 % 9973} the cat sat\t{i} le chat\n" for i in range(100_000))
+    path.write_bytes(gzip.compress(text.encode(), 9))
+    assert len(read_pairs(path)) == 100_000
+
+
+def test_arrays_that_unpack_to_too_much_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, q=np.zeros((4 << 20, 1)))
+    with pytest.raises(
+        ValueError, match=rf"^{path} unpacks to too much: 33554560 bytes from [0-9]+, more than 200"
+    ):
+        read_named(path)
+    np.savez_compressed(path, q=np.eye(1000))  # few values, and no bomb
+    assert read_named(path)["q"].shape == (1000, 1000)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("q.npy", b"")
+    with pytest.raises(ValueError, match=r"array q is packed in an unknown way$"):
+        read_named(path)
+
+
+@pytest.mark.parametrize(
+    "shape", ["(0, 10000000000000000000000)", "(-1, 4)", "(4611686018427387904, 4)", "(0,)*65"]
+)
+def test_shapes_that_no_array_has(shape: str, tmp_path: Path) -> None:
+    shape = repr((0,) * 65) if "*" in shape else shape
+    header = f"{{'descr': '<f8', 'fortran_order': True, 'shape': {shape}}}\n".encode()
+    path = tmp_path / "it.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    with pytest.raises(ValueError, match=rf"^{path} (is cut off|has a shape that no array can have): "):
+        read_array(path)
 
 
 # --------------------------------------------------------------------------------------------- places for one process

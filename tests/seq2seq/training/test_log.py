@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq.training.log import Log, column, read_log
+from regard.seq2seq.training.log import Log, column, columns, read_log
 
 SRC = Path(__file__).parents[3] / "src"
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
@@ -109,15 +109,17 @@ def test_what_is_no_log(tmp_path: Path, line: bytes) -> None:
 
 def test_a_column_has_the_lines_that_have_both() -> None:
     entries = [{"step": 1, "loss": 2.0}, {"step": 2}, {"step": 3, "loss": None}, {"step": 4, "loss": 1}]
-    np.testing.assert_array_equal(column(entries, "loss"), [[1, 4], [2, 1]])
-    assert column(entries, "loss", "seconds").shape == (2, 0)
-    assert column([], "loss").shape == (2, 0)
+    table = columns(entries, ["step", "seconds", "loss"])
+    np.testing.assert_array_equal(column(table, "loss"), [[1, 4], [2, 1]])
+    assert column(table, "loss", "seconds").shape == (2, 0)
+    assert column(columns([], ["step", "loss"]), "loss").shape == (2, 0)
 
 
 @pytest.mark.parametrize("number", [math.inf, math.nan, 1e308, 10**400, -1e308])
 def test_a_column_has_nothing_that_nobody_can_draw(number: float) -> None:
     entries = [{"step": 1, "loss": number}, {"step": 2, "loss": -2.0}, {"step": -3, "loss": 1.0}]
-    np.testing.assert_array_equal(column([*entries, {"step": number, "loss": 1.0}], "loss"), [[2], [-2]])
+    table = columns([*entries, {"step": number, "loss": 1.0}], ["step", "loss"])
+    np.testing.assert_array_equal(column(table, "loss"), [[2], [-2]])
 
 
 def test_a_log_that_can_not_be_written_is_named(tmp_path: Path) -> None:

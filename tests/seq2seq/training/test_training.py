@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.seq2seq import Seq2Seq, model
-from regard.seq2seq.data.batching import Batch, Corpus, Numbered, batches, collate
+from regard.seq2seq.data.batching import Batch, Corpus, EncodedPair, batches, collate
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -27,13 +27,13 @@ from regard.seq2seq.training.loop import Diverged, Recipe, Training
 SIZES = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
 
 
-def pairs(count: int, seed: int = 0, longest: int = 6) -> list[Numbered]:
+def pairs(count: int, seed: int = 0, longest: int = 6) -> list[EncodedPair]:
     rng = np.random.default_rng(seed)
 
     def side() -> list[int]:
         return rng.integers(4, 9, rng.integers(1, longest + 1)).tolist()
 
-    return [Numbered([*side(), END], [START, *side(), END]) for _ in range(count)]
+    return [EncodedPair([*side(), END], [START, *side(), END]) for _ in range(count)]
 
 
 def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
@@ -46,7 +46,7 @@ def begun(recipe: Recipe, count: int = 60, **options: Any) -> Training:
 
 
 def test_a_corpus_gives_back_what_it_was_made_of() -> None:
-    given = [*pairs(30), Numbered([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
+    given = [*pairs(30), EncodedPair([4, 2], [1, 5, 2], frozenset({(0, 0)}))]
     corpus = Corpus(iter(given))
     assert len(corpus) == 31
     for i, pair in enumerate(given):
@@ -69,7 +69,7 @@ def _plain(part: Any) -> Any:
 def test_batches_hold_every_pair_once_within_the_budget(
     lengths: list[tuple[int, int]], tokens: int, seed: int
 ) -> None:
-    corpus = Corpus(Numbered([2] * source, [1] * target) for source, target in lengths)
+    corpus = Corpus(EncodedPair([2] * source, [1] * target) for source, target in lengths)
     found = batches(corpus, tokens, np.random.default_rng(seed))
     assert sorted(itertools.chain.from_iterable(found)) == list(range(len(lengths)))
     for batch in found:
@@ -80,13 +80,13 @@ def test_batches_hold_every_pair_once_within_the_budget(
 
 
 def test_batches_have_one_source_length_where_there_are_enough() -> None:
-    corpus = Corpus(Numbered([2] * length, [1, 2]) for length in (3, 4) for _ in range(50))
+    corpus = Corpus(EncodedPair([2] * length, [1, 2]) for length in (3, 4) for _ in range(50))
     for batch in batches(corpus, 40, np.random.default_rng(0)):
         assert len({corpus.source_lengths[i] for i in batch}) == 1
 
 
 def test_links_are_shares_of_a_look() -> None:
-    links = collate([Numbered([4, 5, 2], [1, 6, 7, 2], frozenset({(0, 0), (1, 0)}))]).links
+    links = collate([EncodedPair([4, 5, 2], [1, 6, 7, 2], frozenset({(0, 0), (1, 0)}))]).links
     assert links is not None
     assert links[:, 0].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
 

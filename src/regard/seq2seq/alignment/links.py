@@ -1,13 +1,14 @@
-"""Word alignments: which source word each target word belongs to, from where a network looked; read, written, merged.
+"""Word alignments: links from attention weights, between tokens or words, and in Pharaoh's format.
 
-A link is a pair (source, target) of word numbers from 0 on; an alignment of a sentence pair is a set of links.
+A link is a pair (source, target) of positions from 0 on; an alignment of a sentence pair is a set of links.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,15 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.parallel_text import read_lines
+from regard.seq2seq.data.parallel_text import read_lines, remembering
 
 __all__ = [
-    "AGREEMENT",
-    "METHODS",
     "Gold",
-    "agree",
     "copies",
-    "joint",
     "links",
     "merge",
     "of_tokens",
@@ -31,7 +28,6 @@ __all__ = [
     "parse",
     "read_gold",
     "spell",
-    "symmetrise",
     "word_numbers",
 ]
 
@@ -39,25 +35,20 @@ Array = NDArray[Any]
 Link = tuple[int, int]
 Links = frozenset[Link]
 
-AGREEMENT = 0.15  # above which two directions agree, where nobody says otherwise
-METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
-
 _LEAST_WEIGHT = 1e-30  # a weight of 0 can be assigned, too, if nothing better is left
 _LINK = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})(?::([SP]))?", re.ASCII)
 _WORD = re.compile("(?:\\S|[\u00a0\u202f])+")  # no-break spaces are in it
-# (target, source): beside and above, then the diagonals.
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 class Gold(NamedTuple):
-    """Links that people have drawn in one sentence pair.
+    """Reference links of one sentence pair.
 
     Parameters
     ----------
     sure : frozenset of (int, int)
-        Links that must be there.
+        Links that an alignment must have.
     possible : frozenset of (int, int)
-        Links that may be there, the sure ones with them.
+        Links that an alignment may have, the sure ones included.
     """
 
     sure: Links
@@ -68,26 +59,26 @@ class Gold(NamedTuple):
 
 
 def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
-    """Link each target word with the source word that was looked at most.
+    """Link each target position with the source position of the largest weight.
 
     Parameters
     ----------
     weights : array (n, T)
-        Where each of n target words looked.
+        Attention weights of n target positions.
     end : bool
-        Whether the last source position is the sentence's end: a word that looked there most has no link.
+        Whether the last source position is the end of the sentence, which is linked with nothing.
     threshold : float
-        A word that looked nowhere more than that has no link.
+        Weights up to this make no link.
 
     Returns
     -------
     frozenset of (source, target)
-        One link a target word at most. Of equal weights the first counts.
+        At most one link for each target position. Of equal weights the first counts.
 
     Raises
     ------
     ValueError
-        If the weights are no such array.
+        If the weights are not a matrix.
 
     Examples
     --------
@@ -99,9 +90,9 @@ def links(weights: Array, *, end: bool = True, threshold: float = 0.0) -> Links:
     words = weights.shape[1] - end
     if words < 1:
         return frozenset()
-    looked = weights.argmax(axis=1)
-    counts = (looked < words) & (np.take_along_axis(weights, looked[:, None], axis=1)[:, 0] > threshold)
-    return frozenset((int(looked[j]), j) for j in np.flatnonzero(counts).tolist())
+    best = weights.argmax(axis=1)
+    linked = (best < words) & (np.take_along_axis(weights, best[:, None], axis=1)[:, 0] > threshold)
+    return frozenset((int(best[j]), j) for j in np.flatnonzero(linked).tolist())
 
 
 def copies(weights: Array, unknown: NDArray[np.bool_]) -> list[int]:
@@ -159,16 +150,16 @@ def _assignment(weights: Array, *, ordered: bool) -> tuple[NDArray[np.int64], ND
 
 
 def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) -> list[int]:
-    """Return for each token the number of the word it is a part of, where blanks part words; -1 for what says nothing.
+    """Return the number of each token's word, between spaces; -1 for a token that belongs to none.
 
-    Any blank of Unicode's parts words, but not a no-break space, which keeps a sign with its word.
+    Any white space of Unicode separates words, except no-break spaces, which join a sign to its word.
 
     Parameters
     ----------
     tokens : sequence of str
-        Words, signs, pieces of words, or characters.
+        Words, signs, subwords, or characters.
     glue : callable
-        Puts tokens together to text.
+        Joins tokens to text.
 
     Returns
     -------
@@ -180,7 +171,7 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     >>> word_numbers(["un", "be", " ", "a"], "".join)
     [0, 0, -1, 1]
     """
-    if _WORD.findall(glue(tokens)) == list(tokens):  # each is a word, as so often
+    if _WORD.findall(glue(tokens)) == list(tokens):  # fast path: each is a word
         return list(range(len(tokens)))
     numbers: list[int] = []
     before: list[str] = []
@@ -192,14 +183,14 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
 
 
 def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
-    """Return the links between words, of links between their tokens: words are linked where any of their tokens are.
+    """Convert links between tokens to links between words, which are linked if any of their tokens are.
 
     Parameters
     ----------
     found : iterable of (int, int)
         Links between tokens.
     source, target : sequence of int
-        The word that each token is a part of, as `word_numbers` gives it; -1 for none.
+        The word of each token, as `word_numbers` returns it; -1 for none.
 
     Returns
     -------
@@ -221,14 +212,14 @@ def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]
 
 
 def of_tokens(found: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
-    """Return the links between tokens, of links between words: all tokens of linked words are linked.
+    """Convert links between words to links between tokens: all tokens of linked words are linked.
 
     Parameters
     ----------
     found : iterable of (int, int)
         Links between words.
     source, target : sequence of int
-        The word that each token is a part of, as `word_numbers` gives it; -1 for none.
+        The word of each token, as `word_numbers` returns it; -1 for none.
 
     Returns
     -------
@@ -256,19 +247,19 @@ def _tokens_of(words: Sequence[int]) -> dict[int, list[int]]:
 
 
 def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array:
-    """Return weights between words, of weights between their tokens: sums over a source word, means over a target's.
+    """Convert weights between tokens to weights between words: sums over source tokens, means over target tokens.
 
     Parameters
     ----------
     weights : array (n, T)
-        Where each target token looked.
+        Attention weights of n target tokens.
     source, target : sequence of int
-        The word that each token is a part of, -1 for none; positions of T beyond those of source stay as they are.
+        The word of each token, -1 for none; positions of T after those of source stay as they are.
 
     Returns
     -------
     array
-        A row for each target word, a column for each source word, then the columns beyond.
+        A row for each target word, a column for each source word, then the remaining columns.
 
     References
     ----------
@@ -282,8 +273,8 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
     columns = [*source, *range(max(source, default=-1) + 1, max(source, default=-1) + 1 + weights.shape[1])]
     columns = columns[: weights.shape[1]]
     sums = np.zeros((weights.shape[0], max(columns, default=-1) + 1), weights.dtype)
-    kept = np.array(columns, np.int64)
-    np.add.at(sums.T, kept[kept >= 0], weights.T[kept >= 0])
+    words = np.array(columns, np.int64)
+    np.add.at(sums.T, words[words >= 0], weights.T[words >= 0])
     rows = np.array(target, np.int64)
     counts = np.bincount(rows[rows >= 0]).astype(weights.dtype)
     means: Array = np.zeros((len(counts), sums.shape[1]), weights.dtype)
@@ -292,91 +283,11 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
     return means
 
 
-def agree(forward: Array, backward: Array, *, threshold: float = AGREEMENT) -> Links:
-    """Link what both directions look at: ``sqrt(forward_ji backward_ij)`` above a threshold.
-
-    Unlike links that each direction has chosen for itself, weak looks count where the other direction's are strong.
-
-    Parameters
-    ----------
-    forward : array (n, m + 1)
-        Where each of n target words looked among m source words and the end.
-    backward : array (m, n + 1)
-        Where each source word looked, from the model of the other direction.
-    threshold : float
-        From 0 to 1.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        Any number of links for each word.
-
-    Raises
-    ------
-    ValueError
-        If the two are not of one pair.
-
-    References
-    ----------
-    Liang, Taskar and Klein 2006, "Alignment by Agreement" (the product of both directions' posteriors).
-
-    Examples
-    --------
-    >>> forward = np.array([[0.5, 0.4, 0.1], [0.1, 0.8, 0.1]])
-    >>> backward = np.array([[0.9, 0.0, 0.1], [0.1, 0.8, 0.1]])
-    >>> sorted(agree(forward, backward))
-    [(0, 0), (1, 0), (1, 1)]
-    >>> sorted(agree(forward, backward, threshold=0.3))
-    [(0, 0), (1, 1)]
-    """
-    return frozenset((i, j) for j, i in np.argwhere(joint(forward, backward) > threshold).tolist())
-
-
-def joint(forward: Array, backward: Array) -> Array:
-    """Return how much two directions look at each link together: ``sqrt(forward_ji backward_ij)``.
-
-    ``links(joint(forward, backward), end=False)`` links every target word with what both look at most.
-
-    Parameters
-    ----------
-    forward, backward : array
-        As for `agree`.
-
-    Returns
-    -------
-    array (n, m)
-        From 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If the two are not of one pair.
-
-    References
-    ----------
-    Liang, Taskar and Klein 2006, "Alignment by Agreement".
-
-    Examples
-    --------
-    >>> both = joint(np.array([[0.5, 0.4, 0.1]]), np.array([[0.9, 0.1], [0.1, 0.9]]))
-    >>> both.round(2).tolist(), links(both, end=False)
-    ([[0.67, 0.2]], frozenset({(0, 0)}))
-    """
-    n, m = len(forward), len(backward)
-    if forward.shape != (n, m + 1) or backward.shape != (m, n + 1):
-        _check.fail(
-            "forward and backward must have shapes (n, m + 1) and (m, n + 1). "
-            f"Got {forward.shape} and {backward.shape} instead."
-        )
-    both: Array = np.sqrt(forward[:, :m] * backward[:, :n].T)
-    return both
-
-
 # ------------------------------------------------------------------------------------------------- Pharaoh's format
 
 
 def spell(found: Iterable[Link]) -> str:
-    """Write links in Pharaoh's format, ``source-target`` with spaces between them.
+    """Format links as a line in Pharaoh's format, ``source-target`` separated by spaces.
 
     Parameters
     ----------
@@ -386,7 +297,7 @@ def spell(found: Iterable[Link]) -> str:
     Returns
     -------
     str
-        A line, in the order of the source.
+        The links, sorted by the source.
 
     Examples
     --------
@@ -397,14 +308,14 @@ def spell(found: Iterable[Link]) -> str:
 
 
 def parse(line: str, *, first: int = 0) -> Gold:
-    """Read links in Pharaoh's format.
+    """Parse a line in Pharaoh's format.
 
-    Sure links are written ``1-2``. Links that are only possible are ``1?2`` or ``1p2``, or ``1-2:P`` beside ``1-2:S``.
+    Sure links are written ``1-2`` or ``1-2:S``, links that are only possible ``1?2``, ``1p2`` or ``1-2:P``.
 
     Parameters
     ----------
     line : str
-        Links with spaces between them.
+        Links separated by spaces.
     first : int
         The number of the first word in them, 0 or 1.
 
@@ -416,7 +327,7 @@ def parse(line: str, *, first: int = 0) -> Gold:
     Raises
     ------
     ValueError
-        If something else is in the line.
+        If anything in it is not a link.
 
     Examples
     --------
@@ -444,7 +355,7 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
     Parameters
     ----------
     path : str or path
-        UTF-8, packed with gzip or not; an empty line is a pair without links.
+        UTF-8, compressed with gzip or not; an empty line is a pair without links.
     first : int
         The number of the first word in it, 0 or 1.
 
@@ -456,7 +367,7 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
     Raises
     ------
     ValueError
-        With the line's number, if it has anything but links.
+        With the line's number, if anything in it is not a link.
     OSError
         If the file can't be read.
 
@@ -473,112 +384,9 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
 
 
 def _golds(name: str, first: int) -> Iterator[Gold]:
+    shared: Callable[[str], Gold] = remembering(partial(parse, first=first))
     for number, line in enumerate(chain.from_iterable(read_lines(name)), 1):
         try:
-            yield parse(line, first=first)
+            yield shared(line)
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from None
-
-
-# ------------------------------------------------------------------------------------------------ of two directions
-
-
-def symmetrise(
-    forward: Collection[Link], backward: Collection[Link], method: str = "grow-diag-final-and"
-) -> Links:
-    """Make one alignment of two, each of which was found in another direction.
-
-    *intersection* keeps the links of both, *union* those of any. *grow-diag* begins with the intersection and takes in,
-    until there are no more, links of the union that touch a taken one, diagonally too, if one of their two words has no
-    link yet. *final* then takes in the other links, first of forward and then of backward, if one of their two words
-    has no link yet; *final-and*, if neither has. Links are visited by their target word, then by their source word.
-
-    Parameters
-    ----------
-    forward : collection of (int, int)
-        Links (source, target), of a model that translates from source to target.
-    backward : collection of (int, int)
-        Links (source, target), of a model that translates from target to source.
-    method : {"intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"}
-        How.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        The links.
-
-    Raises
-    ------
-    ValueError
-        If there is no such method.
-
-    References
-    ----------
-    Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5; Koehn, Och and Marcu
-    2003, "Statistical Phrase-Based Translation", section 3.1.
-
-    Examples
-    --------
-    >>> spell(symmetrise({(0, 0), (1, 1), (2, 1)}, {(0, 0), (2, 1)}, "intersection"))
-    '0-0 2-1'
-    >>> spell(symmetrise({(0, 0), (1, 1), (2, 1)}, {(0, 0), (2, 1)}, "grow-diag"))
-    '0-0 1-1 2-1'
-    """
-    _check.choice("method", method, METHODS)
-    one, two = frozenset(forward), frozenset(backward)
-    if method == "intersection":
-        return one & two
-    if method == "union":
-        return one | two
-    grown = _Growing(one & two)
-    grown.grow(one | two)
-    if method != "grow-diag":
-        for direction in (one, two):
-            grown.finish(direction, both=method == "grow-diag-final-and")
-    return frozenset(grown.links)
-
-
-def _by_target(found: Iterable[Link]) -> list[Link]:
-    return sorted(found, key=lambda link: (link[1], link[0]))
-
-
-class _Growing:
-    """Links that become more, and which words have some."""
-
-    def __init__(self, begun: Iterable[Link]) -> None:
-        self.links: set[Link] = set()
-        self.sources: set[int] = set()
-        self.targets: set[int] = set()
-        for link in begun:
-            self.add(link)
-
-    def add(self, link: Link) -> None:
-        """Take a link in."""
-        self.links.add(link)
-        self.sources.add(link[0])
-        self.targets.add(link[1])
-
-    def free(self, link: Link) -> int:
-        """Count which of its two words have no link yet."""
-        return (link[0] not in self.sources) + (link[1] not in self.targets)
-
-    def grow(self, union: Links) -> None:
-        """Take in neighbours of what is there, until there are no more."""
-        order, before = _by_target(union), -1
-        while len(self.links) != before:
-            before = len(self.links)
-            for link in order:
-                if link in self.links:
-                    self._grow_from(link, union)
-
-    def _grow_from(self, link: Link, union: Links) -> None:
-        for target, source in _NEIGHBOURS:
-            near = link[0] + source, link[1] + target
-            if near in union and self.free(near):
-                self.add(near)
-
-    def finish(self, direction: Links, *, both: bool) -> None:
-        """Take in what is left of one direction."""
-        for link in _by_target(direction):
-            if self.free(link) > both:
-                self.add(link)

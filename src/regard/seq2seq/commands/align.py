@@ -1,4 +1,4 @@
-"""The verb `align`: sentence pairs in, links between their words out."""
+"""The verb `align`: write the links between the words of sentence pairs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regard.seq2seq.alignment.links import AGREEMENT, METHODS, agree, joint, links, merge, spell, symmetrise
-from regard.seq2seq.commands import drawing as pictures
+from regard import _files
+from regard.seq2seq.alignment.links import links, merge, spell
+from regard.seq2seq.alignment.symmetrize import METHODS, posterior_product, symmetrize
+from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
-    check_pictures,
-    found_links,
     load_all,
-    numbers_of_words,
+    make_picture_folder,
+    word_indices,
+    word_links,
 )
 from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
+from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
-from regard.show import numbers
+from regard.show import argument_types
 
 __all__ = ["add_arguments", "run"]
 
@@ -35,47 +38,39 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
-_SHARE = numbers.number("from 0 to less than 1", lambda number: 0 <= number < 1)
-TOGETHER = ("agreement", "joint")  # of weights, not of links
+_SHARE = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
+PRODUCT = "product"  # of weights, not of links
 EXAMPLES = f"""\
-The model says each given translation itself, and each of its words is linked with the source word that was looked at
-most. One line is written for each pair, in order: 0-2 links the source's first word with the target's third; words
-are what spaces part, unless --by tokens counts what the model cuts text into. A word that looked at the sentence's
-end has no link. A side has at most {LONGEST_SENTENCE} tokens: a longer one, or a line that is no pair, ends the work
-with an error that names the line. An empty side is fine: it has its end alone, and no links.
+The model predicts the tokens of each given target, and each target word is linked with the source word that got the
+most attention. One line is written for each pair, in order: 0-2 links the first source word with the third target
+word. Words are separated by spaces; --by tokens links the tokens of the model instead. A word that attends to the end
+of the source has no link. A line that is not a pair, or a side of more than {LONGEST_SENTENCE} tokens, is an error. An
+empty side has no links.
 
 examples:
   regard align model/model.safetensors pairs.tsv > links.txt
   regard align en-fr/model.safetensors english.txt french.txt --reverse fr-en/model.safetensors
-  regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrise joint --posterior
+  regard align en-fr-1 pairs.tsv --ensemble en-fr-2 --reverse fr-en-1 --reverse fr-en-2 --symmetrize product --posterior
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard align`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors", "pairs.tsv"]).by
-    'words'
-    """
+    """Describe the arguments of `regard align`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "model",
+        type=argument_types.path,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
     add(
         "files",
         nargs="*",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="PAIRS",
-        help="source TAB target, one pair a line, UTF-8, or a CSV file (.csv), or two files; by default standard input",
+        help="source TAB target, one pair a line, UTF-8, or a CSV file (.csv), or two files (default: standard input)",
     )
     add_columns(parser)
     add_ensemble(parser)
@@ -84,113 +79,99 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=("words", "tokens"),
         default="words",
-        help="what is linked and counted (default words)",
+        help="what is linked (default words)",
     )
-    add("--scores", action="store_true", help="each model's mean log-probability before the links, with tabs")
-    add("--png", type=numbers.place, metavar="FOLDER", help="draw where the model looked: line-1.png, ...")
+    add(
+        "--scores",
+        action="store_true",
+        help="print the mean log-probability of each model before the links, with TABs",
+    )
+    add(
+        "--png",
+        type=argument_types.path,
+        metavar="FOLDER",
+        help="save pictures of the attention weights: line-1.png, ...",
+    )
 
 
 def _add_merging(add: Callable[..., Any]) -> None:
-    """Describe what links are made of, and how those of two directions are merged."""
+    """Add the options of what links are computed from, and of two directions."""
     add(
         "--reverse",
         action="append",
-        type=numbers.place,
+        type=argument_types.path,
         default=[],
         metavar="MODEL",
-        help="a model of the other direction: links of both are merged; may be repeated: those align together",
+        help="a model of the other direction, whose links are merged with the first; repeated: an ensemble",
     )
     add(
-        "--symmetrise",
-        choices=(*METHODS, *TOGETHER),
+        "--symmetrize",
+        choices=(*METHODS, PRODUCT),
         metavar="METHOD",
         help=f"how two directions are merged: {', '.join(METHODS)} (default {DEFAULT}); "
-        "agreement: what both look at; joint: each target word with what both look at most",
+        f"{PRODUCT}: each target word with the largest product of both directions' weights",
     )
     add(
         "--posterior",
         action="store_true",
-        help="link by where each word was taken from, now that it is known, not by where was looked before it: better "
+        help="link by the posterior of the alignment given each target token, not by the attention before it: better "
         "links, but slower; for recurrent models",
     )
     add(
         "--threshold",
         type=_SHARE,
+        default=0.0,
         metavar="X",
-        help=f"no link where no weight is greater (default 0; {AGREEMENT} for agreement)",
+        help="link only where the attention weight is above X (default 0)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Align.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError
-        If the model is none, options don't fit each other, or a line can't be read.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> run(parser.parse_args(["no-such-file", "pairs.tsv"]))
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
-    """
+    """Align."""
     if len(args.files) > 2:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
-    if args.symmetrise and not args.reverse:
-        raise ValueError("--symmetrise needs --reverse: a model of the other direction")
+    if args.symmetrize and not args.reverse:
+        raise ValueError("--symmetrize needs --reverse: a model of the other direction")
     check_one_file(args.columns, args.files, "PAIRS")
     aligner = _Aligner(args)
-    check_pictures(args.png)
+    make_picture_folder(args.png)
     number = 0
     for pairs in _pairs(args.files, aligner.check, args.columns):
         for line, translation in aligner.lines(pairs):
             number += 1
             print(line)
             if args.png and translation.tokens:
-                pictures.save(translation, args.png / f"line-{number}.png")
-        sys.stdout.flush()  # whoever waits for these lines gets them now
+                drawing.save_alignment(translation, args.png / f"line-{number}.png")
+        sys.stdout.flush()  # for a reader who waits for these lines
     return 0
 
 
 def _pairs(
     files: Sequence[Path], check: Callable[[Pair], Pair], columns: Sequence[str] | None = None
 ) -> Iterator[list[Pair]]:
-    """Yield pairs as they come, of one file or of two."""
+    """Yield pairs of one file or of two, as they arrive."""
     if len(files) < 2:
         file = files[0] if files else "-"
         if columns is not None or is_csv(str(file)):
             return windows(_of_table(file, check, columns))
-        return windows(read_blocks(file, _Cells(place_name(file), check)))
-    if files[0].resolve() == files[1].resolve():
+        return windows(read_blocks(file, _PairParser(place_name(file), check)))
+    if _files.real(files[0]) == _files.real(files[1]):
         raise ValueError("PAIRS must be two different files")
-    return windows(_side_by_side(list(map(read_lines, files)), list(map(place_name, files)), check))
+    return windows(_of_two_files(list(map(read_lines, files)), list(map(place_name, files)), check))
 
 
-class _Cells:
-    """What makes a pair of a line: the first one may look like a header."""
+class _PairParser:
+    """Turns lines into pairs; warns if the first looks like a header."""
 
     def __init__(self, name: str, check: Callable[[Pair], Pair]) -> None:
-        self.name, self.check, self.begun = name, check, False
+        self.name, self.check, self.started = name, check, False
 
     def __call__(self, line: str) -> Pair:
-        """Return a line's pair."""
+        """Return the pair of a line."""
         cells = line.split("\t")
-        if not self.begun:
+        if not self.started:
             note_header(Record(1, cells), self.name)
-        self.begun = True
+        self.started = True
         if len(cells) != 2:
             raise ValueError(no_pair(line))
         return self.check((cells[0], cells[1]))
@@ -199,7 +180,7 @@ class _Cells:
 def _of_table(
     file: Path | str, check: Callable[[Pair], Pair], columns: Sequence[str] | None
 ) -> Iterator[list[Pair]]:
-    """Yield the pairs of a table; an empty row is a pair without words."""
+    """Yield the pairs of a table; an empty row is a pair of empty sides."""
     name = place_name(file)
     rows = records(chain.from_iterable(read_lines(file)), name, columns)
     while True:
@@ -210,33 +191,33 @@ def _of_table(
                     _checked(check, (cells[0], cells[1]) if cells else ("", ""), f"{name}, line {line}")
                 )
         except ValueError:
-            yield block  # what is before an error is aligned
+            yield block  # pairs before an error are aligned
             raise
         if not block:
             return
         yield block
 
 
-def _checked(check: Callable[[Pair], Pair], pair: Pair, place: str) -> Pair:
+def _checked(check: Callable[[Pair], Pair], pair: Pair, location: str) -> Pair:
     try:
         return check(pair)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+        raise ValueError(f"{location}: {error}") from None
 
 
-def _side_by_side(
+def _of_two_files(
     sides: Sequence[Iterator[list[str]]], names: Sequence[str], check: Callable[[Pair], Pair]
 ) -> Iterator[list[Pair]]:
-    """Yield the lines of two files beside each other."""
-    waiting: list[list[str]] = [[], []]
+    """Yield the pairs of lines of two files."""
+    pending: list[list[str]] = [[], []]
     number = 0
     while True:
-        waiting = [lines or next(side, []) for lines, side in zip(waiting, sides, strict=True)]
-        count = min(map(len, waiting))
+        pending = [lines or next(side, []) for lines, side in zip(pending, sides, strict=True)]
+        count = min(map(len, pending))
         if not count:
             break
         block: list[Pair] = []
-        for pair in zip(waiting[0][:count], waiting[1][:count], strict=True):
+        for pair in zip(pending[0][:count], pending[1][:count], strict=True):
             number += 1
             try:
                 block.append(check(pair))
@@ -245,31 +226,31 @@ def _side_by_side(
                     yield block
                 raise ValueError(f"{names[0]} and {names[1]}, line {number}: {error}") from None
         yield block
-        waiting = [lines[count:] for lines in waiting]
-    if waiting[0] or waiting[1]:
-        more, fewer = names if waiting[0] else names[::-1]
-        raise ValueError(f"{fewer}, line {number + 1}: missing, but {more} goes on")
+        pending = [lines[count:] for lines in pending]
+    if pending[0] or pending[1]:
+        longer, shorter = names if pending[0] else names[::-1]
+        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} goes on")
 
 
 class _Aligner:
-    """One model, or one for each direction; each may be several that align together."""
+    """Aligns pairs with a model or an ensemble, or with one for each direction."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         directions = [[args.model, *args.ensemble], args.reverse]
         self.models = [load_all(paths[0], paths[1:]) for paths in directions if paths]
         for paths, model in zip(directions, self.models, strict=False):
             if not model.attention:
-                raise ValueError(f"{paths[0]} was trained without attention: it looks nowhere")
-        self.method = args.symmetrise or DEFAULT
-        usual = AGREEMENT if self.method == "agreement" else 0.0
-        self.threshold = usual if args.threshold is None else args.threshold
+                raise ValueError(f"{paths[0]} was trained without attention, so it cannot align")
+        self.method = args.symmetrize or DEFAULT
+        self.threshold: float = args.threshold
         self.read = self.done = 0  # lines
         self.unseen = Unseen()
         self.by, self.scores, self.posterior = args.by, args.scores, args.posterior
 
     def check(self, pair: Pair) -> Pair:
-        """Return a pair that is not too long for the models."""
+        """Return the pair; raise if it is too long for the models, and warn of unseen symbols."""
         self.read += 1
+        pair = Sentence(pair[0]), Sentence(pair[1])
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
             texts = model.model.source, model.model.target
             for side, text in zip(sides, texts, strict=True):
@@ -279,7 +260,7 @@ class _Aligner:
         return pair
 
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:
-        """Yield what is printed for each pair, and where the first model looked."""
+        """Yield the output line of each pair, and the translation by the first model."""
         sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         aligned = [self.models[0].align(sources, targets, posterior=self.posterior)]
         if len(self.models) > 1:
@@ -288,31 +269,29 @@ class _Aligner:
             self.done += 1
             columns = [f"{translation.score:.4f}" for translation in both] if self.scores else []
             try:
-                found = self._links(both)
-            except ValueError as error:  # both models are fine, but don't see the same words here
+                merged = self._links(both)
+            except ValueError as error:  # the two models have different words for this pair
                 raise ValueError(f"line {self.done}: {error}") from None
-            yield "\t".join([*columns, spell(found)]), both[0]
+            yield "\t".join([*columns, spell(merged)]), both[0]
 
     def _links(self, both: Sequence[Translation]) -> Links:
         sides = [(translation.source[:-1], translation.tokens) for translation in both]
         if self.by == "tokens" and len(both) > 1 and sides[0] != sides[1][::-1]:
             raise ValueError("--by tokens and --reverse need models that cut text into the same tokens")
-        if self.method == "agreement":
-            return agree(*map(self._weights, self.models, both), threshold=self.threshold)
-        if self.method == "joint":
-            together = joint(*map(self._weights, self.models, both))
-            return links(together, end=False, threshold=self.threshold)
-        found = [self._own(model, translation) for model, translation in zip(self.models, both, strict=True)]
-        if len(found) == 1:
-            return found[0]
-        return symmetrise(found[0], {(source, target) for target, source in found[1]}, self.method)
+        if self.method == PRODUCT:
+            product = posterior_product(*map(self._weights, self.models, both))
+            return links(product, end=False, threshold=self.threshold)
+        each = [
+            word_links(model, translation, self.by, self.threshold)
+            for model, translation in zip(self.models, both, strict=True)
+        ]
+        if len(each) == 1:
+            return each[0]
+        return symmetrize(each[0], {(source, target) for target, source in each[1]}, self.method)
 
     def _weights(self, model: Translator, translation: Translation) -> Array:
-        """Return where a model looked, its sentence's end last."""
-        assert translation.alignment is not None  # as was checked of the model
+        """Return the attention weights of a model; the end of the sentence is last."""
+        assert translation.alignment is not None  # the model has attention
         if self.by == "tokens":
             return translation.alignment
-        return merge(translation.alignment, *numbers_of_words(model, translation))
-
-    def _own(self, model: Translator, translation: Translation) -> Links:
-        return found_links(model, translation, self.by, self.threshold)
+        return merge(translation.alignment, *word_indices(model, translation))

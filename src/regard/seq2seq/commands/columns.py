@@ -1,4 +1,4 @@
-"""The option that says which columns of a table are source and target."""
+"""The option that chooses the source and target columns of a table."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.seq2seq.data.tables import check_columns
-from regard.show import numbers
+from regard.show import argument_types
 
 __all__ = ["add_columns", "check_one_file"]
 
 
 def add_columns(parser: argparse.ArgumentParser | Any) -> None:
-    """Add ``--columns``.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Of a verb that reads pairs.
+    """Add ``--columns`` to a verb that reads pairs.
 
     Examples
     --------
@@ -30,35 +25,21 @@ def add_columns(parser: argparse.ArgumentParser | Any) -> None:
     parser.add_argument(
         "--columns",
         nargs=2,
-        type=numbers.name,
+        type=argument_types.non_empty,
         metavar=("SOURCE", "TARGET"),
-        help="which columns hold the pairs: names in the first line, or numbers from 1 (default: there are two)",
+        help="the columns of source and target: names in the first line, or numbers from 1 (default: the only two)",
     )
 
 
 def check_one_file(columns: Sequence[str] | None, files: Sequence[object], name: str) -> None:
-    """Check that columns are chosen of one file.
-
-    Parameters
-    ----------
-    columns : two of str, optional
-        As given with ``--columns``.
-    files : sequence
-        The files that pairs are read from.
-    name : str
-        What they are called in an error.
-
-    Raises
-    ------
-    ValueError
-        If there are two files, one for each side, or the columns are the same.
+    """Check that the chosen columns are of one file, called `name` in errors.
 
     Examples
     --------
     >>> check_one_file(["en", "fr"], ["text.en", "text.fr"], "PAIRS")
     Traceback (most recent call last):
-    ValueError: --columns is about one file of pairs. PAIRS has 2 instead.
+    ValueError: --columns needs one file of pairs. PAIRS has 2 instead.
     """
     check_columns(columns)
     if columns is not None and len(files) > 1:
-        raise ValueError(f"--columns is about one file of pairs. {name} has {len(files)} instead.")
+        raise ValueError(f"--columns needs one file of pairs. {name} has {len(files)} instead.")

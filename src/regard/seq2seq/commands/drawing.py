@@ -1,4 +1,4 @@
-"""Showing where a translation looked: on the terminal and as pictures."""
+"""Show the attention weights of a translation: on the terminal and as pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
-from regard.show import figure, text
-from regard.show.canvas import require_matplotlib, warned
+from regard.show import figures, terminal
+from regard.show.figures.canvas import require_matplotlib, warned
 
-__all__ = ["can_draw", "draw", "missing", "save", "save_heads"]
+__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_heads"]
 
 Array = NDArray[Any]
 
-_LOOKED_UP = "looked up:"  # where what is beside the sentence begins
+_RETRIEVED = "looked up:"  # stands before the targets that the translation memory has found
 _EXTRAS = {
     "sacrebleu": "BLEU and chrF",
     "matplotlib": "pictures",
@@ -28,43 +28,28 @@ _EXTRAS = {
 }
 
 
-def missing(*names: str) -> str:
-    """Say in one line which extras are not installed and how to get them; nothing if all are there.
-
-    Parameters
-    ----------
-    *names : str
-        Those that are wanted; all by default.
-
-    Returns
-    -------
-    str
-        A line, or the empty string.
+def missing_extras(*names: str) -> str:
+    """Return a line that names the extras that are not installed, and how to install them; empty if all are.
 
     Examples
     --------
-    >>> print(missing().partition(":")[0] or "all there")  # doctest: +SKIP
+    >>> print(missing_extras().partition(":")[0] or "all there")  # doctest: +SKIP
     all there
     """
     wanted = {name: _EXTRAS[name] for name in names or _EXTRAS}
-    lacking = [f"{name} (for {use})" for name, use in wanted.items() if find_spec(name) is None]
-    return f'not installed: {", ".join(lacking)}; pip install "regard[cli]"' if lacking else ""
+    missing = [f"{name} (for {use})" for name, use in wanted.items() if find_spec(name) is None]
+    return f'not installed: {", ".join(missing)}; pip install "regard[cli]"' if missing else ""
 
 
 def can_draw() -> bool:
-    """Return whether Matplotlib can be used; where it is installed and can't, warn.
-
-    Returns
-    -------
-    bool
-        Whether pictures can be drawn.
+    """Return whether Matplotlib can be used; warn if it is installed and cannot be used.
 
     Examples
     --------
     >>> can_draw()
     True
     """
-    if find_spec("matplotlib") is None:  # `missing` reports it
+    if find_spec("matplotlib") is None:  # `missing_extras` reports it
         return False
     with warned("pictures"):
         require_matplotlib()
@@ -72,107 +57,80 @@ def can_draw() -> bool:
     return False
 
 
-def _shown(words: Sequence[str]) -> list[str]:
-    """Return words without the marks that glue them, and what was read beside a sentence behind what says so."""
-    return [_LOOKED_UP if word == SPECIAL[START] else word.replace(JOIN, "") for word in words]
+def _labels(tokens: Sequence[str]) -> list[str]:
+    """Return tokens as they are displayed: without the marks of joined tokens."""
+    return [_RETRIEVED if token == SPECIAL[START] else token.replace(JOIN, "") for token in tokens]
 
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
-    """Return where it looked, and what stands beside rows and above columns."""
-    weights, read = translation.looks()
-    return weights, _shown(translation.tokens), _shown(read)
+    """Return the attention weights, and the labels of their rows and columns."""
+    weights, source = translation.looks()
+    return weights, _labels(translation.tokens), _labels(source)
 
 
-def draw(translation: Translation) -> str:
-    """Draw an alignment as text.
-
-    Parameters
-    ----------
-    translation : Translation
-        With an alignment.
-
-    Returns
-    -------
-    str
-        Lines.
+def draw_alignment(translation: Translation) -> str:
+    """Return the alignment of a translation as text.
 
     Examples
     --------
     >>> import numpy as np
-    >>> print(draw(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
+    >>> print(draw_alignment(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
     ['the', '</s>', 'le', '100']
     """
-    return text.heatmap(*_heatmap(translation))
+    return terminal.heatmap(*_heatmap(translation))
 
 
-def save(translation: Translation, path: Path) -> bool:
-    """Draw an alignment into a PNG file; whatever goes wrong is a warning.
-
-    Parameters
-    ----------
-    translation : Translation
-        With an alignment.
-    path : Path
-        Where to.
-
-    Returns
-    -------
-    bool
-        Whether it has been drawn.
+def save_alignment(translation: Translation, path: Path) -> bool:
+    """Save the alignment of a translation as a PNG file; return whether it was saved, and warn if it was not.
 
     Examples
     --------
     >>> import numpy as np, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]])), Path(folder, "it.png"))
+    ...     translation = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
+    ...     save_alignment(translation, Path(folder, "it.png"))
     ...     Path(folder, "it.png").read_bytes()[1:4]
     True
     b'PNG'
     """
     with warned(path):
-        figure.save_heatmap(path, *_heatmap(translation), title=translation.text)
+        figures.save_heatmap(path, *_heatmap(translation), title=translation.text)
         return True
     return False
 
 
 def save_heads(heads: Heads, translation: Translation, folder: Path, name: str) -> None:
-    """Draw where all heads looked into three PNG files: in the encoder, in the decoder, and from there in the source.
-
-    Whatever goes wrong is a warning.
-
-    Parameters
-    ----------
-    heads : Heads
-        Of a translation that has a token.
-    translation : Translation
-        That one.
-    folder : Path
-        Where to.
-    name : str
-        What the files' names begin with.
+    """Save the attention weights of all heads as three PNG files; warn if one cannot be saved.
 
     Examples
     --------
     >>> import numpy as np, tempfile
-    >>> looked = np.ones((1, 2, 1, 1))
-    >>> translation = Translation("le", ("le",), ("</s>",), 0.0, looked[0, 0])
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     save_heads(Heads(("</s>",), ("<s>",), ("le",), looked, looked, looked), translation, Path(place), "line-1")
-    ...     sorted(path.name for path in Path(place).iterdir())
+    >>> weights = np.ones((1, 2, 1, 1))
+    >>> translation = Translation("le", ("le",), ("</s>",), 0.0, weights[0, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     heads = Heads(("</s>",), ("<s>",), ("le",), weights, weights, weights)
+    ...     save_heads(heads, translation, Path(folder), "line-1")
+    ...     sorted(path.name for path in Path(folder).iterdir())
     ['line-1-decoder.png', 'line-1-encoder.png', 'line-1-source.png']
     """
-    read = _shown(heads.read)
+    source = _labels(heads.source_tokens)
     for part, weights, rows, columns, title in (
-        ("encoder", heads.encoder, read, read, "encoder: where each word of the source looks in it"),
+        ("encoder", heads.encoder, source, source, "encoder: each source token attends to the source"),
         (
             "decoder",
             heads.decoder,
-            heads.said,
-            heads.heard,
-            "decoder: where each word looks in those before it",
+            heads.target_tokens,
+            heads.previous_tokens,
+            "decoder: each target token attends to those before it",
         ),
-        ("source", heads.source, heads.said, read, "decoder: where each word looks in the source"),
+        (
+            "source",
+            heads.source,
+            heads.target_tokens,
+            source,
+            "decoder: each target token attends to the source",
+        ),
     ):
-        place = folder / f"{name}-{part}.png"
-        with warned(place):
-            figure.save_heatmaps(place, weights, rows, columns, title=f"{title}; {translation.text}")
+        path = folder / f"{name}-{part}.png"
+        with warned(path):
+            figures.save_heatmaps(path, weights, rows, columns, title=f"{title}; {translation.text}")

@@ -1,4 +1,4 @@
-"""The verb `evaluate`: how good models are, on pairs they have not seen."""
+"""The verb `evaluate`: measure models on test pairs."""
 
 from __future__ import annotations
 
@@ -12,113 +12,118 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import _files
-from regard._check import replaceable
 from regard.seq2seq.alignment.links import Gold, word_numbers
-from regard.seq2seq.commands import drawing as pictures
-from regard.seq2seq.commands import linked
+from regard.seq2seq.commands import drawing, linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.commands.link_files import LINKS_FROM, Line, check_range, read_counted, warn_of_one
-from regard.seq2seq.commands.loading import Unseen, add_ensemble, found_links, load_all
-from regard.seq2seq.data.normalization import Normalization, tidy
-from regard.seq2seq.data.parallel_text import read_lines, read_pairs
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.commands.link_files import (
+    LINKS_FROM,
+    LineLinks,
+    check_range,
+    read_counted,
+    warn_if_from_one,
+)
+from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
+from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
+from regard.seq2seq.data.normalization import Normalization, normalize
+from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
+from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
-from regard.seq2seq.evaluation import metrics as measure
+from regard.seq2seq.evaluation import metrics
 from regard.seq2seq.evaluation.metrics import LinkScore, Reference, Row, Score
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translator, check_length
-from regard.show import chart, numbers
-from regard.show.canvas import check_picture, warned
+from regard.show import argument_types, figures
+from regard.show.figures.canvas import check_picture, warned
 from regard.show.progress import Progress
 from regard.show.terminal import align, clean, display_width, fit, note
 
 __all__ = ["add_arguments", "run"]
 
-_TOGETHER = 256  # sentences between two signs of progress
+_BLOCK = 256  # sentences between two updates of the progress bar
 _LONGEST_NAME = 32
 EXAMPLES = """\
-What is measured, on the whole and for sources of each length:
-  BLEU, chrF     sacrebleu's, in percent
-  exact %        lines that are right as a whole; where a line is a word, 100 minus this is the word error rate
-  errors %       tokens to insert, delete or replace, for 100 tokens of the references; tokens stand between blanks, or
-                 are characters where most references have no blank (phonemes: the phoneme error rate)
-                 with the sources themselves as translations ("copying the source") where they are not far below
-  AER %          alignment error rate against links in Pharaoh's format (0-0 1-2 2?3, source first, ? for possible);
-                 precision and recall beside it
+Measures, for all lines and by the length of the source:
+  BLEU, chrF     by sacrebleu, in percent
+  exact %        lines that equal their reference; where a line is a word, 100 minus this is the word error rate
+  errors %       tokens to insert, delete or replace, per 100 tokens of the references; tokens are separated by spaces,
+                 or are characters where most references have no space (phonemes: the phoneme error rate)
+  AER %          alignment error rate against links in Pharaoh format (0-0 1-2 2?3, source first, ? for possible),
+                 with precision and recall
+"copying the source" measures the sources themselves as translations; it is printed if it comes near to a model.
 
 examples:
   regard evaluate model test.tsv.gz
   regard evaluate with test.tsv --compare without --png by-length.png
   regard evaluate one test.tsv --ensemble two --ensemble three --compare one
-  regard evaluate model words.tsv --alternatives        several right answers, each on a line of its own
+  regard evaluate model words.tsv --alternatives        several references, one a line
   regard evaluate --hypotheses mine.txt --references theirs.txt
   regard evaluate --links mine.txt theirs.txt --gold by-hand.txt
 """
 
 
 class _Column(NamedTuple):
-    """A measure, and how it is shown."""
+    """A measure as a column of a table."""
 
     title: str
     factor: float
     measure: Callable[[Sequence[str], Sequence[Reference]], float | Score]
 
     def number(self, lines: Sequence[str], references: Sequence[Reference]) -> float:
-        """The measure without its signature."""
-        found = self.measure(lines, references)
-        return found.score if isinstance(found, Score) else found
+        """Return the measure without its signature."""
+        measured = self.measure(lines, references)
+        return measured.score if isinstance(measured, Score) else measured
 
-    def shown(self, number: float) -> str:
-        """How a number stands in a table."""
+    def cell(self, number: float) -> str:
+        """Return the cell of a number in a table."""
         return "-" if math.isnan(number) else f"{self.factor * number:.1f}"
 
 
 class _Test(NamedTuple):
-    """What is right: N items with one reference or several each."""
+    """The test set: N items with one or several references each."""
 
     name: str
     sources: list[str] | None
     references: list[Reference]
-    kinds: tuple[str | None, str | None] = (
+    token_types: tuple[str | None, str | None] = (
         None,
         None,
-    )  # what a token is on either side, where there is a model
+    )  # of source and target, if there is a model
 
     @property
-    def right(self) -> list[str]:
-        """One reference of each item."""
+    def targets(self) -> list[str]:
+        """Return one reference of each item."""
         return [reference if isinstance(reference, str) else reference[0] for reference in self.references]
 
-    def formed(self, form: Normalization) -> _Test:
-        """Return the same with references in the form of letters that a model writes."""
+    def normalized(self, form: Normalization) -> _Test:
+        """Return the test set with references in the Unicode normalization of a model."""
 
         def of(reference: Reference) -> Reference:
             if isinstance(reference, str):
-                return tidy(reference, form)
-            return [tidy(one, form) for one in reference]
+                return normalize(reference, form)
+            return [normalize(one, form) for one in reference]
 
         return self if form == "none" else self._replace(references=list(map(of, self.references)))
 
     @property
-    def measured(self) -> tuple[str, list[str]]:
-        """What the lengths are taken from."""
-        return ("reference", self.right) if self.sources is None else ("source", self.sources)
+    def measured_side(self) -> tuple[str, list[str]]:
+        """Return the side whose lengths are reported, and its lines."""
+        return ("reference", self.targets) if self.sources is None else ("source", self.sources)
 
     @property
-    def length(self) -> tuple[str, Callable[[str], list[str]]]:
-        """What lengths are counted in, and what cuts a line into it."""
-        return measure.unit(self.measured[1], self.kinds[self.sources is None])
+    def length_unit(self) -> tuple[str, Callable[[str], list[str]]]:
+        """Return the unit of lengths, and the function that cuts a line into units."""
+        return metrics.unit(self.measured_side[1], self.token_types[self.sources is None])
 
     @property
-    def edited(self) -> tuple[str, Callable[[str], list[str]]]:
-        """What errors are counted in, and what cuts a line into it."""
-        return measure.unit(self.right, self.kinds[1])
+    def error_unit(self) -> tuple[str, Callable[[str], list[str]]]:
+        """Return the unit of errors, and the function that cuts a line into units."""
+        return metrics.unit(self.targets, self.token_types[1])
 
 
 class _Result(NamedTuple):
-    """What one model, or one file of hypotheses, came to."""
+    """The measures of one model, or of one file of hypotheses."""
 
     name: str
     scores: dict[str, float]
@@ -127,39 +132,26 @@ class _Result(NamedTuple):
     links: LinkScore | None
 
 
-# Files after an option; where it is given twice, all of them count.
-_FILES: dict[str, Any] = {"nargs": "+", "type": numbers.place, "action": "extend"}
+# An option with several files, which may be repeated.
+_FILES: dict[str, Any] = {"nargs": "+", "type": argument_types.path, "action": "extend"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard evaluate`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors", "test.tsv", "--beam", "3"]).beam
-    3
-    """
+    """Describe the arguments of `regard evaluate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add(
         "model",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="MODEL",
         help="a model file from regard train, or its folder",
     )
     add(
         "test",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="TEST",
         help="source TAB target, one pair a line, gzip or not, - for standard input; or a CSV file (.csv)",
     )
@@ -170,18 +162,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         **_FILES,
         default=[],
         metavar="MODEL",
-        help="more models (all names that follow), on the same pairs",
+        help="other models to compare on the same pairs; takes all names after it",
     )
     add(
         "--beam",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
-        help=f"hypotheses followed at a time (default {BEAM})",
+        help=f"beam size (default {BEAM})",
     )
     add(
         "--alternatives",
         action="store_true",
-        help="lines of TEST with the same source are one item with several right answers: the best counts",
+        help="merge lines of TEST with the same source into one item with several references, of which the best counts",
     )
     _add_right(parser)
     _add_output(parser)
@@ -191,9 +183,9 @@ def _add_right(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--gold",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
-        help="links between the words of each line of TEST, for AER",
+        help="reference word alignments of TEST, one line a pair, for AER",
     )
     add(
         "--gold-from",
@@ -201,22 +193,32 @@ def _add_right(parser: argparse.ArgumentParser) -> None:
         choices=(0, 1),
         help="the number of the first word in --gold (default 0)",
     )
-    add("--by", choices=("words", "tokens"), help="what is counted in --gold (default words)")
-    add("--links", **_FILES, metavar="FILE", help="measure files of links instead of models, with --gold")
+    add("--by", choices=("words", "tokens"), help="what the numbers in --gold count (default words)")
+    add(
+        "--links",
+        **_FILES,
+        metavar="FILE",
+        help="measure files of word alignments instead of models, with --gold",
+    )
     add(
         LINKS_FROM,
         type=int,
         choices=(0, 1),
         help="the number of the first word in --links (default 0)",
     )
-    add("--posterior", action="store_true", help="link by where each word was taken from, as in regard align")
-    add("--hypotheses", **_FILES, metavar="FILE", help="measure lines of text instead of models")
-    add("--references", **_FILES, metavar="FILE", help="what is right; several files: all are")
+    add("--posterior", action="store_true", help="link by the posterior of the alignment, as in regard align")
+    add("--hypotheses", **_FILES, metavar="FILE", help="measure files of translations instead of models")
+    add(
+        "--references",
+        **_FILES,
+        metavar="FILE",
+        help="references of --hypotheses; with several files, each item has several",
+    )
     add(
         "--sources",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
-        help="what the hypotheses were made from, for its lengths",
+        help="sources of --hypotheses, for measures by their length",
     )
 
 
@@ -225,48 +227,38 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     add(
         "--names",
         nargs="+",
-        type=numbers.name,
+        type=argument_types.non_empty,
         action="extend",
         metavar="NAME",
-        help="what the models are called in tables and pictures",
+        help="names of the models in tables and pictures",
     )
     add(
         "--measure",
         choices=("bleu", "chrf", "exact", "errors"),
-        help="what is drawn, and compared by length (default bleu; errors for words and what is short)",
+        help="measure to draw and to compare by length (default bleu; errors for words and short lines)",
     )
     add(
         "--tokenize",
         choices=("13a", "zh", "char", "none", "intl"),
         default="13a",
-        help="how sacrebleu finds words for BLEU (default 13a)",
+        help="tokenizer of sacrebleu for BLEU (default 13a)",
     )
-    add("--png", type=numbers.place, metavar="FILE", help="draw the measure by length (.png, .svg, .pdf)")
+    add(
+        "--png",
+        type=argument_types.path,
+        metavar="FILE",
+        help="save a picture of the measure by length (.png, .svg, .pdf)",
+    )
     add(
         "--json",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
-        help="write all numbers there; error rates and shares from 0 to 1; null for BLEU where it says nothing",
+        help="write all measures to FILE; error rates and shares from 0 to 1; null where BLEU is undefined",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Translate, measure and show.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError, OSError
-        If an argument or a file is not what it should be.
+    """Translate, measure and print.
 
     Examples
     --------
@@ -278,22 +270,22 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.links:
         return linked.run(args)
-    _check(args)
+    _check_options(args)
     test = _read_test(args)
     gold = None if args.gold is None else _read_gold(args, len(test.references))
     names = _names(args)
     models: list[Translator] = []
-    if not args.hypotheses:  # all of them, before minutes of work
+    if not args.hypotheses:  # all models, before the first translates
         models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
         first = models[0].model
-        test = test._replace(kinds=(first.source.kind, first.target.kind))
+        test = test._replace(token_types=(first.source.token_type, first.target.token_type))
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
-    for name, (lines, links, form) in zip(names, _systems(args, models, test, gold, names), strict=True):
-        results.append(_measured(name, lines, links, columns, test.formed(form)))
-    copied = _copied(test, models, columns)
-    print(_told(args, test, columns, key, results, copied), flush=True)
+    for name, (lines, links, form) in zip(names, _outputs(args, models, test, gold, names), strict=True):
+        results.append(_result(name, lines, links, columns, test.normalized(form)))
+    copied = _copying(test, models, columns)
+    print(_report(args, test, columns, key, results, copied), flush=True)
     if args.json:
         _write_json(args, test, results, copied)
     if args.png:
@@ -302,75 +294,50 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-# ---------------------------------------------------------------------------------------------------- what is given
+# ----------------------------------------------------------------------------------------------- arguments and files
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Check what argparse can't: which arguments go together."""
-    of_lines = {"--references": args.references, "--sources": args.sources}
-    of_models = {
-        "MODEL": args.model,
-        "--ensemble": args.ensemble,
-        "--compare": args.compare,
-        "--gold": args.gold,
-    }
+# Options of text without a model, and of models; then (option, what it needs, why).
+_OF_TEXT = ("--references", "--sources")
+_OF_MODELS = (
+    *("MODEL", "--ensemble", "--compare", "--gold"),
+    *("--columns", "--alternatives", "--beam"),
+)
+_NEEDS = (
+    ("--hypotheses", "--references", ""),
+    ("--posterior", "--gold", "it is about links"),
+    ("--gold-from", "--gold", "it is the number of the first word there"),
+    ("--by", "--gold", "it is what the numbers there count"),
+    (LINKS_FROM, "--links", ""),
+)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Check which arguments go together, which argparse cannot do."""
     if args.hypotheses:
-        of_models |= {"--columns": args.columns, "--alternatives": args.alternatives, "--beam": args.beam}
-        wrong = [name for name, value in of_models.items() if value]
-        if wrong:
-            raise ValueError(f"give a model or --hypotheses, not both: {wrong[0]} goes with a model")
-        if not args.references:
-            raise ValueError("--hypotheses need --references")
-    else:
-        wrong = [f"{name} goes with --hypotheses" for name, value in of_lines.items() if value]
-        if wrong or args.test is None:
-            taken = "; --compare takes all names behind it" * bool(args.compare)
-            raise ValueError(
-                wrong[0] if wrong else f"give MODEL and TEST, or --hypotheses and --references{taken}"
-            )
+        if option := first_given(args, _OF_MODELS):
+            raise ValueError(f"give a model or --hypotheses, not both: {option} goes with a model")
+    elif option := first_given(args, _OF_TEXT):
+        raise ValueError(f"{option} goes with --hypotheses")
+    elif args.test is None:
+        hint = "; --compare takes all names after it" * bool(args.compare)
+        raise ValueError(f"give MODEL and TEST, or --hypotheses and --references{hint}")
+    check_needs(args, _NEEDS)
     check_one_file(args.columns, [args.test], "TEST")
-    _check_links(args)
-    for path in filter(None, (args.png, args.json)):
-        if not path.parent.is_dir():  # said before the work, not after it
-            raise ValueError(f"{path}: there is no folder {path.parent}")
-        replaceable(path)
+    if args.gold and args.alternatives:
+        raise ValueError("--gold has links for each line of TEST, --alternatives merges lines: give one")
+    _check_files(args)
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Check the files that are read and written."""
+    texts = args.test, args.gold, args.sources, *(args.hypotheses or ()), *(args.references or ())
+    inputs = list(filter(None, texts))
+    models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
     if args.png:
         check_picture(args.png)
-    _check_apart(args)
-    if sum(str(path) == "-" for path in _read_files(args)) > 1:
-        raise ValueError("only one file can be standard input")
-
-
-def _check_links(args: argparse.Namespace) -> None:
-    """Check the options that are about links."""
-    if args.posterior and not args.gold:
-        raise ValueError("--posterior needs --gold: it is about links")
-    if args.gold_from is not None and not args.gold:
-        raise ValueError("--gold-from needs --gold: it is how words are counted there")
-    if args.by and not args.gold:
-        raise ValueError("--by needs --gold: it is what is counted there")
-    if args.links_from is not None:
-        raise ValueError(f"{LINKS_FROM} needs --links")
-    if args.gold and args.alternatives:
-        raise ValueError(
-            "--gold has links for each line of TEST, --alternatives puts lines together: give one"
-        )
-
-
-def _read_files(args: argparse.Namespace) -> list[Path]:
-    """Return all files that are read, but not models."""
-    given = [args.test, args.gold, args.sources, *(args.hypotheses or ()), *(args.references or ())]
-    return [path for path in given if path]
-
-
-def _check_apart(args: argparse.Namespace) -> None:
-    """Refuse to write over what is read, or over what else is written."""
-    models = [path for path in (args.model, *args.ensemble, *args.compare) if path]
-    taken = {path.resolve() for path in (*_read_files(args), *models, *map(model_file, models))}
-    for path in filter(None, (args.png, args.json)):
-        if path.resolve() in taken:
-            raise ValueError(f"{path} would be written over: give --json and --png files of their own")
-        taken.add(path.resolve())
+    check_outputs({"--json": args.json, "--png": args.png}, [*inputs, *models, *map(model_file, models)])
+    check_standard_input(inputs)
 
 
 def _read_test(args: argparse.Namespace) -> _Test:
@@ -380,24 +347,25 @@ def _read_test(args: argparse.Namespace) -> _Test:
         sources = None if args.sources is None else _lines(args.sources)
         if sources is not None:
             _same_length([args.references[0], args.sources], [files[0], sources])
-        return _Test(_called(args.references[0]), sources, list(zip(*files, strict=True)))
-    pairs = read_pairs(args.test, columns=args.columns)
-    together: dict[str, list[str]] = {}
+        return _Test(_display_name(args.references[0]), sources, list(zip(*files, strict=True)))
+    pairs = [tuple(map(Sentence, pair)) for pair in read_pairs(args.test, columns=args.columns)]
+    targets: dict[str, list[str]] = {}
     for source, target in pairs:
-        together.setdefault(source, []).append(target)
+        targets.setdefault(source, []).append(target)
     if args.alternatives:
-        return _Test(_called(args.test), list(together), list(together.values()))
-    if several := sum(len(set(targets)) > 1 for targets in together.values()):
-        note(f"sources with several targets: {several}; with --alternatives each of them is right")
-    return _Test(_called(args.test), [source for source, _ in pairs], [target for _, target in pairs])
+        return _Test(_display_name(args.test), list(targets), list(targets.values()))
+    if several := sum(len(set(each)) > 1 for each in targets.values()):
+        note(f"sources with several targets: {several}; with --alternatives each of them counts as right")
+    return _Test(_display_name(args.test), [source for source, _ in pairs], [target for _, target in pairs])
 
 
-def _called(path: Path) -> str:
+def _display_name(path: Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
 def _lines(path: Path) -> list[str]:
-    return list(chain.from_iterable(read_lines(path)))
+    shared: Callable[[str], str] = remembering(str)  # equal lines share their memory
+    return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
 def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> None:
@@ -409,7 +377,7 @@ def _same_length(paths: Sequence[Path], files: Sequence[Sequence[object]]) -> No
 
 
 def _names(args: argparse.Namespace) -> list[str]:
-    """Return a short name for each model: those given, or those of their files."""
+    """Return a short name for each model: from --names, or from the files."""
     paths = [(path,) for path in args.hypotheses or [args.model, *args.compare]]
     paths[0] += tuple(args.ensemble)
     if args.names:
@@ -420,7 +388,7 @@ def _names(args: argparse.Namespace) -> list[str]:
         if len(set(args.names)) != len(paths):
             raise ValueError("--names must give each model a name of its own")
         return [clean(name) for name in args.names]
-    if len({tuple(model_file(path).resolve() for path in several) for several in paths}) < len(paths):
+    if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
     different = list({path for several in paths for path in several})
     called = dict(zip(different, names_of(different), strict=True))
@@ -431,49 +399,49 @@ def _shown_name(name: str) -> str:
     return fit(name, min(display_width(name), _LONGEST_NAME))
 
 
-# ------------------------------------------------------------------------------------------------ what is measured
+# ------------------------------------------------------------------------------------------------ measures
 
 
 def _columns(test: _Test, tokenize: str) -> dict[str, _Column]:
-    """Return the measures that are possible here."""
-    _, cut = test.edited
-    found: dict[str, _Column] = {}
+    """Return the measures that can be computed."""
+    _, cut = test.error_unit
+    columns: dict[str, _Column] = {}
     if find_spec("sacrebleu") is None:
-        note(pictures.missing("sacrebleu"))
+        note(drawing.missing_extras("sacrebleu"))
     else:
-        found["bleu"] = _Column("BLEU", 1, lambda h, r: measure.bleu(h, r, tokenize=tokenize))
-        found["chrf"] = _Column("chrF", 1, measure.chrf)
-    found["exact"] = _Column("exact %", 100, measure.exact)
-    found["errors"] = _Column("errors %", 100, lambda h, r: measure.error_rate(h, r, cut=cut))
-    return found
+        columns["bleu"] = _Column("BLEU", 1, lambda h, r: metrics.bleu(h, r, tokenize=tokenize))
+        columns["chrf"] = _Column("chrF", 1, metrics.chrf)
+    columns["exact"] = _Column("exact %", 100, metrics.exact)
+    columns["errors"] = _Column("errors %", 100, lambda h, r: metrics.error_rate(h, r, cut=cut))
+    return columns
 
 
-def _headline(asked: str | None, columns: dict[str, _Column], test: _Test) -> str:
-    if asked is not None and asked not in columns:
-        raise ImportError(f'--measure {asked} needs sacrebleu: pip install "regard[cli]"')
-    best = measure.headline(test.measured[1], test.right)
-    return asked or (best if best in columns else "errors")
+def _headline(requested: str | None, columns: dict[str, _Column], test: _Test) -> str:
+    if requested is not None and requested not in columns:
+        raise ImportError(f'--measure {requested} needs sacrebleu: pip install "regard[cli]"')
+    best = metrics.headline(test.measured_side[1], test.targets)
+    return requested or (best if best in columns else "errors")
 
 
-def _copied(
+def _copying(
     test: _Test, models: Sequence[Translator], columns: dict[str, _Column]
 ) -> dict[str, float] | None:
-    """Measure the sources themselves as translations: a baseline that costs nothing."""
+    """Measure the sources as translations, which is a baseline."""
     if test.sources is None:
         return None
     form: Normalization = models[0].model.target.normalization if models else "none"
-    lines, right = [tidy(source, form) for source in test.sources], test.formed(form).references
-    return {key: column.number(lines, right) for key, column in columns.items()}
+    lines, references = [normalize(source, form) for source in test.sources], test.normalized(form).references
+    return {key: column.number(lines, references) for key, column in columns.items()}
 
 
-def _systems(
+def _outputs(
     args: argparse.Namespace,
     models: Sequence[Translator],
     test: _Test,
     gold: list[Gold] | None,
     names: Sequence[str],
 ) -> Iterable[tuple[list[str], LinkScore | None, Normalization]]:
-    """Yield what each model wrote, how good its links are, and in which form of letters it writes."""
+    """Yield the translations, the score of links, and the Unicode normalization of each model."""
     if args.hypotheses:
         hypotheses = list(map(_lines, args.hypotheses))
         _same_length([args.references[0], *args.hypotheses], [test.references, *hypotheses])
@@ -483,14 +451,14 @@ def _systems(
         raise ValueError("--gold needs attention: one of the models was trained without")
     unseen = Unseen()
     for model in models:
-        _check_lengths(test, "source", test.measured[1], model.model.source, unseen)
+        _check_lengths(test, "source", test.measured_side[1], model.model.source, unseen)
         if gold is not None:
-            _check_lengths(test, "target", test.right, model.model.target)
+            _check_lengths(test, "target", test.targets, model.model.target)
             _check_gold(args, model, test, gold)
-            # Whether this model has a posterior at all is said by the first pair, before all are translated.
-            model.align(test.measured[1][:1], test.right[:1], posterior=args.posterior)
+            # Raises for a model without a posterior, before all pairs are translated.
+            model.align(test.measured_side[1][:1], test.targets[:1], posterior=args.posterior)
     if gold is not None:
-        warn_of_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
+        warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
     for name, model in zip(names, models, strict=True):
         lines = _translated(model, test, args.beam or BEAM, name)
         links = None
@@ -500,48 +468,48 @@ def _systems(
 
 
 def _check_lengths(
-    test: _Test, side: str, lines: Sequence[str], text: Text, unseen: Unseen | None = None
+    test: _Test, side: str, lines: Sequence[str], text: Tokenizer, unseen: Unseen | None = None
 ) -> None:
-    """Raise now what a model would raise about a block that nobody has counted; warn of symbols it doesn't know."""
+    """Check the lengths of all lines before the first is translated; warn of symbols that the model has never seen."""
     for number, line in enumerate(lines, 1):
-        tokens, place = text.cut(line), f"{test.name}, {side} {number}"
-        check_length(len(tokens), f"{place}: ")
+        tokens, location = text.cut(line), f"{test.name}, {side} {number}"
+        check_length(len(tokens), f"{location}: ")
         if unseen is not None:
-            unseen.check(text, tokens, place)
+            unseen.check(text, tokens, location)
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
-    """Yield the places of a few hundred lines at a time, of similar lengths, and show how far the work has come."""
+    """Yield the indices of some lines of similar lengths at a time, and print the progress."""
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     with Progress(len(lines), name) as progress:
-        for start in range(0, len(lines), _TOGETHER):
-            block = order[start : start + _TOGETHER]
+        for start in range(0, len(lines), _BLOCK):
+            block = order[start : start + _BLOCK]
             yield block
             progress.advance(len(block))
 
 
 def _translated(model: Translator, test: _Test, beam: int, name: str) -> list[str]:
-    sources = test.measured[1]
-    found = [""] * len(sources)
+    sources = test.measured_side[1]
+    texts = [""] * len(sources)
     for block in _blocks(sources, f"translating ({name})"):
         for i, translation in zip(
             block, model.translate([sources[i] for i in block], beam=beam), strict=True
         ):
-            found[i] = translation.text
-    return found
+            texts[i] = translation.text
+    return texts
 
 
-def _measured(
+def _result(
     name: str, lines: list[str], links: LinkScore | None, columns: dict[str, _Column], test: _Test
 ) -> _Result:
-    """Measure the whole and its groups of one length."""
-    whole = {key: column.measure(lines, test.references) for key, column in columns.items()}
-    signatures = {key: found.signature for key, found in whole.items() if isinstance(found, Score)}
-    scores = {key: found.score if isinstance(found, Score) else found for key, found in whole.items()}
-    _, measured = test.measured
-    _, cut = test.length
+    """Measure all lines, and groups of similar lengths."""
+    measured = {key: column.measure(lines, test.references) for key, column in columns.items()}
+    signatures = {key: value.signature for key, value in measured.items() if isinstance(value, Score)}
+    scores = {key: value.score if isinstance(value, Score) else value for key, value in measured.items()}
+    _, sides = test.measured_side
+    _, cut = test.length_unit
     measures = {key: column.number for key, column in columns.items()}
-    rows = measure.by_length([len(cut(line)) for line in measured], lines, test.references, measures)
+    rows = metrics.by_length([len(cut(line)) for line in sides], lines, test.references, measures)
     return _Result(name, scores, signatures, rows, links)
 
 
@@ -555,18 +523,20 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
 
 
 def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: Sequence[Gold]) -> None:
-    """Check that the links of people are between words of the pairs."""
+    """Check that the reference links are between words of the pairs."""
     texts = model.model.source, model.model.target
-    for number, (links, *pair) in enumerate(zip(gold, test.measured[1], test.right, strict=True), 1):
+    for number, (links, *pair) in enumerate(zip(gold, test.measured_side[1], test.targets, strict=True), 1):
         if links.possible:
-            source, target = (_counted(text, side, args.by) for text, side in zip(texts, pair, strict=True))
-            line, first = Line(number, links.possible), args.gold_from or 0
+            source, target = (
+                _link_units(text, side, args.by) for text, side in zip(texts, pair, strict=True)
+            )
+            line, first = LineLinks(number, links.possible), args.gold_from or 0
             by = args.by or "words"
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 
 
-def _counted(text: Text, side: str, by: str | None) -> list[int]:
-    """Return for each token of a side what the links count it as."""
+def _link_units(text: Tokenizer, side: str, by: str | None) -> list[int]:
+    """Return the number in --gold of each token of a side."""
     tokens = text.cut(side)
     return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, text.glue)
 
@@ -574,21 +544,22 @@ def _counted(text: Text, side: str, by: str | None) -> list[int]:
 def _link_score(
     model: Translator, test: _Test, gold: Sequence[Gold], name: str, args: argparse.Namespace
 ) -> LinkScore:
-    """Compare where a model looks while it is told the targets."""
-    sources, targets = test.measured[1], test.right
-    found: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
+    """Compare the links of a model, given the targets, with the reference links."""
+    sources, targets = test.measured_side[1], test.targets
+    predicted: list[frozenset[tuple[int, int]]] = [frozenset() for _ in sources]
     for block in _blocks(sources, f"aligning ({name})"):
-        told = [sources[i] for i in block], [targets[i] for i in block]
-        aligned = model.align(*told, posterior=args.posterior)
+        aligned = model.align(
+            [sources[i] for i in block], [targets[i] for i in block], posterior=args.posterior
+        )
         for i, translation in zip(block, aligned, strict=True):
-            found[i] = found_links(model, translation, args.by or "words")
-    return measure.alignment_error_rate(found, [g.sure for g in gold], [g.possible for g in gold])
+            predicted[i] = word_links(model, translation, args.by or "words")
+    return metrics.alignment_error_rate(predicted, [g.sure for g in gold], [g.possible for g in gold])
 
 
-# ---------------------------------------------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------------------------------------------- output
 
 
-def _told(
+def _report(
     args: argparse.Namespace,
     test: _Test,
     columns: dict[str, _Column],
@@ -596,24 +567,24 @@ def _told(
     results: Sequence[_Result],
     copied: dict[str, float] | None,
 ) -> str:
-    """Put everything into words and tables."""
-    side, lines = test.measured
+    """Return the report: tables and notes."""
+    side, lines = test.measured_side
     how = "" if args.hypotheses else f", beam {args.beam or BEAM}"
     titles = [column.title for column in columns.values()]
-    totals = [[column.shown(result.scores[k]) for k, column in columns.items()] for result in results]
+    totals = [[column.cell(result.scores[k]) for k, column in columns.items()] for result in results]
     if args.gold:
         titles += ["AER %", "precision %", "recall %"]
         totals = [row + _percents(result.links) for row, result in zip(totals, results, strict=True)]
     names = [_shown_name(result.name) for result in results]
-    if copied is not None and any(measure.is_near(copied, result.scores) for result in results):
+    if copied is not None and any(metrics.is_near(copied, result.scores) for result in results):
         names.append("copying the source")
         totals.append(
-            [column.shown(copied[k]) for k, column in columns.items()] + ["-"] * (3 * bool(args.gold))
+            [column.cell(copied[k]) for k, column in columns.items()] + ["-"] * (3 * bool(args.gold))
         )
     blocks = [
         f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
-        _by_length(columns, key, results, f"{test.length[0]} in the {side}"),
+        _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
         "\n".join(_notes(test, columns, results[0])),
     ]
     return "\n\n".join(blocks)
@@ -628,22 +599,22 @@ def _percents(links: LinkScore | None) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first at its left end, numbers at their right ones."""
+    """Return a table: the first column left-aligned, numbers right-aligned."""
     width = max(display_width(row[0]) for row in [head, *rows])
     return align([[fit(row[0], max(width, 1)), *row[1:]] for row in [head, *rows]])
 
 
 def _by_length(columns: dict[str, _Column], key: str, results: Sequence[_Result], along: str) -> str:
-    """All measures of one model, or the headline of several, for sources of each length."""
+    """Return a table by length: all measures of one model, or one measure of several."""
     rows = results[0].rows
     if len(results) == 1:
         head = [column.title for column in columns.values()]
-        cells = [[column.shown(row.scores[k]) for k, column in columns.items()] for row in rows]
+        cells = [[column.cell(row.scores[k]) for k, column in columns.items()] for row in rows]
         title = f"by {along}"
     else:
         head = [_shown_name(result.name) for result in results]
         cells = [
-            [columns[key].shown(result.rows[i].scores[key]) for result in results] for i in range(len(rows))
+            [columns[key].cell(result.rows[i].scores[key]) for result in results] for i in range(len(rows))
         ]
         title = f"{columns[key].title} by {along}"
     table = [[_range(row), f"{row.sentences:,}", *line] for row, line in zip(rows, cells, strict=True)]
@@ -655,28 +626,28 @@ def _range(row: Row) -> str:
 
 
 def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[str]:
-    """Say how the numbers were computed, for whoever wants to compare."""
-    unit, _ = test.edited
+    """Return notes on how the numbers were computed."""
+    unit, _ = test.error_unit
     tokens = "characters" if unit == "characters" else "tokens between blanks"
-    told = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
-    signed = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
+    definition = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
+    signatures = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
     rows = [result.scores, *(row.scores for row in result.rows)]
-    blank = ["BLEU: - where no reference has four words"] * any(
+    undefined = ["BLEU: - where no reference has four words"] * any(
         math.isnan(row.get("bleu", 0.0)) for row in rows
     )
-    return [told, *blank, *signed]
+    return [definition, *undefined, *signatures]
 
 
 def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[_Result]) -> None:
     rows = results[0].rows
-    side, _ = test.measured
-    chart.save_by_length(
+    side, _ = test.measured_side
+    figures.save_by_length(
         path,
         [_range(row) for row in rows],
         {result.name: [column.factor * row.scores[key] for row in result.rows] for result in results},
         [row.sentences for row in rows],
         measure=column.title,
-        along=f"{test.length[0]} in the {side}",
+        along=f"{test.length_unit[0]} in the {side}",
     )
 
 
@@ -706,14 +677,14 @@ def _write_json(
         }
         for result in results
     ]
-    side, _ = test.measured
-    told = {
+    side, _ = test.measured_side
+    content = {
         "test": clean(test.name),
         "items": len(test.references),
         "beam": None if args.hypotheses else args.beam or BEAM,
-        "length": f"{test.length[0]} in the {side}",
+        "length": f"{test.length_unit[0]} in the {side}",
         **({} if copied is None else {"copying": _known(copied)}),
         "models": models,
     }
     with _files.replacing(args.json) as file:
-        file.write((json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())

@@ -1,10 +1,11 @@
-"""Short names for files that are shown beside each other."""
+"""Short names for files that are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from regard import _files
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import LOG_FILE
 from regard.show.terminal import clean
@@ -13,17 +14,7 @@ __all__ = ["names_of"]
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return a name for each file: its own, or its folder's where its own is the usual one.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Different files, or folders.
-
-    Returns
-    -------
-    list of str
-        To be shown, all different: where they would be alike, whole paths.
+    """Return a different name for each file: its stem, its folder if the file has a default name, or its path.
 
     Examples
     --------
@@ -34,14 +25,14 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     """
 
     def short(path: Path) -> str:
-        whole = path.resolve()
-        if whole.name in (LOG_FILE, MODEL_FILE):
-            return whole.parent.name
-        return whole.name if whole.is_dir() else whole.stem
+        full = _files.real(path)
+        if full.name in (LOG_FILE, MODEL_FILE):
+            return full.parent.name
+        return full.name if full.is_dir() else full.stem
 
-    def escaped(path: Path) -> str:  # what can't be shown looks alike
+    def escaped(path: Path) -> str:  # names that cannot be displayed may be equal once cleaned
         return ascii(str(path))
 
-    ways: tuple[Callable[[Path], str], ...] = (short, str, escaped)
-    tries = ([clean(way(path)) for path in paths] for way in ways)
-    return next(names for names in tries if len(set(names)) == len(names))
+    forms: tuple[Callable[[Path], str], ...] = (short, str, escaped)
+    candidates = ([clean(form(path)) for path in paths] for form in forms)
+    return next(names for names in candidates if len(set(names)) == len(names))

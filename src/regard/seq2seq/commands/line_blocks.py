@@ -15,7 +15,7 @@ WINDOW = 2000  # lines that are sorted by length together
 
 
 def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
-    """Yield what the lines say that are there, without waiting for more.
+    """Parse the lines that can be read without waiting, at most 2,000 at a time.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
     [['ONE', ''], ['THREE']]
     """
     number = 0
-    for lines in read_lines(path):
+    for lines in windows(read_lines(path)):
         block: list[T] = []
         for line in lines:
             number += 1

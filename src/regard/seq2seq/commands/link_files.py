@@ -1,41 +1,41 @@
-"""Files of links that commands read: how words are counted there, and which tokens of a pair they mean."""
+"""Files of word alignments: links by line, and the tokens of a pair that they link."""
 
 from __future__ import annotations
 
-import re
 import sys
+from array import array
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numbers
 from regard.seq2seq.data.batching import Links
-from regard.seq2seq.data.parallel_text import Pair, Side
-from regard.seq2seq.data.tokenizers import Text
+from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
+from regard.seq2seq.data.tokenizers import Tokenizer
 
 __all__ = [
     "LINKS_FROM",
-    "Given",
-    "Line",
+    "LineLinks",
+    "PairLinks",
+    "SkippedPairs",
     "check_range",
-    "line_number",
     "read_counted",
     "read_links",
-    "warn_of_one",
+    "warn_if_from_one",
 ]
 
 LINKS_FROM = "--links-from"
 
 
-class Line(NamedTuple):
-    """The links of one pair, and where they stand.
+class LineLinks(NamedTuple):
+    """The links of one line of a file.
 
     Parameters
     ----------
     number : int
-        Of the line, from 1 on.
+        The number of the line, from 1.
     links : frozenset of (int, int)
-        Between words or tokens, as the file counts them.
+        Between words or tokens, by their numbers in the file, from 0.
     """
 
     number: int
@@ -44,27 +44,6 @@ class Line(NamedTuple):
 
 def read_counted(path: Path, first: int | None, option: str) -> list[Gold]:
     """Read a file in Pharaoh's format whose words may be counted from 1.
-
-    Parameters
-    ----------
-    path : Path
-        A line for each pair.
-    first : int or None
-        The number of the first word, 0 or 1; None means 0.
-    option : str
-        The option that sets `first`, for errors.
-
-    Returns
-    -------
-    list of Gold
-        Links from 0 on.
-
-    Raises
-    ------
-    ValueError
-        If a line has anything but links, or a link has the number 0 where the first word is 1.
-    OSError
-        If the file can't be read.
 
     Examples
     --------
@@ -91,52 +70,20 @@ def _from_one(links: Links) -> Links:
     return frozenset((i - 1, j - 1) for i, j in links)
 
 
-def warn_of_one(path: Path, links: Sequence[Links], first: int | None, option: str) -> None:
-    """Print a warning if nobody has said how words are counted, and they seem to be counted from 1.
-
-    Parameters
-    ----------
-    path : Path
-        Where the links come from.
-    links : sequence of frozenset of (int, int)
-        All links of the file.
-    first : int or None
-        The number of the first word; None where nobody has said.
-    option : str
-        The option that sets `first`.
+def warn_if_from_one(path: Path, links: Sequence[Links], first: int | None, option: str) -> None:
+    """Print a warning if words seem to be counted from 1, and no option has set the first number.
 
     Examples
     --------
-    >>> warn_of_one(Path("links"), [frozenset({(0, 1)})], None, "--gold-from")
+    >>> warn_if_from_one(Path("links"), [frozenset({(0, 1)})], None, "--gold-from")
     """
     if first is None and any(links) and not any(0 in link for each in links for link in each):
-        told = f"{path}: no link has the number 0; if the first word has the number 1, give {option} 1"
-        print(told, file=sys.stderr)
+        message = f"{path}: no link has the number 0; if the first word has the number 1, give {option} 1"
+        print(message, file=sys.stderr)
 
 
-def read_links(path: Path, skipped: Collection[int], count: int, first: int | None = None) -> list[Line]:
+def read_links(path: Path, skipped: Collection[int], count: int, first: int | None = None) -> list[LineLinks]:
     """Read the sure links of pairs in Pharaoh's format.
-
-    Parameters
-    ----------
-    path : Path
-        A line for each pair.
-    skipped : collection of int
-        Numbers of the lines, from 1 on, whose pairs were left out.
-    count : int
-        How many pairs are left.
-    first : int or None
-        As for `read_counted`.
-
-    Returns
-    -------
-    list of Line
-        One for each of them.
-
-    Raises
-    ------
-    ValueError
-        If a line has anything but links, or there are not as many lines as pairs.
 
     Examples
     --------
@@ -145,72 +92,51 @@ def read_links(path: Path, skipped: Collection[int], count: int, first: int | No
     ...     path = Path(folder, "links")
     ...     _ = path.write_text("0-0\\n\\n0-1 1?0\\n")
     ...     read_links(path, {2}, 2)
-    [Line(number=1, links=frozenset({(0, 0)})), Line(number=3, links=frozenset({(0, 1)}))]
+    [LineLinks(number=1, links=frozenset({(0, 0)})), LineLinks(number=3, links=frozenset({(0, 1)}))]
     """
     golds = read_counted(path, first, LINKS_FROM)
     if len(golds) != count + len(skipped):
         raise ValueError(f"--links: {path} has {len(golds)} lines for {count + len(skipped)} pairs")
-    return [Line(number, gold.sure) for number, gold in enumerate(golds, 1) if number not in skipped]
+    left_out = bytearray(len(golds) + 1)
+    for number in skipped:
+        left_out[number] = True
+    return [LineLinks(number, gold.sure) for number, gold in enumerate(golds, 1) if not left_out[number]]
 
 
-def line_number(reason: str) -> int:
-    """Return the number in what is said of a line that was left out.
+class SkippedPairs:
+    """The pairs that are left out: the first one, and the line numbers of all in eight bytes each."""
 
-    Parameters
-    ----------
-    reason : str
-        As `read_pairs` says it.
+    def __init__(self) -> None:
+        self.first, self.lines = "", array("Q")
 
-    Returns
-    -------
-    int
-        From 1 on.
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return len(self.lines)
 
-    Examples
-    --------
-    >>> line_number("pairs.tsv, line 7: the source is empty")
-    7
-    """
-    return int(re.findall(r", line ([0-9]+): ", reason)[-1])
+    def add(self, pair: Skipped) -> None:
+        """Count a pair, as `read_pairs` reports it."""
+        self.first = self.first or str(pair)
+        self.lines.append(pair.line)
 
 
 def check_range(
     path: Path,
-    line: Line,
+    line: LineLinks,
     numbers: tuple[Sequence[int], Sequence[int]],
     by: str = "words",
     *,
     first: int = 0,
     option: str = LINKS_FROM,
 ) -> None:
-    """Check that links are between what a pair has.
-
-    Parameters
-    ----------
-    path : Path
-        Where they come from, for errors.
-    line : Line
-        The links.
-    numbers : two sequences of int
-        For each token of the source and of the target, what it is counted as.
-    by : {"words", "tokens"}
-        What is counted.
-    first : int
-        The number of the first of them in the file.
-    option : str
-        The option that sets `first`, for the hint.
-
-    Raises
-    ------
-    ValueError
-        With the line's number and the link.
+    """Check that links are between words or tokens of a pair, whose numbers are given for each token of both sides.
 
     Examples
     --------
-    >>> check_range(Path("links"), Line(1, frozenset({(0, 2)})), ([0, 1], [0, 0, 1]))
+    >>> check_range(Path("links"), LineLinks(1, frozenset({(0, 2)})), ([0, 1], [0, 0, 1]))
     Traceback (most recent call last):
     ValueError: links, line 1: a link must be between words of the pair, which has 2 and 2. Got 0-2 instead.
-    >>> check_range(Path("links"), Line(1, frozenset({(2, 2)})), ([0, 1], [0, 0, 1]))
+    >>> check_range(Path("links"), LineLinks(1, frozenset({(2, 2)})), ([0, 1], [0, 0, 1]))
     Traceback (most recent call last):
     ValueError: links, line 1: a link must be between words of the pair, which has 2 and 2. Got 2-2 instead; if the \
 first word has the number 1, give --links-from 1
@@ -227,36 +153,36 @@ first word has the number 1, give --links-from 1
             )
 
 
-class Given:
-    """Links of the pairs to learn from, once it is known how these are cut.
+class PairLinks:
+    """Links of training pairs, which become links of tokens when the tokenizers are known.
 
     Parameters
     ----------
     path : Path
-        Where they come from, for errors.
-    lines : sequence of Line
-        One for each pair.
+        The file of the links, for errors.
+    lines : sequence of LineLinks
+        The links of each pair.
     pairs : sequence of (source, target)
         The pairs.
     by : {"words", "tokens"}
-        What is counted: words are what spaces part.
+        What the links number; words are separated by spaces.
     longest : int
-        Pairs with more tokens on a side have no links: they are not learned.
+        The most tokens of a side; longer pairs are not trained on and get no links.
     first : int or None
-        The number of the first of them in the file; None where nobody has said.
+        The number of the first word in the file; None if no option has set it.
 
     Examples
     --------
     >>> from regard.seq2seq.data.tokenizers import Characters, Words
-    >>> given = Given(Path("links"), [Line(1, frozenset({(1, 0)}))], [("a b", "be")], "words", 50)
-    >>> sorted(given(Words.learn(["a b"]), Characters.learn(["be"]))[0])
+    >>> links = PairLinks(Path("links"), [LineLinks(1, frozenset({(1, 0)}))], [("a b", "be")], "words", 50)
+    >>> sorted(links(Words.learn(["a b"]), Characters.learn(["be"]))[0])
     [(1, 0), (1, 1)]
     """
 
     def __init__(
         self,
         path: Path,
-        lines: Sequence[Line],
+        lines: Sequence[LineLinks],
         pairs: Sequence[Pair],
         by: str,
         longest: int,
@@ -265,25 +191,25 @@ class Given:
         self.path, self.lines, self.pairs, self.by, self.longest = path, lines, pairs, by, longest
         self.first = first
 
-    def __call__(self, source: Text, target: Text) -> list[Links]:
-        """Return the links between tokens, for each pair."""
-        found: list[Links] = [
-            self._of(line, self._numbers(source, pair[0]), self._numbers(target, pair[1]))
+    def __call__(self, source: Tokenizer, target: Tokenizer) -> list[Links]:
+        """Return the links between the tokens of each pair."""
+        token_links: list[Links] = [
+            self._of_tokens(line, self._numbers(source, pair[0]), self._numbers(target, pair[1]))
             if line.links
             else line.links
             for line, pair in zip(self.lines, self.pairs, strict=True)
         ]
-        warn_of_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
-        return found
+        warn_if_from_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
+        return token_links
 
-    def _numbers(self, text: Text, side: Side) -> list[int]:
-        """Return for each token what the file counts it as; nothing for a side that is too long."""
+    def _numbers(self, text: Tokenizer, side: Side) -> list[int]:
+        """Return the number in the file of each token; an empty list for a side that is too long."""
         tokens = text.cut(side)
         if len(tokens) > self.longest:
             return []
         return word_numbers(tokens, text.glue) if self.by == "words" else list(range(len(tokens)))
 
-    def _of(self, line: Line, source: Sequence[int], target: Sequence[int]) -> Links:
+    def _of_tokens(self, line: LineLinks, source: Sequence[int], target: Sequence[int]) -> Links:
         if not source or not target:
             return frozenset()
         check_range(self.path, line, (source, target), self.by, first=self.first or 0)

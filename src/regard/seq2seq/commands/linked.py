@@ -1,4 +1,4 @@
-"""Measure files of links against links that people have drawn, without a model: `regard evaluate --links`."""
+"""Measure files of word alignments against reference alignments, without a model: `regard evaluate --links`."""
 
 from __future__ import annotations
 
@@ -7,81 +7,50 @@ import json
 from collections.abc import Sequence
 
 from regard import _files
-from regard._check import replaceable
 from regard.seq2seq.alignment.links import Gold
 from regard.seq2seq.commands.labels import names_of
-from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_of_one
+from regard.seq2seq.commands.link_files import LINKS_FROM, read_counted, warn_if_from_one
+from regard.seq2seq.commands.options import check_outputs, check_standard_input, first_given
 from regard.seq2seq.evaluation.metrics import LinkScore, alignment_error_rate
 from regard.show.terminal import align, clean
 
 __all__ = ["run"]
 
-# Everything that is about models or translations.
+# Arguments of models and of translations.
 _OTHERS = (
-    *("model", "test", "ensemble", "compare", "beam", "alternatives", "posterior", "by"),
-    *("hypotheses", "references", "sources", "measure", "png"),
+    *("MODEL", "TEST", "--ensemble", "--compare", "--beam", "--alternatives", "--posterior", "--by"),
+    *("--hypotheses", "--references", "--sources", "--measure", "--png"),
 )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the alignment error rate, precision and recall of each file.
-
-    Parameters
-    ----------
-    args
-        The arguments of `regard evaluate`, with ``--links``.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError, OSError
-        If an option has nothing to do with links, or a file can't be read.
-
-    Examples
-    --------
-    >>> run(argparse.Namespace(links=["mine"], gold=None))
-    Traceback (most recent call last):
-    ValueError: --links needs --gold: links that people have drawn
-    """
-    _check(args)
+    """Print the alignment error rate, precision and recall of each file."""
+    _check_options(args)
     gold = read_counted(args.gold, args.gold_from, "--gold-from")
     if not any(links.possible for links in gold):
         raise ValueError(f"{args.gold} has no links: there is nothing to compare with")
     names = _names(args)
     files = [read_counted(path, args.links_from, LINKS_FROM) for path in args.links]
-    for path, found in zip(args.links, files, strict=True):
-        if len(found) != len(gold):
-            raise ValueError(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(found)}.")
-    warn_of_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
-    for path, found in zip(args.links, files, strict=True):
-        warn_of_one(path, [links.possible for links in found], args.links_from, LINKS_FROM)
-    scores = [_score(found, gold) for found in files]
-    print(_shown(args, gold, names, files, scores), flush=True)
+    for path, lines in zip(args.links, files, strict=True):
+        if len(lines) != len(gold):
+            raise ValueError(f"{path} must have {len(gold)} lines, like {args.gold}. It has {len(lines)}.")
+    warn_if_from_one(args.gold, [links.possible for links in gold], args.gold_from, "--gold-from")
+    for path, lines in zip(args.links, files, strict=True):
+        warn_if_from_one(path, [links.possible for links in lines], args.links_from, LINKS_FROM)
+    scores = [_score(lines, gold) for lines in files]
+    print(_report(args, gold, names, files, scores), flush=True)
     if args.json:
         _write_json(args, gold, names, scores)
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     if not args.gold:
-        raise ValueError("--links needs --gold: links that people have drawn")
-    for name in _OTHERS:
-        if getattr(args, name):
-            option = name.upper() if name in ("model", "test") else f"--{name}"
-            raise ValueError(f"--links measures files of links: {option} goes with models or translations")
-    paths = [*args.links, args.gold]
-    if sum(str(path) == "-" for path in paths) > 1:
-        raise ValueError("only one file can be standard input")
-    if args.json:
-        if not args.json.parent.is_dir():
-            raise ValueError(f"{args.json}: there is no folder {args.json.parent}")
-        replaceable(args.json)
-        if args.json.resolve() in {path.resolve() for path in paths}:
-            raise ValueError(f"{args.json} would be written over: give --json a file of its own")
+        raise ValueError("--links needs --gold: the reference links")
+    if option := first_given(args, _OTHERS):
+        raise ValueError(f"--links measures files of links: {option} goes with models or translations")
+    check_standard_input([*args.links, args.gold])
+    check_outputs({"--json": args.json}, [*args.links, args.gold])
 
 
 def _names(args: argparse.Namespace) -> list[str]:
@@ -96,22 +65,22 @@ def _names(args: argparse.Namespace) -> list[str]:
     return list(map(clean, args.names))
 
 
-def _score(found: Sequence[Gold], gold: Sequence[Gold]) -> LinkScore:
+def _score(lines: Sequence[Gold], gold: Sequence[Gold]) -> LinkScore:
     return alignment_error_rate(
-        [links.possible for links in found],
+        [links.possible for links in lines],
         [links.sure for links in gold],
         [links.possible for links in gold],
     )
 
 
-def _shown(
+def _report(
     args: argparse.Namespace,
     gold: Sequence[Gold],
     names: Sequence[str],
     files: Sequence[Sequence[Gold]],
     scores: Sequence[LinkScore],
 ) -> str:
-    counts = [sum(len(links.possible) for links in found) for found in files]
+    counts = [sum(len(links.possible) for links in lines) for lines in files]
     rows = [
         [name, f"{count:,}", *(f"{100 * share:.1f}" for share in score)]
         for name, count, score in zip(names, counts, scores, strict=True)
@@ -125,6 +94,6 @@ def _write_json(
     args: argparse.Namespace, gold: Sequence[Gold], names: Sequence[str], scores: Sequence[LinkScore]
 ) -> None:
     each = [{"name": name, "links": score._asdict()} for name, score in zip(names, scores, strict=True)]
-    told = {"gold": clean(str(args.gold)), "items": len(gold), "files": each}
+    content = {"gold": clean(str(args.gold)), "items": len(gold), "files": each}
     with _files.replacing(args.json) as file:
-        file.write((json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())

@@ -1,4 +1,4 @@
-"""What verbs that use models share: loading one or several, a place for pictures, links between words."""
+"""Shared by the verbs that use models: loading them, folders for pictures, links between words."""
 
 from __future__ import annotations
 
@@ -7,28 +7,24 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard import _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
-from regard.seq2seq.data.tokenizers import Text, unseen
+from regard.seq2seq.data.tokenizers import Tokenizer, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation, Translator
-from regard.show import numbers
-from regard.show.canvas import check_writable, require_matplotlib
+from regard.show import argument_types
+from regard.show.figures.canvas import check_writable, require_matplotlib
 from regard.show.terminal import note
 
-__all__ = ["Unseen", "add_ensemble", "check_pictures", "found_links", "load_all", "numbers_of_words"]
+__all__ = ["Unseen", "add_ensemble", "make_picture_folder", "word_links", "load_all", "word_indices"]
 
-_NAMED = 5  # symbols in a warning
+_MOST_SYMBOLS = 5  # in a warning
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Describe the models that translate together with the first.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
+    """Add ``--ensemble`` to a verb.
 
     Examples
     --------
@@ -40,33 +36,15 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ensemble",
         action="append",
-        type=numbers.place,
+        type=argument_types.path,
         default=[],
         metavar="MODEL",
-        help="one more model that works together with the first, of the same pairs and kinds of tokens; may be"
-        " repeated",
+        help="another model of the same types of tokens; predictions are averaged; may be repeated",
     )
 
 
 def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
-    """Load a model, and those that translate together with it.
-
-    Parameters
-    ----------
-    path : Path
-        Its file or folder.
-    ensemble : sequence of Path
-        The others, if there are any.
-
-    Returns
-    -------
-    Translator
-        One model, or all of them.
-
-    Raises
-    ------
-    ValueError, OSError
-        If one is no model, or can't translate together with the first.
+    """Load a model, or an ensemble, by files or folders.
 
     Examples
     --------
@@ -74,20 +52,20 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
-    if len({model_file(place).resolve() for place in (path, *ensemble)}) <= len(ensemble):
+    if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
-    models = [Seq2Seq.load(place) for place in (path, *ensemble)]
-    for place, model in zip(ensemble, models[1:], strict=True):
+    models = [Seq2Seq.load(file) for file in (path, *ensemble)]
+    for other, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])
         except ValueError as error:
-            told = " ".join(map(str.strip, str(error).splitlines()))  # the hint, too, on one line
-            raise ValueError(f"{path} and {place}: {told}") from None
+            message = " ".join(map(str.strip, str(error).splitlines()))  # with its hint, on one line
+            raise ValueError(f"{path} and {other}: {message}") from None
     return Ensemble(models) if ensemble else models[0]
 
 
 class Unseen:
-    """Warn, once a run, that a model is given symbols it has never seen: what it makes of them is a guess.
+    """Warn once that a text has symbols that the model has never seen, because their translation is a guess.
 
     Examples
     --------
@@ -99,115 +77,67 @@ class Unseen:
     def __init__(self) -> None:
         self.warned = False
 
-    def check(self, text: Text, tokens: Sequence[str], place: str) -> None:
-        """Warn if this is the first text with such symbols.
-
-        Parameters
-        ----------
-        text : Text
-            The side of the model.
-        tokens : sequence of str
-            What it cut a text into.
-        place : str
-            Where the text is from; the warning begins with it.
-        """
+    def check(self, text: Tokenizer, tokens: Sequence[str], location: str) -> None:
+        """Warn, with the location, if this is the first text with such symbols."""
         if self.warned or not (symbols := unseen(text, tokens)):
             return
         self.warned = True
-        named = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_NAMED])
-        more = f" and {len(symbols) - _NAMED} more" if len(symbols) > _NAMED else ""
-        told = f"warning: {place}: the model has never seen {named}{more}; what it makes of them is a guess"
+        listed = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS])
+        more = f" and {len(symbols) - _MOST_SYMBOLS} more" if len(symbols) > _MOST_SYMBOLS else ""
+        message = (
+            f"warning: {location}: the model has never seen {listed}{more}; their translation is a guess"
+        )
         known_in_lower_case = any(
             lowered != symbol and not unseen(text, text.cut(lowered))
             for symbol in symbols
             for lowered in [symbol.lower()]
         )
-        note(told + "; a model trained with --lower takes capitals for small letters" * known_in_lower_case)
+        note(message + "; a model trained with --lower does not distinguish capitals" * known_in_lower_case)
 
 
-def check_pictures(folder: Path | None) -> None:
-    """Make the folder for pictures, if they are wanted and can be drawn.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Where they shall be.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is not there.
-    OSError
-        If there can be no such folder, or no file in it.
+def make_picture_folder(folder: Path | None) -> None:
+    """Make a folder for pictures, and check that pictures can be drawn and written there.
 
     Examples
     --------
-    >>> check_pictures(None)
+    >>> make_picture_folder(None)
     """
     if folder is not None:
         require_matplotlib()
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(
-                errno.ENOTDIR, "pictures go into a folder, and this is none", str(folder)
+                errno.ENOTDIR, "pictures need a folder, and this is not a folder", str(folder)
             )
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder)
 
 
-def found_links(
+def word_links(
     model: Translator, translation: Translation, by: str = "words", threshold: float = 0.0
 ) -> frozenset[tuple[int, int]]:
-    """Return the links between a sentence and its translation.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With an alignment; without one there are no links.
-    by : {"words", "tokens"}
-        What is linked: words, which are separated by spaces, or what the model cuts text into.
-    threshold : float
-        A token that looked nowhere more than that has no link.
-
-    Returns
-    -------
-    frozenset of (source, target)
-        The links.
+    """Return the links between a sentence and its translation, whose attention is above the threshold.
 
     Examples
     --------
     >>> import numpy as np
     >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> looked = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
-    >>> found_links(model, looked)
+    >>> translation = Translation("c", ("c",), ("a", "b", "</s>"), 0.0, np.array([[0.1, 0.8, 0.1]]))
+    >>> word_links(model, translation)
     frozenset({(1, 0)})
     """
     if translation.alignment is None:
         return frozenset()
-    found = links(translation.alignment, threshold=threshold)
-    return found if by == "tokens" else of_words(found, *numbers_of_words(model, translation))
+    token_links = links(translation.alignment, threshold=threshold)
+    return token_links if by == "tokens" else of_words(token_links, *word_indices(model, translation))
 
 
-def numbers_of_words(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
-    """Return the words that the tokens of a sentence and of its translation are parts of.
-
-    Parameters
-    ----------
-    model : Translator
-        The model that made it.
-    translation : Translation
-        With its tokens.
-
-    Returns
-    -------
-    source, target : list of int
-        As `regard.seq2seq.alignment.links.word_numbers` gives them.
+def word_indices(model: Translator, translation: Translation) -> tuple[list[int], list[int]]:
+    """Return for each token of a sentence and of its translation the index of its word.
 
     Examples
     --------
     >>> model = Seq2Seq(epochs=1).fit(["a b"], ["c"])
-    >>> numbers_of_words(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
+    >>> word_indices(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
     ([0, 1], [0])
     """
     texts = model.model.source, model.model.target

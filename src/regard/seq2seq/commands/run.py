@@ -1,94 +1,72 @@
-"""One training on its way from pairs to a file: told, logged, drawn, and never lost."""
+"""A training run of the command line: progress, log, learning curve, model file and checkpoint."""
 
 from __future__ import annotations
 
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import FrameType
+from typing import Generic, TypeVar
 
 from regard import _files, _signals
 from regard.seq2seq.commands import curve
 from regard.seq2seq.commands.drawing import can_draw
-from regard.seq2seq.commands.link_files import Given
-from regard.seq2seq.commands.summary import Reached, reached
-from regard.seq2seq.data.normalization import tidy
+from regard.seq2seq.commands.link_files import PairLinks
+from regard.seq2seq.commands.summary import Summary, summarize
+from regard.seq2seq.data.normalization import normalize
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
-from regard.seq2seq.storage.checkpoint_file import write_checkpoint
+from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
+from regard.seq2seq.storage.model_file import read_model
 from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
 from regard.seq2seq.training.defaults import choose_epochs
-from regard.seq2seq.training.log import LOG_FILE, Log, read_log
+from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
-from regard.show.canvas import warned
-from regard.show.chart import save_curves
+from regard.show.figures import save_curves
+from regard.show.figures.canvas import warned
 from regard.show.progress import Progress
 from regard.show.terminal import clean, fit, note
 
-__all__ = ["Run", "Stop", "beside", "counted", "foreseen"]
+__all__ = ["Run", "Stop", "forecast", "sibling_path", "with_noun"]
 
 _SAMPLE = 200  # validation pairs that are translated after each epoch
-_ALL_TOLD = 10  # epochs; with more of them, only improvements are told, and not each
-_WIDTH = 100  # of a translated sentence that is shown on the way
-_LOGGED = 10  # steps between two lines of the log
-_MEASURED = 5.0  # seconds of training after which its speed is known
-_SHORT = 0.5  # a training that sees pairs less than this share of the usual times is called short
+_ALL_REPORTED = 10  # epochs; of those after them, only some improvements are reported
+_WIDTH = 100  # of an example translation
+_LOG_INTERVAL = 10  # steps between two lines of the log
+_SPEED_AFTER = 5.0  # seconds of training before the forecast
+_SHORT = 0.5  # of the usual epochs; fewer get a warning
 
 
-def beside(place: Path, name: str) -> Path:
-    """Return the place of a file that belongs to a model.
-
-    Parameters
-    ----------
-    place : Path
-        Of the model.
-    name : str
-        Of the file, for a model that is called model.safetensors.
-
-    Returns
-    -------
-    Path
-        In the same folder.
+def sibling_path(model: Path, name: str) -> Path:
+    """Return the path of a file that belongs to a model file.
 
     Examples
     --------
-    >>> beside(Path("runs/model.safetensors"), "log.jsonl").as_posix()
+    >>> sibling_path(Path("runs/model.safetensors"), "log.jsonl").as_posix()
     'runs/log.jsonl'
-    >>> beside(Path("mine.safetensors"), "log.jsonl").as_posix()
+    >>> sibling_path(Path("mine.safetensors"), "log.jsonl").as_posix()
     'mine-log.jsonl'
     """
-    return place.with_name(name if place.stem == "model" else f"{place.stem}-{name}")
+    return model.with_name(name if model.stem == "model" else f"{model.stem}-{name}")
 
 
-def counted(count: int, thing: str) -> str:
-    """Return a number with its noun.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    thing : str
-        What one of them is called.
-
-    Returns
-    -------
-    str
-        With a plural's "s" where it is one.
+def with_noun(count: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural.
 
     Examples
     --------
-    >>> counted(1, "pair"), counted(2, "pair")
+    >>> with_noun(1, "pair"), with_noun(2, "pair")
     ('1 pair', '2 pairs')
     """
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class Stop:
-    """Whether a signal has asked to stop: Ctrl-C, SIGTERM or SIGHUP, once; the second one doesn't wait.
+    """Record whether Ctrl-C, SIGTERM or SIGHUP has asked to stop; the second signal stops at once.
 
     Examples
     --------
@@ -102,7 +80,7 @@ class Stop:
     asked, status = False, 0
 
     def listening(self) -> AbstractContextManager[None]:
-        """Listen for as long as the ``with`` block lasts; only the main thread may, where nobody else does."""
+        """Handle the signals in the ``with`` block, in the main thread and where nobody else handles them."""
         return _signals.handled(self._ask, signal.SIGINT)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
@@ -111,290 +89,309 @@ class Stop:
         self.asked, self.status = True, 128 + number
 
 
-SHOWN = 3  # translations that are shown, and drawn, at the end
-_OTHERWISE = "--fresh begins anew"  # what helps where a checkpoint is of no use
+EXAMPLES = 3  # translations that are printed and drawn at the end
+_HINT = "--fresh trains anew"  # for an unusable checkpoint
+
+
+T = TypeVar("T")
+
+
+class _CachedFile(Generic[T]):
+    """The content of a file, which is read again only after the file has changed."""
+
+    def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
+        self.path, self._read = path, read
+        self._cached: tuple[tuple[int, int, int], T] | None = None
+
+    def read(self) -> T:
+        """Return the content of the file."""
+        stat = self.path.stat()
+        version = stat.st_ino, stat.st_size, stat.st_mtime_ns
+        if self._cached is None or self._cached[0] != version:
+            self._cached = version, self._read(self.path)
+        return self._cached[1]
+
+    def clear(self) -> None:
+        """Free the memory of the content."""
+        self._cached = None
+
+
+def _is_model(path: Path) -> bool:
+    """Return whether a file is a model file."""
+    try:
+        read_model(path)
+    except ValueError:
+        return False
+    return True
 
 
 class Run:
-    """One training, its model's file, and what lies beside it.
+    """One training with its files: the model, the checkpoint, the log and the pictures.
 
-    From before the first step until `forget` there is a checkpoint: a model without one is done.
+    The checkpoint exists from before the first step until `remove_checkpoint`: a model without one is done.
 
     Parameters
     ----------
     model : Seq2Seq
-        What is trained.
-    place : Path
-        Where the best model so far is kept.
+        The model to train.
+    path : Path
+        The file of the best model.
     fresh : bool
-        Whether it begins anew, whatever is there.
+        Whether to ignore an existing model and checkpoint.
     """
 
     training: Training
 
-    def __init__(self, model: Seq2Seq, place: Path, *, fresh: bool = False) -> None:
-        self.model, self.place, self.fresh = model, place, fresh
+    def __init__(self, model: Seq2Seq, path: Path, *, fresh: bool = False) -> None:
+        self.model, self.path, self.fresh = model, path, fresh
         self.name = "training" if model.attention else "training without attention"
-        self.checkpoint, self.log = beside(place, "checkpoint.safetensors"), beside(place, LOG_FILE)
-        names = "curve.png", *(f"alignment-{number}.png" for number in range(1, SHOWN + 1))
-        self.pictures = [beside(place, name) for name in names]
-        self.sample: Sequence[Pair] = []  # what is translated on the way
-        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was told
+        self.checkpoint, self.log = sibling_path(path, "checkpoint.safetensors"), sibling_path(path, LOG_FILE)
+        self._model_file = _CachedFile(path, _is_model)
+        self._state: _CachedFile[State] = _CachedFile(
+            self.checkpoint, lambda path: read_checkpoint(path, _HINT)
+        )
+        names = "curve.png", *(f"alignment-{number}.png" for number in range(1, EXAMPLES + 1))
+        self.pictures = [sibling_path(path, name) for name in names]
+        self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
+        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was reported
         self.stop = Stop()
 
-    def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: Given | None) -> None:
-        """Learn the vocabularies and draw the network.
+    def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: PairLinks | None) -> None:
+        """Learn the vocabularies and initialise the network."""
+        if self.model.extras:
+            note(f"learning {' and '.join(self.model.extras)}")
+        with ExitStack() as stack:
 
-        Parameters
-        ----------
-        train, valid : sequences of (source, target)
-            To learn from, and to judge by.
-        links : Given, optional
-            Where each target word should look.
-        """
-        if self.model.joint:
-            note(f"counting what {self.model.joint} tokens in a row became")
-        with ExitStack() as shown:
-
-            @cache  # one bar, and none without a memory
+            @cache  # one bar, and none if no extra appends tokens
             def bar(total: int) -> Progress:
-                return shown.enter_context(Progress(total, "looking up what is alike"))
+                return stack.enter_context(Progress(total, "appending tokens to sources"))
 
             self.training = self.model.begin(
-                train, valid, links=links, looking_up=lambda more, total: bar(total).advance(more)
+                train, valid, links=links, progress=lambda more, total: bar(total).advance(more)
             )
 
     def is_done(self) -> bool:
-        """Say whether there is a model, and nothing to go on from."""
-        return self.place.exists() and not self.checkpoint.exists()
+        """Return whether there is a model without a checkpoint."""
+        return self.path.exists() and not self.checkpoint.exists()
+
+    def is_model(self) -> bool:
+        """Return whether the file where the model is written is a model file."""
+        return self._model_file.read()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other trainings out of its place; what those that were killed have left there is removed."""
-        with _files.alone(self.place) as free:
-            if not free:
-                raise ValueError(f"--out: another process trains {self.place}; another --out is free")
-            for path in (self.place, self.checkpoint, self.log, *self.pictures):
+    def locked(self) -> Iterator[None]:
+        """Lock the files against other processes, and remove partial files of killed ones."""
+        with _files.alone(self.path) as acquired:
+            if not acquired:
+                raise ValueError(f"--out: another process is training {self.path}; give another --out")
+            for path in (self.path, self.checkpoint, self.log, *self.pictures):
                 _files.remove_partial(path)
             yield
 
     def check_checkpoint(self) -> None:
-        """Refuse a checkpoint that is none, if it would be gone on from."""
+        """Check the checkpoint, if the training will resume from it."""
         if self.checkpoint.exists() and not self.fresh:
-            read_checkpoint(self.checkpoint, _OTHERWISE)
+            self._state.read()
 
-    def go_on(self) -> None:
-        """Go on from the checkpoint, if there is one by now: it must be of this training."""
+    def resume(self) -> None:
+        """Resume from the checkpoint, if there is one now: it must be of this training."""
         if self.checkpoint.exists() and not self.fresh:
-            state = read_checkpoint(self.checkpoint, _OTHERWISE)
-            go_on(self.training, state, self.checkpoint, _OTHERWISE)
+            go_on(self.training, self._state.read(), self.checkpoint, _HINT)
+        self._state.clear()
 
-    def keep(self) -> None:
-        """See to it that there is a checkpoint."""
+    def ensure_checkpoint(self) -> None:
+        """Write a checkpoint, if there is none of this training."""
         if self.fresh or not self.checkpoint.exists():
             write_checkpoint(self.checkpoint, self.training.state())
 
-    def finished(self) -> str | None:
-        """Return what the training of a model that is done was recognised by, if its log has it."""
+    def finished_fingerprint(self) -> str | None:
+        """Return the fingerprint of the training that has made a finished model, if the log has one."""
         try:
-            marks = [entry["finished"] for entry in read_log(self.log) if "finished" in entry]
+            fingerprints = [entry["finished"] for entry in read_log(self.log) if "finished" in entry]
         except (OSError, ValueError):
             return None
-        return str(marks[-1]) if marks else None
+        return str(fingerprints[-1]) if fingerprints else None
 
-    def finish(self, mark: str) -> None:
-        """Note in the log that all is done, and what the training is recognised by; then forget how to go on."""
+    def finish(self, fingerprint: str) -> None:
+        """Log the end of the training with its fingerprint, and remove the checkpoint."""
         with Log(self.log, resume_at=self.training.step) as log:
-            log.write(step=self.training.step, finished=mark)
-        self.forget()
+            log.write(step=self.training.step, finished=fingerprint)
+        self.remove_checkpoint()
 
-    def forget(self) -> None:
-        """Remove what it takes to go on."""
+    def remove_checkpoint(self) -> None:
+        """Remove the checkpoint."""
         self.checkpoint.unlink(missing_ok=True)
 
     def train(self) -> int:
-        """Train until the end, a signal or a loss that is not finite: 0, 128 and the signal's number, or 1."""
+        """Train to the end (return 0), a signal (128 plus its number) or a loss that is not finite (1)."""
         try:
             with self.stop.listening():
                 self._steps()
-        except KeyboardInterrupt as error:  # asked twice: what was begun since the last checkpoint is lost
+        except KeyboardInterrupt as error:  # the second signal: the steps since the last checkpoint are lost
             self.stop.asked, self.stop.status = True, _signals.status_of(error)
         except Diverged as error:
-            self.forget()  # from there the same would happen again
-            self._stopped(f"stopped: {error}", "the last good model")
+            self.remove_checkpoint()  # the training would diverge again
+            self._report_stop(f"stopped: {error}", "the last good model")
             return 1
         if not self.stop.asked:
             self._draw()
             return 0
-        self._stopped("interrupted", "the best model")
+        self._report_stop("interrupted", "the best model")
         if self.checkpoint.exists():
             command = "the same command without --fresh" if self.fresh else "the same command"
             note(f"{command} goes on from there")
         return self.stop.status
 
-    def _stopped(self, why: str, which: str) -> None:
-        saved = self.saved or ("that of an earlier run" if self.place.exists() else "")
-        kept = f"{which}, {saved}, is kept in {self.place}" if saved else "no model has been written"
-        note(f"{why}; {kept}")
+    def _report_stop(self, why: str, which: str) -> None:
+        saved = self.saved or ("that of an earlier run" if self.path.exists() else "")
+        result = f"{which}, {saved}, is in {self.path}" if saved else "no model has been written"
+        note(f"{why}; {result}")
 
     def _steps(self) -> None:
-        """Learn; every validation is told, every improvement saved."""
+        """Run the steps of training; report each validation and save each improvement."""
         with ExitStack() as stack:
             run = self.model.run(self.training, checkpoint=self.checkpoint, keep=True)
             steps = stack.enter_context(closing(run))
-            told: _Told | None = None
+            reporter: _Reporter | None = None
             for step in steps:
-                if told is None:
-                    told = stack.enter_context(_Told(self, step))
-                told.tell(step)
+                if reporter is None:
+                    reporter = stack.enter_context(_Reporter(self, step))
+                reporter.report(step)
                 if self.stop.asked:
                     return
-            self._save_weight(told)
-            if told is None:
+            self._save_weight(reporter)
+            if reporter is None:
                 note(f"{self.name} is done already")
-            elif step.epoch > _ALL_TOLD and self.saved:
-                told.progress.say(f"the best model is {self.saved}")
-            guessed = math.log(len(self.model.model.target))
-            if told is not None and self.training.best_loss > guessed:
-                told.progress.say(
-                    f"every validation loss is above {guessed:.3f}, that of guessing: a smaller --rate may help"
+                return
+            if step.epoch > _ALL_REPORTED and self.saved:
+                reporter.progress.say(f"the best model is {self.saved}")
+            uniform = math.log(len(self.model.model.target))
+            if self.training.best_loss > uniform:
+                reporter.progress.say(
+                    f"every validation loss is above {uniform:.3f}, that of guessing: a smaller --rate may help"
                 )
-            if told is not None and self.training.is_ahead():
+            if self.training.is_ahead():
                 epochs, minutes = (
-                    counted(self.training.recipe.epochs or 0, "epoch"),
+                    with_noun(self.training.recipe.epochs or 0, "epoch"),
                     self.training.recipe.minutes,
                 )
-                told.progress.say(
+                reporter.progress.say(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
 
-    def _save_weight(self, told: _Told | None) -> None:
-        """Save the weight of joint sequences, which is fitted when training is over."""
-        joint = self.model.model.joint
-        if joint is None or not self.place.exists():
+    def _save_weight(self, reporter: _Reporter | None) -> None:
+        """Save the weight of a reranker, which is fitted at the end of training."""
+        reranker = self.model.model.reranker
+        if reranker is None or not self.path.exists():
             return
-        self.model.save(self.place)
-        if told is not None:
-            told.progress.say(f"joint sequences count {joint.weight:g} times beside the network")
+        self.model.save(self.path)
+        if reporter is not None:
+            reporter.progress.say(
+                f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"
+            )
 
-    def validated(self, step: Step) -> tuple[str, Reached | None]:
-        """Save the model if it is better; return what there is to say, and what it reached if that was measured."""
+    def validated(self, step: Step) -> tuple[str, Summary | None]:
+        """Save an improved model; return the report of a validation, and its summary if translations were measured."""
         if step.best:
-            self.model.save(self.place)
+            self.model.save(self.path)
             self.saved = f"that of epoch {step.epoch}"
-        if not self._is_news(step):
+        if not self._is_reported(step):
             return "", None
         self.last = step.epoch
-        told = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
-        found, example = self._translated()
-        if found is not None:
-            told += f", {found} (greedy, {counted(len(self._spread()), 'pair')})"
-        told += ", saved" if step.best else ""
-        return f"{told}\n{example}" if example else told, found
+        line = f"epoch {step.epoch}: validation loss {step.validation:.3f}"
+        summary, example = self._translate_sample()
+        if summary is not None:
+            line += f", {summary} (greedy, {with_noun(len(self._sample_pairs()), 'pair')})"
+        line += ", saved" if step.best else ""
+        return f"{line}\n{example}" if example else line, summary
 
-    def _is_news(self, step: Step) -> bool:
-        """Say whether a validation is told; of many epochs, those that are better, at growing distances."""
-        if step.epoch <= _ALL_TOLD or step.number == step.total:
+    def _is_reported(self, step: Step) -> bool:
+        """Return whether a validation is reported: after the first epochs, only improvements at growing intervals."""
+        if step.epoch <= _ALL_REPORTED or step.number == step.total:
             return True
         return step.best and step.epoch >= 1.1 * self.last
 
-    def _translated(self) -> tuple[Reached | None, str]:
-        """Translate some of the validation sentences: what was reached on them, and one of them to look at."""
+    def _translate_sample(self) -> tuple[Summary | None, str]:
+        """Translate some validation pairs; return a summary and one example."""
         if not self.sample:
             return None, ""
-        sample = self._spread()
-        found = [translation.text for translation in self.model.translate([p[0] for p in sample], beam=1)]
+        sample = self._sample_pairs()
+        texts = [translation.text for translation in self.model.translate([p[0] for p in sample], beam=1)]
         chosen = self.last * 7 % len(sample)
-        example = f"  {clean(str(sample[chosen][0]))} -> {clean(found[chosen])}"
-        return self.measured(sample, found), fit(example, _WIDTH).rstrip()
+        example = f"  {clean(str(sample[chosen][0]))} -> {clean(texts[chosen])}"
+        return self.summary(sample, texts), fit(example, _WIDTH).rstrip()
 
-    def _spread(self) -> list[Pair]:
-        """Return pairs from all over the sample: a file may be sorted."""
+    def _sample_pairs(self) -> list[Pair]:
+        """Return pairs at equal distances in the sample, because a file may be sorted."""
         count = len(self.sample)
         return (
             [self.sample[i * count // _SAMPLE] for i in range(_SAMPLE)] if count > _SAMPLE else [*self.sample]
         )
 
-    def usual(self) -> int:
-        """Return how often each pair is seen where nobody limits it."""
+    def usual_epochs(self) -> int:
+        """Return the default number of epochs for so many pairs."""
         return choose_epochs(len(self.training.pairs))
 
-    def seen(self) -> float:
-        """Return how often each pair has been seen."""
+    def epochs_seen(self) -> float:
+        """Return how often each pair has been seen so far."""
         return self.training.step / self.training.per_epoch
 
-    def short(self) -> str:
-        """Say what it means that the training was far too short, and which option to change; nothing if it was not."""
-        recipe, seen = self.training.recipe, self.seen()
-        if seen >= _SHORT * self.usual() or self.training.out_of_patience():
+    def short_warning(self) -> str:
+        """Return a warning that the training was too short, with the option to change; empty if it was not."""
+        recipe, seen = self.training.recipe, self.epochs_seen()
+        if seen >= _SHORT * self.usual_epochs() or self.training.out_of_patience():
             return ""
         option = "--epochs"
         if recipe.epochs is None or self.training.step < self.training.total:
-            option = f"--minutes {math.ceil(self.training.seconds / 60 * self.usual() / max(seen, 1e-9))}"
+            option = (
+                f"--minutes {math.ceil(self.training.seconds / 60 * self.usual_epochs() / max(seen, 1e-9))}"
+            )
         return (
-            f"{self.name} was short: each pair was seen {_times(seen)}, and {_times(self.usual())} is usual for so"
-            f" many pairs; the model can become better with {option}"
+            f"{self.name} was short: each pair was seen {_times(seen)}, and {_times(self.usual_epochs())} is usual for"
+            f" so many pairs; the model can become better with {option}"
         )
 
-    def measured(self, pairs: Sequence[Pair], found: Sequence[str]) -> Reached:
-        """Measure translations of pairs."""
-        form = self.model.model.target.normalization  # what the model writes is in it
-        sources, right = (
+    def summary(self, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
+        """Measure translations of the sources of pairs."""
+        form = self.model.model.target.normalization  # of the translations
+        sources, references = (
             [str(source) for source, _ in pairs],
-            [tidy(str(target), form) for _, target in pairs],
+            [normalize(str(target), form) for _, target in pairs],
         )
-        return reached(self.model.target, sources, found, right)
+        return summarize(self.model.target, sources, translations, references)
 
     def _draw(self) -> None:
         if can_draw():
             with warned(self.pictures[0]):
-                save_curves(self.pictures[0], curve.panels({"": read_log(self.log)}))
+                save_curves(self.pictures[0], curve.panels({"": entries(self.log)}))
 
 
-def foreseen(a_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
-    """Say how often each pair will be seen at the measured speed.
-
-    Parameters
-    ----------
-    a_second : float
-        How often each pair is seen in a second.
-    seen : float
-        How often each has been seen already.
-    minutes : float
-        How long that took.
-    usual : int
-        How often it is seen where nobody limits it.
-    recipe : Recipe
-        With the limits.
-
-    Returns
-    -------
-    str
-        One line; with the minutes that are needed if those that were given are far too few.
+def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
+    """Report how often each pair will be seen at the measured epochs per second.
 
     Examples
     --------
-    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
-    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 15
-    >>> print(foreseen(0.01, 0.05, 0.1, 9, Recipe()))
+    >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe(epochs=None, minutes=3.0)))
+    at this speed each pair will be seen 1.8 times in 3 minutes; 9 times is usual, which takes --minutes 16
+    >>> print(forecast(0.01, 0.05, 0.1, 9, Recipe()))
     at this speed each pair will be seen 9 times in 15 minutes
     """
     times, needed = math.inf if recipe.epochs is None else float(recipe.epochs), recipe.minutes
-    if needed is None or times < seen + 60 * (needed - minutes) * a_second:
-        needed = minutes + (times - seen) / a_second / 60
+    if needed is None or times < seen + 60 * (needed - minutes) * per_second:
+        needed = minutes + (times - seen) / per_second / 60
     else:
-        times = max(seen + 60 * (needed - minutes) * a_second, seen)
-    told = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
+        times = max(seen + 60 * (needed - minutes) * per_second, seen)
+    line = f"at this speed each pair will be seen {_times(times)} in {_minutes(needed)}"
     if times >= _SHORT * usual:
-        return told
+        return line
     if recipe.epochs is not None and times >= recipe.epochs:
-        return f"{told}; {_times(usual)} is usual: see --epochs"
-    enough = math.ceil(minutes + (usual - seen) / a_second / 60)
-    return f"{told}; {_times(usual)} is usual, which takes --minutes {enough}"
+        return f"{line}; {_times(usual)} is usual: see --epochs"
+    enough = math.ceil(minutes + (usual - seen) / per_second / 60)
+    return f"{line}; {_times(usual)} is usual, which takes --minutes {enough}"
 
 
 def _times(number: float) -> str:
-    """Return how often something happens: with a digit behind the point where that says something."""
+    """Return a count with "times": with one decimal where it is small and fractional."""
     shown = f"{number:.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
     return f"{shown} time{'' if shown == '1' else 's'}"
 
@@ -404,8 +401,8 @@ def _minutes(number: float) -> str:
     return f"{shown} minute{'' if shown == '1' else 's'}"
 
 
-class _Told:
-    """What is said of the steps: on the terminal, and in the log."""
+class _Reporter:
+    """Reports steps on the terminal and in the log."""
 
     def __init__(self, run: Run, first: Step) -> None:
         self.run = run
@@ -416,25 +413,25 @@ class _Told:
             self.progress.say(f"going on after step {done} of {first.total}")
         self.pace: float | None = None
         self.first = first
-        self.foreseen = False  # whether it has been told how often each pair will be seen
-        self.since: float | None = None  # the first step is over: nobody knows how long it took
+        self.forecast = False  # whether it has been printed
+        self.since: float | None = None  # the time of the first step is unknown
 
-    def __enter__(self) -> _Told:
+    def __enter__(self) -> _Reporter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.progress.close()
         self.log.close()
 
-    def tell(self, step: Step) -> None:
-        """Tell a step, and everything about it if the model was validated."""
-        self._measure(step.words)
-        said, found = self.run.validated(step) if step.validation is not None else ("", None)
+    def report(self, step: Step) -> None:
+        """Report a step, and the validation after it."""
+        self._update_speed(step.words)
+        lines, summary = self.run.validated(step) if step.validation is not None else ("", None)
         self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
-        self._foresee(step)
-        if said:
-            self.progress.say(said)
-        if step.validation is not None or step.number % _LOGGED == 0 or step.number == 1:
+        self._forecast(step)
+        if lines:
+            self.progress.say(lines)
+        if step.validation is not None or step.number % _LOG_INTERVAL == 0 or step.number == 1:
             self.log.write(
                 step=step.number,
                 epoch=step.epoch,
@@ -446,29 +443,29 @@ class _Told:
                 validation=step.validation,
                 **(
                     {}
-                    if found is None
-                    else {"bleu": found.bleu, "exact": found.exact, "errors": found.errors}
+                    if summary is None
+                    else {"bleu": summary.bleu, "exact": summary.exact, "errors": summary.errors}
                 ),
             )
         self.since = time.monotonic()
 
-    def _foresee(self, step: Step) -> None:
+    def _forecast(self, step: Step) -> None:
         """Report once, as soon as the speed is known, how often each pair will be seen."""
-        if self.foreseen or step.seconds - self.first.seconds < _MEASURED:
+        if self.forecast or step.seconds - self.first.seconds < _SPEED_AFTER:
             return
-        self.foreseen = True
+        self.forecast = True
         self.progress.say(
-            foreseen(
-                self.run.seen() / max(step.seconds, 1e-9),
-                self.run.seen(),
+            forecast(
+                self.run.epochs_seen() / max(step.seconds, 1e-9),
+                self.run.epochs_seen(),
                 step.seconds / 60,
-                self.run.usual(),
+                self.run.usual_epochs(),
                 self.run.training.recipe,
             )
         )
 
-    def _measure(self, words: int) -> None:
-        """Count target words a second, the latest steps more than those before; what is told takes no part in it."""
+    def _update_speed(self, words: int) -> None:
+        """Update the mean of target tokens per second, in which recent steps weigh more; reports do not count."""
         if self.since is None:
             return
         now = words / max(time.monotonic() - self.since, 1e-9)

@@ -1,4 +1,4 @@
-"""What a model has reached on some pairs: BLEU for sentences, right ones and errors for words and what is short."""
+"""The measures of a model in one line: BLEU for sentences, exact matches and error rates for words and short lines."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from regard.seq2seq.evaluation import metrics as measure
+from regard.seq2seq.evaluation import metrics
 
-__all__ = ["Reached", "reached"]
+__all__ = ["Summary", "summarize"]
 
 
-class Reached(NamedTuple):
-    """Measures of some translations; those that say nothing about them are None.
+class Summary(NamedTuple):
+    """Measures of translations; None for those that mean nothing for them.
 
     Parameters
     ----------
     exact : float or None
-        The share that is right as a whole.
+        The share of lines that equal their reference.
     errors : float or None
-        Edits for each token of the references.
+        Edits per token of the references.
     bleu : float or None
-        In percent.
+        BLEU in percent.
     unit : str
-        What errors are counted in: "tokens", "characters" or "words".
+        The unit of errors: "tokens", "characters" or "words".
     signature : str
-        How sacrebleu computed BLEU.
+        The signature of BLEU by sacrebleu.
     """
 
     exact: float | None
@@ -35,39 +35,25 @@ class Reached(NamedTuple):
     signature: str
 
     def __str__(self) -> str:
-        said = [] if self.exact is None else [f"exact {100 * self.exact:.1f} %"]
-        said += [] if self.errors is None else [f"{self.unit[:-1]} errors {100 * self.errors:.1f} %"]
-        return ", ".join(said if self.bleu is None else [*said, f"BLEU {self.bleu:.1f}"])
+        parts = [] if self.exact is None else [f"exact {100 * self.exact:.1f} %"]
+        parts += [] if self.errors is None else [f"{self.unit[:-1]} errors {100 * self.errors:.1f} %"]
+        return ", ".join(parts if self.bleu is None else [*parts, f"BLEU {self.bleu:.1f}"])
 
 
-def reached(kind: str, sources: Sequence[str], found: Sequence[str], right: Sequence[str]) -> Reached:
-    """Measure translations by what says most about them.
-
-    Parameters
-    ----------
-    kind : {"words", "characters", "subwords", "tokens"}
-        What a token of the target is.
-    sources : sequence of N str
-        What was translated.
-    found : sequence of N str
-        What a model made of them.
-    right : sequence of N str
-        What is right.
-
-    Returns
-    -------
-    Reached
-        BLEU for sentences, if sacrebleu is there; exact and errors for the others, and for characters and tokens.
+def summarize(
+    token_type: str, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]
+) -> Summary:
+    """Measure translations: BLEU for sentences; exact matches and errors for other lines, characters and tokens.
 
     Examples
     --------
-    >>> print(reached("tokens", ["cat", "dog"], ["K AE T", "D AO K"], ["K AE T", "D AO G"]))
+    >>> print(summarize("tokens", ["cat", "dog"], ["K AE T", "D AO K"], ["K AE T", "D AO G"]))
     exact 50.0 %, token errors 16.7 %
     """
-    sentences = measure.headline(sources, right) == "bleu" and find_spec("sacrebleu") is not None
-    bleu, signature = measure.bleu(found, right) if sentences else (None, "")
-    unit, cut = measure.unit(right, kind)
-    if sentences and kind not in ("tokens", "characters"):
-        return Reached(None, None, bleu, unit, signature)
-    errors = measure.error_rate(found, right, cut=cut)
-    return Reached(measure.exact(found, right), errors, bleu, unit, signature)
+    sentences = metrics.headline(sources, references) == "bleu" and find_spec("sacrebleu") is not None
+    bleu, signature = metrics.bleu(translations, references) if sentences else (None, "")
+    unit, cut = metrics.unit(references, token_type)
+    if sentences and token_type not in ("tokens", "characters"):
+        return Summary(None, None, bleu, unit, signature)
+    errors = metrics.error_rate(translations, references, cut=cut)
+    return Summary(metrics.exact(translations, references), errors, bleu, unit, signature)

@@ -1,4 +1,4 @@
-"""The verb `translate`: lines in, lines out."""
+"""The verb `translate`: translate lines of text."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.seq2seq.alignment.links import spell
-from regard.seq2seq.commands import drawing as pictures
+from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
-    check_pictures,
-    found_links,
     load_all,
+    make_picture_folder,
+    word_links,
 )
+from regard.seq2seq.commands.options import check_needs, first_given
+from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.hypothesis import LARGEST_PENALTY, Scoring
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
-from regard.show import numbers
-from regard.show.figure import MOST_HEADS
+from regard.show import argument_types
+from regard.show.figures import MOST_HEADS
 from regard.show.terminal import clean, note
 
 __all__ = ["add_arguments", "run"]
@@ -33,16 +35,17 @@ __all__ = ["add_arguments", "run"]
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
 MOST = 1000  # samples of a line
-_SHARE = numbers.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
-_PENALTY = numbers.number(f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY)
+_SHARE = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_PENALTY = argument_types.number(
+    f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY
+)
 
 EXAMPLES = f"""\
-One translation is written for each line, in order; an empty line stays empty. A line has at most {LONGEST_SENTENCE}
-tokens: a longer one ends the work with an error that names the line. Where more is asked for, columns are parted by
-tabs: the line's number (with --n-best and --sample), the score (with those and --scores), the text, and the links
-between its words and those of the line (with --alignment pharaoh: 0-2 links the line's first word with the text's
-third). A score is the mean logarithm of the probabilities of a translation's tokens, unless penalties or joint
-sequences say otherwise.
+One translation is written for each line, in order; an empty line stays empty. A line of more than {LONGEST_SENTENCE}
+tokens is an error. Columns are separated by TABs: the number of the line (with --n-best and --sample), the score (with
+those and --scores), the text, and the links between the words of line and text (with --alignment pharaoh: 0-2 links
+the first word of the line with the third of the text). A score is the mean log-probability of the tokens, unless
+penalties or a reranker change it.
 
 examples:
   echo "Click the icon." | regard translate model/model.safetensors
@@ -54,49 +57,46 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of `regard translate`.
-
-    Parameters
-    ----------
-    parser
-        The verb's parser.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["model.safetensors"]).length_penalty
-    1.0
-    """
+    """Describe the arguments of `regard translate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=numbers.place, metavar="MODEL", help="a model file from regard train, or its folder")
+    add(
+        "model",
+        type=argument_types.path,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
     add(
         "file",
         nargs="?",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FILE",
         help="one sentence a line, UTF-8; by default standard input",
     )
     add_ensemble(parser)
     _add_search(parser)
     _add_sampling(parser)
-    add("--scores", action="store_true", help="the score before each translation")
+    add("--scores", action="store_true", help="print the score before each translation")
     add(
         "--alignment",
         choices=("none", "text", "pharaoh"),
         default="none",
-        help="where each word looked; text: a picture under each line; pharaoh: links after each line",
+        help="print the alignment; text: attention weights under each line; pharaoh: links after each line",
     )
-    add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links and counts (default words)")
-    add("--png", type=numbers.place, metavar="FOLDER", help="draw alignments there: line-1.png, ...")
+    add("--by", choices=("words", "tokens"), help="what --alignment pharaoh links (default words)")
+    add(
+        "--png",
+        type=argument_types.path,
+        metavar="FOLDER",
+        help="save pictures of the alignments: line-1.png, ...",
+    )
     add(
         "--heads",
-        type=numbers.place,
+        type=argument_types.path,
         metavar="FOLDER",
-        help="draw where every head of every layer of a transformer looked: line-1-encoder.png, line-1-decoder.png and"
-        " line-1-source.png, ...",
+        help="save the attention weights of all heads and layers of a transformer: line-1-encoder.png,"
+        " line-1-decoder.png, line-1-source.png, ...",
     )
 
 
@@ -104,19 +104,19 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--beam",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
-        help=f"hypotheses followed at a time (default {BEAM}, or --n-best if that is more; 1 is greedy)",
+        help=f"beam size (default {BEAM}, or --n-best if that is more; 1 is greedy search)",
     )
     add(
         "--n-best",
-        type=numbers.whole(most=numbers.BEAMS),
+        type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
-        help="the N best translations of each line",
+        help="write the N best translations of each line",
     )
-    penalty = "favour for long translations (default 1: scores are means; 0: none; Wu et al. 2016, eq. 14)"
+    penalty = "exponent of the length by which scores are divided (default 1: means; 0: sums; Wu et al. 2016, eq. 14)"
     add("--length-penalty", type=_PENALTY, default=1.0, metavar="X", help=penalty)
-    penalty = "against source words that were not looked at (default 0: none; Wu et al. 2016, eq. 14)"
+    penalty = "weight of the penalty for source tokens without attention (default 0; Wu et al. 2016, eq. 14)"
     add("--coverage-penalty", type=_PENALTY, default=0.0, metavar="X", help=penalty)
 
 
@@ -124,33 +124,28 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--sample",
-        type=numbers.whole(most=MOST),
+        type=argument_types.integer(most=MOST),
         metavar="N",
-        help="draw N translations of each line by chance",
+        help="sample N translations of each line",
     )
-    add("--temperature", type=numbers.positive, metavar="X", help="below 1: more of the probable (default 1)")
-    add("--top-k", type=numbers.whole(), metavar="N", help="draw among the N most probable tokens")
-    add("--top-p", type=_SHARE, metavar="X", help="draw among the fewest tokens with so much probability")
-    add("--seed", type=numbers.whole(0), metavar="N", help="of all chance (default 1)")
+    add(
+        "--temperature",
+        type=argument_types.positive,
+        metavar="X",
+        help="temperature of sampling; below 1 favours probable tokens (default 1)",
+    )
+    add("--top-k", type=argument_types.integer(), metavar="N", help="sample from the N most probable tokens")
+    add(
+        "--top-p",
+        type=_SHARE,
+        metavar="X",
+        help="sample from the fewest tokens of total probability X (nucleus sampling)",
+    )
+    add("--seed", type=argument_types.integer(0), metavar="N", help="random seed of --sample (default 1)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Translate.
-
-    Parameters
-    ----------
-    args
-        What the parser found.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    ValueError
-        If the model is none, options don't fit each other, or a line can't be read.
 
     Examples
     --------
@@ -166,27 +161,27 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.model} was trained without attention: there is no alignment to show")
     if args.coverage_penalty and not model.attention:
         raise ValueError(
-            f"{args.model} was trained without attention: --coverage-penalty is about where it looked"
+            f"{args.model} was trained without attention: --coverage-penalty needs attention weights"
         )
     if args.heads is not None:
         _check_heads(model, args)
-    check_pictures(args.png)
-    check_pictures(args.heads)
+    make_picture_folder(args.png)
+    make_picture_folder(args.heads)
     translate, output = _translator(model, args), _Output(model, args)
     number = 0
     for sentences in windows(read_blocks(args.file or "-", _Reader(model))):
         for translations in translate(sentences):
             number += 1
             output.show(number, translations)
-        sys.stdout.flush()  # whoever waits for these lines gets them now
+        sys.stdout.flush()  # for a reader who waits for these lines
     return 0
 
 
 def _check_heads(model: Translator, args: argparse.Namespace) -> None:
-    """Refuse to draw what no transformer has, or more than a picture holds."""
+    """Check that --heads is given for one transformer, without more heads than a picture holds."""
     if not isinstance(model, Seq2Seq) or model.family != "transformer":
-        found = "these are several models" if args.ensemble else f"{args.model} is none"
-        raise ValueError(f"--heads is about one transformer: {found}")
+        problem = "there are several models" if args.ensemble else f"{args.model} is not a transformer"
+        raise ValueError(f"--heads needs one transformer: {problem}")
     config = model.model.network.config
     assert isinstance(config, TransformerConfig)
     layers = max(config.encoder_layers, config.decoder_layers)
@@ -195,23 +190,22 @@ def _check_heads(model: Translator, args: argparse.Namespace) -> None:
         raise ValueError(f"{rule}: {args.model} has {config.heads} in each of {layers} layers")
 
 
+_NEEDS = (
+    ("--by", "--alignment pharaoh", "it is about links"),
+    *((option, "--sample", "") for option in ("--temperature", "--top-k", "--top-p", "--seed")),
+)
+
+
 def _check_options(args: argparse.Namespace) -> None:
-    if args.by and args.alignment != "pharaoh":
-        raise ValueError("--by needs --alignment pharaoh: it is about links")
-    if args.sample is None:
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            if getattr(args, name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')} needs --sample")
-        if args.beam and args.n_best and args.n_best > args.beam:
-            raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
-        return
-    for name in ("beam", "n_best"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} and --sample exclude each other: give one")
+    check_needs(args, _NEEDS)
+    if args.sample is not None and (option := first_given(args, ("--beam", "--n-best"))):
+        raise ValueError(f"{option} and --sample exclude each other: give one")
+    if args.beam and args.n_best and args.n_best > args.beam:
+        raise ValueError(f"--n-best must be at most --beam = {args.beam}. Got {args.n_best} instead.")
 
 
 class _Reader:
-    """What makes a source of a line: not too long for the model, and, as a TAB would say, no pair."""
+    """Checks source lines: their length, and warnings of unseen symbols and of TABs."""
 
     def __init__(self, model: Translator) -> None:
         self.source, self.number, self.warned = model.model.source, 0, False
@@ -220,18 +214,20 @@ class _Reader:
     def __call__(self, line: str) -> str:
         """Return a line that can be translated."""
         self.number += 1
+        line = Sentence(line)
         tokens = self.source.cut(line)
         check_length(len(tokens))
         self.unseen.check(self.source, tokens, f"line {self.number}")
         if "\t" in line and not self.warned:
             self.warned = True
-            told = f"line {self.number} has a TAB, as pairs have: all of a line is translated (cut -f1 gives sources)"
-            note(told)
+            note(
+                f"line {self.number} has a TAB, as pairs have: complete lines are translated (cut -f1 gives sources)"
+            )
         return line
 
 
 def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
-    """Return what makes one or several translations of each sentence."""
+    """Return the function that translates sentences as the options ask for."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
         return _Sampler(model, args, scoring)
@@ -241,19 +237,19 @@ def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
 
 
 class _Sampler:
-    """Translations that are drawn: a line's depend on the seed and its number, not on how many come at a time."""
+    """Samples translations; those of a line depend only on the seed and the number of the line."""
 
     def __init__(self, model: Translator, args: argparse.Namespace, scoring: Scoring) -> None:
         self.model, self.args, self.scoring = model, args, scoring
         self.seeds = np.random.SeedSequence(1 if args.seed is None else args.seed)
 
     def __call__(self, sentences: Sequence[str]) -> list[list[Translation]]:
-        """Draw for each sentence."""
-        return [self._draw(sentence) for sentence in sentences]
+        """Sample translations of each sentence."""
+        return [self._sample(sentence) for sentence in sentences]
 
-    def _draw(self, sentence: str) -> list[Translation]:
+    def _sample(self, sentence: str) -> list[Translation]:
         (child,) = self.seeds.spawn(1)
-        (drawn,) = self.model.sample(
+        (samples,) = self.model.sample(
             [sentence],
             count=self.args.sample,
             temperature=self.args.temperature or 1.0,
@@ -262,11 +258,11 @@ class _Sampler:
             rng=int(child.generate_state(1)[0]),
             scoring=self.scoring,
         )
-        return drawn
+        return samples
 
 
-class _Form(NamedTuple):
-    """Which columns are written beside the text."""
+class _Columns(NamedTuple):
+    """Which columns are written in addition to the text."""
 
     number: bool
     score: bool
@@ -274,13 +270,13 @@ class _Form(NamedTuple):
 
 
 class _Output:
-    """What is printed and drawn for each line."""
+    """Prints and draws the translations of lines."""
 
     def __init__(self, model: Translator, args: argparse.Namespace) -> None:
         self.model, self.png, self.heads, self.draws = model, args.png, args.heads, args.alignment == "text"
         self.by = args.by or "words"
         several = args.n_best is not None or args.sample is not None
-        self.form = _Form(several, several or args.scores, args.alignment == "pharaoh")
+        self.columns = _Columns(several, several or args.scores, args.alignment == "pharaoh")
 
     def show(self, number: int, translations: Sequence[Translation]) -> None:
         """Print and draw the translations of one line."""
@@ -289,20 +285,20 @@ class _Output:
             if translation.alignment is None or not translation.tokens:
                 continue
             if self.draws:
-                print(pictures.draw(translation), end="\n\n")
-            name = f"line-{number}-{rank}" if self.form.number else f"line-{number}"
+                print(drawing.draw_alignment(translation), end="\n\n")
+            name = f"line-{number}-{rank}" if self.columns.number else f"line-{number}"
             if self.png:
-                pictures.save(translation, self.png / f"{name}.png")
+                drawing.save_alignment(translation, self.png / f"{name}.png")
             if self.heads:
                 assert isinstance(self.model, Seq2Seq)  # as `run` has checked
-                pictures.save_heads(self.model.heads(translation), translation, self.heads, name)
+                drawing.save_heads(self.model.heads(translation), translation, self.heads, name)
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""
-        # A stranger's model may know words that a terminal would obey.
+        # The vocabulary of an untrusted model may hold control characters.
         text = clean(translation.text) if sys.stdout.isatty() else translation.text
-        columns = [str(number)] if self.form.number else []
-        columns += [f"{translation.score:.4f}"] if self.form.score else []
+        columns = [str(number)] if self.columns.number else []
+        columns += [f"{translation.score:.4f}"] if self.columns.score else []
         columns.append(text)
-        columns += [spell(found_links(self.model, translation, self.by))] if self.form.links else []
+        columns += [spell(word_links(self.model, translation, self.by))] if self.columns.links else []
         return "\t".join(column.replace("\t", " ") for column in columns) if len(columns) > 1 else text

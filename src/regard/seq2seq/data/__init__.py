@@ -1,3 +1,3 @@
-"""Text in, numbers out: tokenizers, vocabularies, parallel text, batches."""
+"""Parallel text, tokenizers, vocabularies, batches."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Sentence pairs as numbers: all of them in a corpus, some of them side by side in a batch."""
+"""Sentence pairs as token ids: a corpus, and batches of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regard.seq2seq.data.vocabulary import PAD
 
-__all__ = ["Batch", "Corpus", "Ids", "Links", "Numbered", "batches", "collate", "source_batch"]
+__all__ = ["Batch", "Corpus", "Ids", "Links", "EncodedPair", "batches", "collate", "source_batch"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -18,17 +18,17 @@ Links = frozenset[tuple[int, int]]
 Row = Sequence[int] | NDArray[np.int32]
 
 
-class Numbered(NamedTuple):
-    """A pair as numbers.
+class EncodedPair(NamedTuple):
+    """The token ids of a sentence pair.
 
     Parameters
     ----------
     source : sequence of int
-        With END.
+        Ids, END last.
     target : sequence of int
         From START to END.
     links : frozenset of (int, int)
-        Which source token each target token should look at, as (source, target), both counted from 0; empty without
+        Which source token each target token should attend to, as (source, target), both counted from 0; empty without
         guidance.
     """
 
@@ -38,18 +38,18 @@ class Numbered(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Pairs side by side, time first.
+    """A batch of sentence pairs, time first.
 
     Parameters
     ----------
     source : integer array (T, B)
-        Sources, each with END, filled up with PAD.
+        Sources, each with END, padded with PAD.
     lengths : integer array (B,)
-        Tokens of each source, END with them.
+        The length of each source, END included.
     target : integer array (n + 1, B)
-        Targets from START to END, filled up with PAD.
+        Targets from START to END, padded with PAD.
     links : array (n, B, T) or None
-        Where each target token should look: rows sum to 1, or to 0 where nobody knows.
+        Attention weights that the model should have: rows sum to 1, or to 0 where they are unknown.
     """
 
     source: Ids
@@ -58,11 +58,11 @@ class Batch(NamedTuple):
     links: Array | None = None
 
     def words(self) -> int:
-        """Return how many words are to be predicted."""
+        """Return the number of target tokens to predict."""
         return int((self.target[1:] != PAD).sum())
 
     def twice(self) -> Batch:
-        """Return all sentences, and behind them all again."""
+        """Return the batch concatenated with itself."""
 
         def double(x: Array, axis: int) -> Array:
             return np.concatenate([x, x], axis=axis)
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
         return Batch(double(self.source, 1), double(self.lengths, 0), double(self.target, 1), links)
 
     def part(self, sentences: slice) -> Batch:
-        """Return some of the sentences, as a batch that is no longer than they need."""
+        """Return some of the sentences, as a batch with the least padding."""
         lengths, target = self.lengths[sentences], self.target[:, sentences]
         longest, n = int(lengths.max()), int((target != PAD).sum(axis=0).max())
         links = None if self.links is None else self.links[: n - 1, sentences, :longest]
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
 
 
 def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
-    """Put sources side by side.
+    """Collate sources.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     Returns
     -------
     source : integer array (T, B)
-        Filled up with PAD.
+        Padded with PAD.
     lengths : integer array (B,)
-        Tokens of each.
+        Their lengths.
 
     Examples
     --------
@@ -101,22 +101,22 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     return _filled(sources), np.array([len(source) for source in sources], np.int64)
 
 
-def collate(pairs: Sequence[Numbered]) -> Batch:
-    """Put pairs side by side.
+def collate(pairs: Sequence[EncodedPair]) -> Batch:
+    """Collate pairs to a batch.
 
     Parameters
     ----------
-    pairs : sequence of Numbered
+    pairs : sequence of EncodedPair
         At least one.
 
     Returns
     -------
     Batch
-        As long as the longest of them.
+        As long as the longest pair.
 
     Examples
     --------
-    >>> batch = collate([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> batch = collate([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
     >>> batch.lengths.tolist(), batch.target.tolist()
     ([2, 1], [[1, 1], [7, 2], [2, 0]])
     """
@@ -127,15 +127,15 @@ def collate(pairs: Sequence[Numbered]) -> Batch:
 
 
 def _filled(rows: Sequence[Row]) -> Ids:
-    """Return rows as the columns of an array, filled up with PAD."""
+    """Return sequences as the columns of an array, padded with PAD."""
     filled = np.full((max(map(len, rows)), len(rows)), PAD, np.int64)
     for column, row in enumerate(rows):
         filled[: len(row), column] = row
     return filled
 
 
-def _links(pairs: Sequence[Numbered], longest: int, n: int) -> Array:
-    """Return where target tokens should look: evenly at all that they are linked to."""
+def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
+    """Return guided attention weights: uniform over the linked source tokens."""
     links = np.zeros((n, len(pairs), longest), np.float32)
     for column, pair in enumerate(pairs):
         for source, target in pair.links:
@@ -145,21 +145,21 @@ def _links(pairs: Sequence[Numbered], longest: int, n: int) -> Array:
 
 
 class Corpus:
-    """Many pairs in little memory: four bytes for a token.
+    """All pairs of a training, with four bytes for a token.
 
     Parameters
     ----------
-    pairs : iterable of Numbered
-        They are read once.
+    pairs : iterable of EncodedPair
+        Read once.
 
     Examples
     --------
-    >>> corpus = Corpus([Numbered([5, 2], [1, 7, 2]), Numbered([2], [1, 2])])
+    >>> corpus = Corpus([EncodedPair([5, 2], [1, 7, 2]), EncodedPair([2], [1, 2])])
     >>> len(corpus), corpus.batch([1]).target.tolist()
     (2, [[1], [2]])
     """
 
-    def __init__(self, pairs: Iterable[Numbered]) -> None:
+    def __init__(self, pairs: Iterable[EncodedPair]) -> None:
         sources, targets = _Rows(), _Rows()
         self.links: dict[int, Links] = {}
         for number, pair in enumerate(pairs):
@@ -174,7 +174,7 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def __getitem__(self, number: int) -> Numbered:
+    def __getitem__(self, number: int) -> EncodedPair:
         source, target = (
             numbers[ends[number] - lengths[number] : ends[number]]
             for numbers, ends, lengths in (
@@ -182,18 +182,18 @@ class Corpus:
                 (self.target, self._targets, self.target_lengths),
             )
         )
-        return Numbered(source, target, self.links.get(number, frozenset()))
+        return EncodedPair(source, target, self.links.get(number, frozenset()))
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[EncodedPair]:
         return (self[number] for number in range(len(self)))
 
     def batch(self, numbers: Iterable[int]) -> Batch:
-        """Put some of the pairs side by side."""
+        """Return a batch of the pairs with these numbers."""
         return collate([self[number] for number in numbers])
 
 
 class _Rows:
-    """Rows of numbers one after the other, packed piece by piece."""
+    """Concatenated sequences of ids, packed in blocks."""
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -216,40 +216,41 @@ class _Rows:
 
 
 def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:
-    """Put pairs of like lengths together, in random order, as many as a budget of tokens allows.
+    """Group pairs of similar lengths into batches, in random order.
 
-    A batch has sources of one length where there are enough of them to fill half of it.
+    A batch has sources of one length where these fill at least half of it.
 
     Parameters
     ----------
     corpus : Corpus
-        All pairs.
+        The pairs.
     tokens : int
-        The most that a side of a batch may take, padding with it; a pair that takes more is a batch of its own.
+        The most tokens of a side of a batch, padding included; a longer pair is a batch of its own.
     rng : numpy.random.Generator
-        Where chance comes from.
+        Random generator.
 
     Returns
     -------
     list of integer arrays
-        Numbers of pairs, for `Corpus.batch`.
+        The numbers of the pairs of each batch, for `Corpus.batch`.
 
     Examples
     --------
-    >>> corpus = Corpus([Numbered([4, 2], [1, 2]), Numbered([5, 6, 2], [1, 7, 2]), Numbered([5, 2], [1, 7, 2])])
+    >>> sides = [([4, 2], [1, 2]), ([5, 6, 2], [1, 7, 2]), ([5, 2], [1, 7, 2])]
+    >>> corpus = Corpus(EncodedPair(*pair) for pair in sides)
     >>> [batch.tolist() for batch in batches(corpus, 6, np.random.default_rng(1))]
     [[0, 2], [1]]
     """
     shuffled = rng.permutation(len(corpus))
     sources, targets = corpus.source_lengths[shuffled], corpus.target_lengths[shuffled]
-    order = np.lexsort((targets, sources))  # stable: equal ones stay as chance has laid them
+    order = np.lexsort((targets, sources))  # stable: equal lengths stay shuffled
     starts = _starts(sources[order].tolist(), targets[order].tolist(), tokens)
     groups = np.split(shuffled[order], starts[1:])
     return [groups[i] for i in rng.permutation(len(groups))]
 
 
 def _starts(sources: list[int], targets: list[int], tokens: int) -> list[int]:
-    """Return where batches begin among pairs sorted by the lengths of source and target."""
+    """Return the start of each batch among pairs sorted by the lengths of source and target."""
     starts, longest = [0] if sources else [], 0
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
         taken = max(longest, source, target)

@@ -1,4 +1,4 @@
-"""From pairs to corpora: how both sides are cut, their numbers, their links, and what is read beside them."""
+"""From sentence pairs to a corpus: learn tokenizers, encode pairs, check links."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, NoReturn
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.data.batching import Corpus, Links, Numbered
+from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.data.subwords import Method
-from regard.seq2seq.data.tokenizers import Text, learn
+from regard.seq2seq.data.tokenizers import Sentence, Tokenizer, learn
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START
 
 __all__ = [
     "check_links",
-    "choose_least",
-    "learn_texts",
-    "number_pairs",
+    "choose_min_count",
+    "learn_tokenizers",
+    "encode_pairs",
+    "keep_tokens",
     "own_tokens",
     "target_ids",
 ]
@@ -28,8 +29,8 @@ LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have 
 _MANY_PAIRS = 5000
 
 
-def choose_least(pairs: int, kind: str) -> int:
-    """Return how often a token must occur to be in the vocabulary, by default.
+def choose_min_count(pairs: int, kind: str) -> int:
+    """Return the default of how often a token must occur to be in the vocabulary.
 
     Parameters
     ----------
@@ -45,38 +46,61 @@ def choose_least(pairs: int, kind: str) -> int:
 
     Examples
     --------
-    >>> choose_least(20_000, "words"), choose_least(20_000, "characters")
+    >>> choose_min_count(20_000, "words"), choose_min_count(20_000, "characters")
     (3, 1)
     """
     return 3 if kind == "words" and pairs >= _MANY_PAIRS else 1
 
 
-def learn_texts(
+def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
+    """Return a pair whose texts keep their tokens.
+
+    Parameters
+    ----------
+    pair : (source, target)
+        Text, or tokens, which stay as they are.
+    shared : dict, optional
+        As for `Sentence`.
+
+    Returns
+    -------
+    source, target : Sentence or sequence of str
+        Equal to those of the pair.
+
+    Examples
+    --------
+    >>> keep_tokens(("read", ["R", "IY1", "D"]))
+    ('read', ['R', 'IY1', 'D'])
+    """
+    source, target = (Sentence(side, shared) if isinstance(side, str) else side for side in pair)
+    return source, target
+
+
+def learn_tokenizers(
     pairs: Sequence[Pair],
     kinds: tuple[str, str],
     *,
-    least: int | None,
+    min_count: int | None,
     size: int | None,
     lower: bool | None,
     normalization: Normalization,
     method: Method = "unigram",
-) -> tuple[Text, Text]:
-    """Learn how both sides are cut into tokens.
+) -> tuple[Tokenizer, Tokenizer]:
+    """Learn the tokenizers of both sides.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
-        What is learned from.
+        The training pairs.
     kinds : (str, str)
-        What a token is on either side.
-    least, size, lower, normalization, method
-        As for `regard.seq2seq.Seq2Seq`: how often a token must come, the most there are, whether capitals matter in the
-        source, Unicode, how subwords are found.
+        The token type of each side.
+    min_count, size, lower, normalization, method
+        As for `regard.seq2seq.Seq2Seq`; `size` is its `vocabulary`, `method` its `subwords`.
 
     Returns
     -------
-    source, target : Text
-        Of the kinds that were asked for.
+    source, target : Tokenizer
+        The tokenizers.
 
     Raises
     ------
@@ -85,18 +109,18 @@ def learn_texts(
 
     Examples
     --------
-    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
-    >>> source, target = learn_texts([("A b", "c")], ("words", "characters"), **asked)
+    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> source, target = learn_tokenizers([("A b", "c")], ("words", "characters"), **asked)
     >>> source.tokens[4:], target.tokens[4:]
     (('a', 'b'), ('c',))
     """
     made = []
     for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
-        often = choose_least(len(pairs), kind) if least is None else least
+        often = choose_min_count(len(pairs), kind) if min_count is None else min_count
         text = learn(
             kind,
             (pair[side] for pair in pairs),
-            least=often,
+            min_count=often,
             size=size or (LARGEST_VOCABULARY if kind == "words" else None),
             lower=side == 0 and (kind == "words" if lower is None else lower),
             normalization=normalization,
@@ -108,25 +132,25 @@ def learn_texts(
     return made[0], made[1]
 
 
-def _no_vocabulary(name: str, count: int, least: int) -> NoReturn:
-    """Say why there is no token to learn."""
-    if least == 1:
+def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
+    """Raise because there is no token to learn."""
+    if min_count == 1:
         _check.fail(
             f"{name} must have tokens to learn: those of all {count} pairs are reserved names.",
             hint=f"{', '.join(SPECIAL)} stand for what every vocabulary has",
         )
     _check.fail(
-        f"{name} must have tokens to learn: of {count} pairs none comes at least {least} times.",
-        hint="least=1 learns them all",
+        f"{name} must have tokens to learn: of {count} pairs none comes at least {min_count} times.",
+        hint="min_count=1 learns them all",
     )
 
 
-def target_ids(text: Text, target: Sequence[str]) -> list[int]:
+def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
     """Return the ids of a target's tokens, with START before and END after them.
 
     Parameters
     ----------
-    text : Text
+    text : Tokenizer
         The target's tokenizer.
     target : sequence of str
         Tokens.
@@ -134,44 +158,44 @@ def target_ids(text: Text, target: Sequence[str]) -> list[int]:
     Returns
     -------
     list of int
-        Two more than there are tokens.
+        Two more than tokens.
 
     Examples
     --------
     >>> from regard.seq2seq.data.tokenizers import learn
-    >>> target_ids(learn("tokens", ["a b"], least=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
+    >>> target_ids(learn("tokens", ["a b"], min_count=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
     [1, 5, 4, 2]
     """
     return [START, *text.encode(target), END]
 
 
-def number_pairs(
-    texts: tuple[Text, Text],
+def encode_pairs(
+    texts: tuple[Tokenizer, Tokenizer],
     pairs: Sequence[Pair],
     links: Sequence[Links] | None = None,
     *,
     longest: int,
     what: str,
 ) -> Corpus:
-    """Number the tokens of the pairs that are neither empty nor too long.
+    """Encode the pairs that are neither empty nor too long.
 
     Parameters
     ----------
-    texts : (Text, Text)
-        How the two sides are cut.
+    texts : (Tokenizer, Tokenizer)
+        The tokenizers of both sides.
     pairs : sequence of (source, target)
-        Any.
+        Text, or tokens.
     links : sequence of frozensets of (int, int), optional
-        For each pair which source token each target token should look at.
+        For each pair which source token each target token should attend to.
     longest : int
         The most tokens of a side.
     what : str
-        What these pairs are for, for a message.
+        The purpose of the pairs, for errors.
 
     Returns
     -------
     Corpus
-        A pair at least.
+        At least one pair.
 
     Raises
     ------
@@ -180,19 +204,19 @@ def number_pairs(
 
     Examples
     --------
-    >>> asked = {"least": None, "size": None, "lower": None, "normalization": "NFC"}
+    >>> asked = {"min_count": None, "size": None, "lower": None, "normalization": "NFC"}
     >>> pairs = [("a b", "c"), ("a b a", "c")]
-    >>> corpus = number_pairs(learn_texts(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
+    >>> corpus = encode_pairs(learn_tokenizers(pairs, ("words", "words"), **asked), pairs, longest=2, what="training")
     >>> [(pair.source.tolist(), pair.target.tolist()) for pair in corpus]
     [([4, 5, 2], [1, 4, 2])]
     """
 
-    def numbered() -> Iterator[Numbered]:
+    def numbered() -> Iterator[EncodedPair]:
         for number, pair in enumerate(pairs):
             source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
             if all(0 < len(side) <= longest for side in (source, target)):
                 given = _fitting(links[number], source, target, number) if links else frozenset()
-                yield Numbered([*texts[0].encode(source), END], target_ids(texts[1], target), given)
+                yield EncodedPair([*texts[0].encode(source), END], target_ids(texts[1], target), given)
 
     corpus = Corpus(numbered())
     if not len(corpus):
@@ -203,30 +227,30 @@ def number_pairs(
 
 
 def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
-    """Return a pair's links, if they are between tokens that it has."""
+    """Return the links of a pair, after a check that they are between its tokens."""
     for i, j in links:
         if not (0 <= i < len(source) and 0 <= j < len(target)):
             _check.fail(
                 f"links must be between tokens of their pair. Pair {number + 1} has {len(source)} and {len(target)}; "
                 f"got {(i, j)} instead."
             )
-    return frozenset((int(i), int(j)) for i, j in links)  # NumPy's numbers are told otherwise
+    return frozenset((int(i), int(j)) for i, j in links)  # not NumPy's integers, whose repr differs
 
 
 def check_links(links: Any, count: int) -> None:
-    """Check that there is a collection of pairs of numbers for each of so many pairs of sentences.
+    """Check that links are one collection of (source, target) for each sentence pair.
 
     Parameters
     ----------
     links
-        What somebody gave.
+        The links to check.
     count : int
-        Of pairs.
+        The number of sentence pairs.
 
     Raises
     ------
     ValueError, TypeError
-        If it is not that.
+        If they are not.
 
     Examples
     --------
@@ -252,22 +276,22 @@ def _is_link(link: Any) -> bool:
     )
 
 
-def own_tokens(pair: Numbered) -> tuple[list[int], list[int]]:
-    """Return the numbers of a pair's own tokens: without the end of either side, and the beginning of the target.
+def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:
+    """Return the ids of a pair without START and END.
 
     Parameters
     ----------
-    pair : Numbered
-        As `number_pairs` numbers it.
+    pair : EncodedPair
+        A pair of `encode_pairs`.
 
     Returns
     -------
     source, target : list of int
-        Its words.
+        Ids.
 
     Examples
     --------
-    >>> own_tokens(Numbered([4, 5, END], [1, 4, END]))
+    >>> own_tokens(EncodedPair([4, 5, END], [1, 4, END]))
     ([4, 5], [4])
     """
     return [int(token) for token in pair.source[:-1]], [int(token) for token in pair.target[1:-1]]

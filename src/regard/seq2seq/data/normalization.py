@@ -15,7 +15,7 @@ from typing import Literal, cast
 from regard import _check
 from regard.seq2seq.data.vocabulary import JOIN
 
-__all__ = ["NORMALIZATIONS", "Normalization", "as_normalization", "is_blank", "tidy", "tidy_tokens"]
+__all__ = ["NORMALIZATIONS", "Normalization", "as_normalization", "is_blank", "normalize", "normalize_tokens"]
 
 Normalization = Literal["NFC", "NFKC", "none"]
 
@@ -67,7 +67,7 @@ def is_blank(text: str) -> bool:
 
     White space and control characters are invisible, and so are Unicode's format characters (the zero width space,
     joiners, direction marks, ...), variation selectors, fillers and the blank Braille pattern. A combining mark is
-    visible. A zero character is an error to `tidy`, and not blank.
+    visible. A zero character is an error to `normalize`, and not blank.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def is_blank(text: str) -> bool:
     return _VISIBLE.search(text) is None
 
 
-def tidy(text: str, normalization: Normalization = "NFC") -> str:
+def normalize(text: str, normalization: Normalization = "NFC") -> str:
     """Return a text in which only what a reader can see makes a difference.
 
     A control character (Unicode's category Cc: tabs and line ends too) or a line or paragraph separator becomes a
@@ -122,11 +122,11 @@ def tidy(text: str, normalization: Normalization = "NFC") -> str:
 
     Examples
     --------
-    >>> tidy("one\\ttwo\\x85")
+    >>> normalize("one\\ttwo\\x85")
     'one two '
-    >>> len("e\\u0301"), len(tidy("e\\u0301")), len(tidy("e\\u0301", "none"))
+    >>> len("e\\u0301"), len(normalize("e\\u0301")), len(normalize("e\\u0301", "none"))
     (2, 1, 2)
-    >>> tidy("ﬁ", "NFKC")
+    >>> normalize("ﬁ", "NFKC")
     'fi'
     """
     if not text.isprintable():  # only then can there be any of these
@@ -154,7 +154,7 @@ def _stream_safe(text: str) -> str:
     return "".join(parts)
 
 
-def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> list[str]:
+def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> list[str]:
     """Return tidy tokens: none is empty, none has a space in it.
 
     Parameters
@@ -162,7 +162,7 @@ def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> 
     tokens : iterable of str
         Cut by someone else.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> 
 
     Examples
     --------
-    >>> tidy_tokens(["R", "IY1", "D"])
+    >>> normalize_tokens(["R", "IY1", "D"])
     ['R', 'IY1', 'D']
     """
     found = []
@@ -186,7 +186,7 @@ def tidy_tokens(tokens: Iterable[str], normalization: Normalization = "NFC") -> 
         if not isinstance(token, str):
             raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
         # Not the mark itself: NFKC has another letter for it.
-        clean = JOIN.join(tidy(part, normalization) for part in token.split(JOIN))
+        clean = JOIN.join(normalize(part, normalization) for part in token.split(JOIN))
         if not clean or " " in clean:
             raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")
         found.append(clean)

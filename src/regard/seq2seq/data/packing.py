@@ -1,4 +1,4 @@
-"""Rows of numbers as bytes, as model files hold them."""
+"""Sequences of token ids as bytes, as in model files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Row = Sequence[int]
 
 
 def packed(rows: Sequence[Row], size: int) -> bytes:
-    """Return rows as bytes: numbers as wide as the largest needs it, END behind each row.
+    """Return sequences of ids as bytes, with END after each.
 
     Parameters
     ----------
     rows : sequence of sequence of int
-        Numbers above END, below `size`.
+        Ids above END and below `size`.
     size : int
-        How many numbers there are: one byte for each up to 256, two up to 65,536, else four.
+        The size of the vocabulary: an id has one byte up to 256, two up to 65,536, else four.
 
     Returns
     -------
@@ -38,26 +38,26 @@ def packed(rows: Sequence[Row], size: int) -> bytes:
 
 
 def unpacked(name: str, data: bytes, size: int) -> list[tuple[int, ...]]:
-    """Return what `packed` made bytes of, or a stranger.
+    """Return the sequences in bytes of `packed`, or of an untrusted file.
 
     Parameters
     ----------
     name : str
-        What to call them if they are none.
+        The name of the data in errors.
     data : bytes
-        Of one row at least.
+        At least one sequence.
     size : int
         As for `packed`.
 
     Returns
     -------
     list of tuple of int
-        The rows.
+        The sequences.
 
     Raises
     ------
     ValueError
-        If these bytes are no rows.
+        If the bytes are invalid.
 
     Examples
     --------
@@ -67,17 +67,22 @@ def unpacked(name: str, data: bytes, size: int) -> list[tuple[int, ...]]:
     width = _width(size)
     if len(data) % width.itemsize:
         raise ValueError(f"{name} must be numbers of {width.itemsize} bytes")
-    tokens = np.frombuffer(data, width).astype(np.int64)
+    tokens = np.frombuffer(data, width)
     if not len(tokens) or tokens[-1] != END:
         raise ValueError(f"{name} are cut off")
     if tokens.min() < END or tokens.max() >= size:
         raise ValueError(f"{name} must be numbers from {END} to {size - 1}")
-    numbers, ends = tokens.tolist(), np.flatnonzero(tokens == END).tolist()
-    return [
-        tuple(numbers[begin:end]) for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)
-    ]
+    shared: dict[
+        tuple[int, ...], tuple[int, ...]
+    ] = {}  # equal rows, so that a row of a byte doesn't take a hundred
+    rows, begin = [], 0
+    for end in map(int, np.flatnonzero(tokens == END)):
+        row = tuple(tokens[begin:end].tolist())
+        rows.append(shared.setdefault(row, row))
+        begin = end + 1
+    return rows
 
 
 def _width(size: int) -> np.dtype[Any]:
-    """Return what numbers below a size are kept in."""
+    """Return the data type for ids below a size."""
     return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<u4")

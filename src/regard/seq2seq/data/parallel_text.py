@@ -15,15 +15,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from regard import _check
+from regard import _check, _files
 from regard.seq2seq.data import tables
 from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.data.tables import Columns
 
 __all__ = [
+    "Skipped",
     "as_pairs",
     "as_sentences",
     "no_pair",
@@ -32,23 +32,58 @@ __all__ = [
     "read_lines",
     "read_pairs",
     "read_two",
+    "remembering",
     "standard_input",
 ]
 
 Place = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
-Skipped = Callable[[str], object]
+T = TypeVar("T")
+Key = TypeVar("Key", str, tuple[str, str])
 
 LONGEST_LINE = 1 << 20  # bytes; a file without line ends is no reason to fill the memory
 _BLOCK = 1 << 18  # bytes that are read at a time
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # for zlib: with gzip's header and check sum
+_RATIO = 200  # bytes that one byte of gzip may unpack to; text comes to 3 to 20, a repeated line to 1,000
+_FREE = 1 << 20  # bytes that any gzip file may unpack to
+_RECENT = 1 << 20  # characters of lines that are recognised if they come again; gzip sees 32 KiB at a time
 _SIDES = ("source", "target")
 
 
+class Skipped(NamedTuple):
+    """A pair that was left out; its text is one line.
+
+    Parameters
+    ----------
+    line : int
+        The number of its line, or of the pair in a sequence, from 1.
+    reason : str
+        Why it was left out.
+    file : str
+        The name of the file; empty for a sequence of pairs.
+
+    Examples
+    --------
+    >>> print(Skipped(7, "the source is empty", "pairs.tsv"))
+    pairs.tsv, line 7: the source is empty
+    """
+
+    line: int
+    reason: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        location = f"{self.file}, line" if self.file else "pair"
+        return f"{location} {self.line}: {self.reason}"
+
+
+_OnSkipped = Callable[[Skipped], object]
+
+
 def read_pairs(
-    path: Place, *, skipped: Skipped | None = None, columns: Columns | None = None
+    path: Place, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
 ) -> list[tuple[str, str]]:
     """Read sentence pairs, or say which line is not one.
 
@@ -58,7 +93,7 @@ def read_pairs(
         Lines ``source TAB target`` in UTF-8; gzip is recognised by its content. "-" is standard input. A file whose
         name ends in .csv or .csv.gz is read as CSV, with commas, semicolons or TABs between fields.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because it or a side of it is empty. Without it such a
+        Called with a `Skipped` for each pair that is left out because it or a side of it is empty. Without it such a
         pair is an error.
     columns : two of str or int, optional
         Which columns are source and target: names in the first line, which is no pair then, or numbers from 1.
@@ -94,6 +129,7 @@ def read_pairs(
     lines = chain.from_iterable(read_lines(path))
     if columns is not None or tables.is_csv(name):
         return _of_table(tables.records(lines, name, columns), name, skipped)
+    shared = remembering(_same)
     pairs: list[tuple[str, str]] = []
     number = quoted = 0
     for number, line in enumerate(lines, 1):
@@ -103,14 +139,16 @@ def read_pairs(
         if '"' in line:
             quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
-            pairs.append((cells[0], cells[1]))
+            pairs.append(shared((cells[0], cells[1])))
         else:
-            _no_pair(line, cells, f"{name}, line {number}", skipped)
+            _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
     return _some(pairs, [name], number)
 
 
-def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | None) -> list[tuple[str, str]]:
+def _of_table(
+    records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None
+) -> list[tuple[str, str]]:
     """Return the pairs of a table's two columns."""
     pairs: list[tuple[str, str]] = []
     number = 0
@@ -124,18 +162,18 @@ def _of_table(records: Iterable[tables.Record], name: str, skipped: Skipped | No
                 if any(filled)
                 else "empty; expected a source and a target"
             )
-            _skip(f"{name}, line {line}: {what}", skipped)
+            _skip(Skipped(line, what, name), skipped)
     return _some(pairs, [name], number)
 
 
-def _no_pair(line: str, cells: Sequence[str], place: str, skipped: Skipped | None) -> None:
-    """Say what is wrong with a line: only one without text may be left out."""
+def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
+    """Leave out a line with an empty side; raise for any other that is not a pair."""
     if is_blank(line):
-        _skip(f"{place}: empty; expected source TAB target", skipped)
+        _skip(Skipped(number, "empty; expected source TAB target", name), skipped)
     elif len(cells) == 2:
-        _skip(f"{place}: the {_SIDES[not is_blank(cells[0])]} is empty", skipped)
+        _skip(Skipped(number, f"the {_SIDES[not is_blank(cells[0])]} is empty", name), skipped)
     else:
-        raise ValueError(f"{place}: {no_pair(line)}")
+        raise ValueError(f"{name}, line {number}: {no_pair(line)}")
 
 
 def no_pair(line: str) -> str:
@@ -163,10 +201,10 @@ def no_pair(line: str) -> str:
     return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
 
-def _skip(reason: str, skipped: Skipped | None) -> None:
+def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     if skipped is None:
-        raise ValueError(reason)
-    skipped(reason)
+        raise ValueError(str(pair))
+    skipped(pair)
 
 
 def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
@@ -178,7 +216,7 @@ def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> lis
     return pairs
 
 
-def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) -> list[tuple[str, str]]:
+def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None) -> list[tuple[str, str]]:
     """Read sentence pairs from two files: a line of the one belongs to the line of the other with the same number.
 
     Parameters
@@ -186,7 +224,7 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
     source, target : str, path or binary file
         Sentences in UTF-8, one a line; gzip is recognised by its content. One of them may be "-", standard input.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
         is an error.
 
     Returns
@@ -211,13 +249,14 @@ def read_two(source: Place, target: Place, *, skipped: Skipped | None = None) ->
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
     names, files = (place_name(source), place_name(target)), (_Lines(source), _Lines(target))
+    shared = remembering(_same)
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
         if not any(map(is_blank, pair)):
-            pairs.append(pair)
+            pairs.append(shared(pair))
         else:
             side = not is_blank(pair[0])
-            _skip(f"{names[side]}, line {files[1].count}: the {_SIDES[side]} is empty", skipped)
+            _skip(Skipped(files[1].count, f"the {_SIDES[side]} is empty", names[side]), skipped)
     counts = [file.finish() for file in files]
     if counts[0] != counts[1]:
         few = int(counts[1] < counts[0])
@@ -247,7 +286,7 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[Pair]:
+def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> list[Pair]:
     """Check sentence pairs that come from Python.
 
     Parameters
@@ -255,7 +294,7 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[P
     pairs : iterable of (source, target)
         Each side is text, or a sequence of tokens.
     skipped : callable, optional
-        Called with a line of text for each pair that is left out because a side of it is empty. Without it such a pair
+        Called with a `Skipped` for each pair that is left out because a side of it is empty. Without it such a pair
         is an error.
 
     Returns
@@ -284,7 +323,7 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: Skipped | None = None) -> list[P
             _is_empty(side, f"pair {number}: the {what}") for what, side in zip(_SIDES, pair, strict=True)
         ]
         if any(empty):
-            _skip(f"pair {number}: the {_SIDES[empty.index(True)]} is empty", skipped)
+            _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)
         else:
             kept.append((pair[0], pair[1]))
     if not kept:
@@ -378,6 +417,47 @@ def paired(sources: Sequence[Side], targets: Sequence[Side], name: str) -> list[
 
 
 # ------------------------------------------------------------------------------------------------------ lines
+
+
+def _same(pair: tuple[str, str]) -> tuple[str, str]:
+    return pair
+
+
+def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
+    """Return a function whose results are shared by equal arguments that come soon after each other.
+
+    A compressed file of a few kilobytes may repeat a line a million times: all of them then take the memory of one.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a result, which is never changed, of a text or a pair of texts.
+
+    Returns
+    -------
+    callable
+        The same function with a memory of bounded size.
+
+    Examples
+    --------
+    >>> split = remembering(lambda line: tuple(line.split()))
+    >>> split("a b") is split("a b")
+    True
+    """
+    recent: dict[Key, T] = {}
+    size = 0
+
+    def made(key: Key) -> T:
+        nonlocal size
+        if key in recent:
+            return recent[key]
+        size += 1 + (len(key) if isinstance(key, str) else sum(map(len, key)))
+        if size > _RECENT:
+            recent.clear()
+            size = 0
+        return recent.setdefault(key, make(key))
+
+    return made
 
 
 def read_lines(path: Place) -> Iterator[list[str]]:
@@ -548,14 +628,9 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
     if _is_standard(path):
         yield standard_input()
     elif isinstance(path, str | os.PathLike):
-        with Path(path).open("rb") as file:
+        with _files.reading(path, pipes=True) as file:
             before = _state(file)
-            try:
-                yield file
-            except OSError as error:  # of reading: it doesn't know what it reads
-                if error.errno is None:
-                    raise
-                raise OSError(error.errno, error.strerror, name) from None
+            yield file
             if _state(file) != before:
                 raise ValueError(f"{name} changed while it was read")
     elif isinstance(path, io.TextIOBase) or not hasattr(path, "read"):
@@ -587,13 +662,27 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
 def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Unpack gzip, which may have several members and zeros after them, in small parts."""
     member = zlib.decompressobj(_GZIP_FORMAT)
+    packed = unpacked = 0
     try:
         for block in blocks:
+            packed += len(block)
             while block := block.lstrip(b"\0") if member.eof else block:
                 member = zlib.decompressobj(_GZIP_FORMAT) if member.eof else member
-                yield member.decompress(block, _BLOCK)
+                part = member.decompress(block, _BLOCK)
                 block = member.unused_data if member.eof else member.unconsumed_tail
+                unpacked += len(part)
+                _check_ratio(packed - len(block), unpacked, name)
+                yield part
     except zlib.error as error:
         raise ValueError(f"{name} is no whole gzip file: {error}") from None
     if not member.eof:
         raise ValueError(f"{name} is no whole gzip file: it is cut off")
+
+
+def _check_ratio(packed: int, unpacked: int, name: str) -> None:
+    """Refuse gzip that unpacks to far more than any text does."""
+    if unpacked > _FREE + _RATIO * packed:
+        raise ValueError(
+            f"{name} unpacks to too much: its first {packed} bytes give {unpacked}, more than {_RATIO} times as many;"
+            " unpack it with gunzip if you trust it"
+        )

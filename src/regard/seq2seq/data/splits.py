@@ -1,4 +1,4 @@
-"""Pairs that are kept aside, to judge what is learned from the others."""
+"""Split sentence pairs into training and validation pairs."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 
 from regard.seq2seq.data.parallel_text import Pair, Side
 
-__all__ = ["hold_out", "keep_aside"]
+__all__ = ["hold_out", "split_validation"]
 
-Given = TypeVar("Given")
+T = TypeVar("T")
 
 _FEW = 20  # sources
-_CHOICE = 1  # the seed of what is kept aside
+_CHOICE = 1  # the seed of the split
 
 
-def keep_aside(
+def split_validation(
     pairs: Sequence[Pair],
-    links: Sequence[Given] | None,
+    links: Sequence[T] | None,
     fits: Callable[[Pair], bool] | None = None,
-) -> tuple[list[Pair], list[Pair], Sequence[Given] | None]:
-    """Keep some pairs aside as `hold_out` does, where there may be links to be kept beside the others.
+) -> tuple[list[Pair], list[Pair], Sequence[T] | None]:
+    """Split pairs as `hold_out` does, and their links.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
-        All there are.
+        All pairs.
     links : sequence, optional
-        One for each, in whatever form.
+        One for each pair, of any type.
     fits
         As for `hold_out`.
 
@@ -43,16 +43,16 @@ def keep_aside(
     Examples
     --------
     >>> pairs = [(str(i), "") for i in range(40)]
-    >>> training, _, links = keep_aside(pairs, [frozenset({(i, i)}) for i in range(40)])
+    >>> training, _, links = split_validation(pairs, [frozenset({(i, i)}) for i in range(40)])
     >>> training[-1][0], links[-1]
     ('39', frozenset({(39, 39)}))
     """
-    learned, judged = hold_out(pairs, fits)
-    if links is None or len(learned) == len(pairs):
-        return learned, judged, links
-    aside = {_key(pair[0]) for pair in judged}
-    kept = [given for pair, given in zip(pairs, links, strict=True) if _key(pair[0]) not in aside]
-    return learned, judged, kept
+    training, validation = hold_out(pairs, fits)
+    if links is None or len(training) == len(pairs):
+        return training, validation, links
+    held_out = {_key(pair[0]) for pair in validation}
+    others = [link for pair, link in zip(pairs, links, strict=True) if _key(pair[0]) not in held_out]
+    return training, validation, others
 
 
 def _key(source: Side) -> Any:
@@ -62,22 +62,22 @@ def _key(source: Side) -> Any:
 def hold_out(
     pairs: Sequence[Pair], fits: Callable[[Pair], bool] | None = None
 ) -> tuple[list[Pair], list[Pair]]:
-    """Keep some sources aside with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, 500 at most.
+    """Hold out some sources with all their pairs: a tenth, from 100 on ten, from 200 on a twentieth, at most 500.
 
-    Of fewer than 20 sources none can be missed. The choice is the same for every seed, so that models of several seeds
-    learn the same words from the same pairs, and their losses can be compared.
+    Fewer than 20 sources are not split. The choice is the same for every seed, so that models of several seeds learn
+    from the same pairs, and their losses can be compared.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
-        All there are.
+        All pairs.
     fits : callable, optional
-        Says which pairs count: sources of others are neither counted nor kept aside.
+        Whether a pair counts: sources of other pairs are neither counted nor held out.
 
     Returns
     -------
     training, validation : list of (source, target)
-        No source is in both, unless there are too few to keep any aside: then both are all of them.
+        No source is in both, unless there are too few to split: then both are all pairs.
 
     Examples
     --------
@@ -89,5 +89,5 @@ def hold_out(
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
-    aside = {sources[i] for i in np.random.default_rng(_CHOICE).permutation(len(sources))[:number]}
-    return [p for p in pairs if _key(p[0]) not in aside], [p for p in pairs if _key(p[0]) in aside]
+    held_out = {sources[i] for i in np.random.default_rng(_CHOICE).permutation(len(sources))[:number]}
+    return [p for p in pairs if _key(p[0]) not in held_out], [p for p in pairs if _key(p[0]) in held_out]

@@ -1,43 +1,62 @@
-"""How the text of one side becomes numbers: words, characters, subwords, or tokens that someone else has cut.
+"""Tokenizers: words, characters, subwords, or tokens that are given.
 
-A side's text is cut into tokens, tokens have numbers, and glued together they are text again. What a kind needs for
-that is a few settings (`describe`, for JSON) and its vocabulary (`data`, bytes); `restore` makes it again from these.
+A tokenizer cuts text into tokens, maps tokens to ids, and glues tokens together to text. It is stored as a few settings
+(`describe`, for JSON) and its vocabulary (`data`, bytes), from which `restore` makes it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
 from regard import _check
+from regard._characters import MARKS, classes, is_mark
 from regard.seq2seq.data.normalization import (
     NORMALIZATIONS,
     Normalization,
     as_normalization,
     is_blank,
-    tidy,
-    tidy_tokens,
+    normalize,
+    normalize_tokens,
 )
 from regard.seq2seq.data.subwords import FEWEST, METHODS, Method, Segmenter, learn_pieces, read_scores
-from regard.seq2seq.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary, cut, glue, unmarked
+from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, UNKNOWN, Vocabulary
 
 __all__ = [
-    "KINDS",
+    "TOKEN_TYPES",
     "Characters",
+    "Sentence",
     "Subwords",
-    "Text",
+    "Tokenizer",
     "Tokens",
     "Words",
     "count_tokens",
+    "cut",
+    "glue",
     "learn",
     "restore",
+    "unmarked",
     "unseen",
+    "untrained",
 ]
 
 Name = TypeVar("Name", bound=str)
 Side = str | Sequence[str]  # plain text, or tokens
+
+_STANDS_FOR_JOIN = "\u25a0"
+_HOLDER = "\u25cc"  # a dotted circle: Unicode's base for a combining mark that has none
+
+# Tokens as strings of `classes`. What joins two letters of a word is part of it.
+_KEYCAP = re.compile("d(?=v?k)")
+_LETTERS = f"[wyd](?:[wydfb{MARKS}]*[wyd{MARKS}])?"
+_WORD = f"[bjz]*{_LETTERS}(?:h{_LETTERS})*(?:q(?=[wyd]))?"
+_BASE = "(?:rr?|[opfhqb])"
+_SIGN = f"(?:[bjz]*{_BASE}[{MARKS}]*(?:(?<=z){_BASE}[{MARKS}]*)*|[{MARKS}]+)"
+# No-break spaces belong to the punctuation next to them, as in French.
+_TOKEN = re.compile(f"(?P<word>{_WORD})|n?{_SIGN}(?:n(?![{MARKS}]))?|n")
 
 SPACE = "\u2423"  # how a space is shown as a token
 _SWAPPED = str.maketrans(f" {SPACE}", f"{SPACE} ")
@@ -45,32 +64,134 @@ _BEGIN = "\u2581"  # stands before a word's first piece
 _STANDS_FOR_BEGIN = "_"
 
 
-class Text(Protocol):
-    """How the text of one side becomes numbers and text again.
+def cut(text: str) -> list[str]:
+    """Cut text into words and single punctuation marks; markers of missing spaces let `glue` restore the text.
+
+    Combining marks, joiners and soft hyphens belong to the character before them, and an emoji sequence is one token.
+    No token begins with a combining mark: where no letter precedes it, a dotted circle does, which `glue` removes.
+
+    Parameters
+    ----------
+    text : str
+        One line.
+
+    Returns
+    -------
+    list of str
+        Words (hyphens inside; an elided "l'" on its own) and punctuation.
+
+    References
+    ----------
+    Unicode Standard Annex 29, "Unicode Text Segmentation".
+
+    Examples
+    --------
+    >>> [token.replace(JOIN, "|") for token in cut("Cliquez sur l'icône (deux fois).")]
+    ['Cliquez', 'sur', "l'|", 'icône', '(|', 'deux', 'fois', '|)', '|.']
+    >>> cut("एक सुंदर घर")
+    ['एक', 'सुंदर', 'घर']
+    """
+    text = text.replace(JOIN, _STANDS_FOR_JOIN)
+    # A keycap is a symbol, although it begins with a digit.
+    matches = list(_TOKEN.finditer(_KEYCAP.sub("o", classes(text))))
+    tokens = [_with_base(text[match.start() : match.end()]) for match in matches]
+    for i in range(1, len(matches)):
+        if matches[i - 1].end() != matches[i].start():
+            continue
+        if matches[i].lastgroup == "word":  # the punctuation or elided word before it has the marker
+            tokens[i - 1] += JOIN
+        else:
+            tokens[i] = JOIN + tokens[i]
+    return tokens
+
+
+def _begins_with_mark(text: str) -> bool:
+    """Return whether a text begins with a combining mark, after any number of dotted circles."""
+    return is_mark(text.lstrip(_HOLDER)[:1])
+
+
+def _with_base(token: str) -> str:
+    return _HOLDER + token if _begins_with_mark(token) else token
+
+
+def _without_base(token: str) -> str:
+    """Undo `_with_base`, where the token may begin with JOIN."""
+    if _HOLDER not in token:
+        return token
+    body = token.lstrip(JOIN)
+    has_base = body[0] == _HOLDER and _begins_with_mark(body[1:])
+    return token[: len(token) - len(body)] + body[has_base:]
+
+
+def unmarked(token: str) -> str:
+    """Return the text of a token of `cut`.
+
+    Parameters
+    ----------
+    token : str
+        As `cut` returns it.
+
+    Returns
+    -------
+    str
+        The token without markers.
+
+    Examples
+    --------
+    >>> unmarked("l'" + JOIN)
+    "l'"
+    """
+    return _without_base(token).replace(JOIN, "")
+
+
+def glue(tokens: Iterable[str]) -> str:
+    """Join tokens to text: ``glue(cut(text)) == text`` where text has single spaces between words.
+
+    Parameters
+    ----------
+    tokens : iterable of str
+        As `cut` returns them, or a model predicts them.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> glue(cut("Cliquez sur l'icône (deux fois)."))
+    "Cliquez sur l'icône (deux fois)."
+    """
+    line = " ".join(map(_without_base, tokens))
+    return line.replace(f" {JOIN}", "").replace(f"{JOIN} ", "").replace(JOIN, "")
+
+
+class Tokenizer(Protocol):
+    """Convert the text of one side to token ids, and tokens to text.
 
     Attributes
     ----------
-    kind : str
+    token_type : str
         "words", "characters", "subwords" or "tokens".
     tokens : tuple of str
-        The vocabulary; the special ones come first.
+        The vocabulary; special tokens first.
     normalization : {"NFC", "NFKC", "none"}
-        The form of Unicode text that it reads and writes.
+        Unicode normalization of its tokens.
     """
 
     @property
-    def kind(self) -> str:
-        """The kind's name."""
+    def token_type(self) -> str:
+        """The type of its tokens."""
         ...
 
     @property
     def normalization(self) -> Normalization:
-        """The form of its letters."""
+        """Unicode normalization of its tokens."""
         ...
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All tokens in the order of their numbers."""
+        """All tokens in the order of their ids."""
         ...
 
     def cut(self, text: Side, /) -> list[str]:
@@ -78,19 +199,19 @@ class Text(Protocol):
         ...
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put tokens together to text."""
+        """Join tokens to text."""
         ...
 
     def encode(self, tokens: Iterable[str], /) -> list[int]:
-        """Number tokens, with UNKNOWN for those that are not known."""
+        """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
         ...
 
     def plain(self, token: str, /) -> str:
-        """Say what a token says, without the marks of its kind."""
+        """Return the text of a token, without markers of spacing."""
         ...
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Make a token of this kind of one of the other side."""
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Convert a token of the source tokenizer to one of this type."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -98,111 +219,157 @@ class Text(Protocol):
         ...
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned."""
+        """Return what was learned, as bytes."""
         ...
 
     def __len__(self) -> int:
-        """Count the tokens, special ones too."""
+        """Return the size of the vocabulary, special tokens included."""
         ...
 
 
-class _Side:
-    """What all kinds share: a vocabulary, and how letters are normalised."""
+class Sentence(str):
+    """Text that keeps its tokens: tokenizers that cut alike cut it once.
 
-    kind: ClassVar[str]
+    Parameters
+    ----------
+    text : str
+        The text.
+    shared : dict, optional
+        Keeps one copy of each token; give the same one to many sentences that are kept.
+
+    Examples
+    --------
+    >>> sentence = Sentence("the cat")
+    >>> Words.learn([]).cut(sentence) is Words.learn(["the cat"]).cut(sentence)
+    True
+    """
+
+    __slots__ = ("_cuts", "_shared")
+    _cuts: tuple[tuple[object, list[str]], ...]
+    _shared: dict[str, str] | None
+
+    def __new__(cls, text: str, shared: dict[str, str] | None = None) -> Self:
+        """Keep no tokens yet."""
+        sentence = super().__new__(cls, text)
+        sentence._cuts, sentence._shared = (), shared
+        return sentence
+
+    def tokens(self, segmentation: object, cut: Callable[[str], list[str]]) -> list[str]:
+        """Return the tokens of a segmentation, which the first call cuts."""
+        for known, tokens in self._cuts:
+            if known == segmentation:
+                return tokens
+        tokens, shared = cut(str(self)), self._shared
+        if shared is not None:
+            tokens = [shared.setdefault(token, token) for token in tokens]
+        self._cuts = (*self._cuts, (segmentation, tokens))
+        return tokens
+
+
+class _Base:
+    """A vocabulary and a normalization, which all tokenizers have."""
+
+    token_type: ClassVar[str]
 
     def __init__(self, vocabulary: Vocabulary, *, normalization: Normalization = "NFC") -> None:
         self.vocabulary, self.normalization = vocabulary, as_normalization(normalization)
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All tokens in the order of their numbers."""
+        """All tokens in the order of their ids."""
         return self.vocabulary.tokens
 
     @property
     def lower(self) -> bool:
-        """Whether capitals are the same as small letters."""
+        """Whether tokens are lowercased before they are looked up."""
         return self.vocabulary.lower
 
+    @property
+    def segmentation(self) -> object:
+        """What decides how text is cut: tokenizers for which it is equal cut alike."""
+        return self.token_type, self.normalization
+
     def cut(self, text: Side, /) -> list[str]:
-        """Cut text into tokens, none if nothing of it is visible; a list of tokens is taken as it is."""
+        """Cut text into tokens, none if it has no visible character; tokens are only normalized."""
+        if isinstance(text, Sentence):
+            return text.tokens(self.segmentation, self.cut)
         if isinstance(text, str):
-            text = tidy(text, self.normalization)
+            text = normalize(text, self.normalization)
             return [] if is_blank(text) else self._cut(text)
-        tokens = self._given(text)
+        tokens = self._normalized(text)
         return [] if is_blank(self.glue(tokens)) else tokens
 
-    def _given(self, tokens: Sequence[str]) -> list[str]:
-        return tidy_tokens(tokens, self.normalization)
+    def _normalized(self, tokens: Sequence[str]) -> list[str]:
+        return normalize_tokens(tokens, self.normalization)
 
     def _cut(self, text: str) -> list[str]:
         raise NotImplementedError
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put tokens together to text."""
+        """Join tokens to text."""
         raise NotImplementedError
 
     def encode(self, tokens: Iterable[str], /) -> list[int]:
-        """Number tokens, with UNKNOWN for those that are not known."""
+        """Return the ids of tokens; UNKNOWN for those outside the vocabulary."""
         return self.vocabulary.encode(tokens)
 
     def plain(self, token: str, /) -> str:
-        """Say what a token says, without the marks of its kind."""
+        """Return the text of a token, without markers of spacing."""
         return token
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Make a token of this kind of one of the other side, to stand in an unknown one's place."""
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Convert a token of the source tokenizer to one of this type, to replace an unknown token."""
         return source.plain(token)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
-        return {"kind": self.kind, "normalization": self.normalization, "lower": self.lower}
+        return {"kind": self.token_type, "normalization": self.normalization, "lower": self.lower}
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned: the tokens in UTF-8, a newline between them."""
+        """Return the tokens in UTF-8, separated by newlines."""
         return {"tokens": "\n".join(self.tokens).encode()}
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
 
-class _Counted(_Side):
-    """What the kinds share that know what comes often."""
+class _Counted(_Base):
+    """A tokenizer whose vocabulary are the most frequent tokens."""
 
     @classmethod
     def learn(
         cls,
         sentences: Iterable[Side],
         *,
-        least: int = 1,
+        min_count: int = 1,
         lower: bool = False,
         size: int | None = None,
         normalization: Normalization = "NFC",
     ) -> Self:
-        """Learn the tokens that come at least `least` times, the most frequent ones, `size` in all at most."""
-        cutter = cls(Vocabulary.learn([]), normalization=normalization)
-        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), least=least, lower=lower, size=size)
+        """Learn the most frequent tokens: those that occur at least `min_count` times, at most `size` in all."""
+        cutter = cls(Vocabulary(SPECIAL), normalization=normalization)
+        vocabulary = Vocabulary.learn(map(cutter.cut, sentences), min_count=min_count, lower=lower, size=size)
         return cls(vocabulary, normalization=normalization)
 
     @classmethod
     def _restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Self:
-        _agree("settings", settings, ("kind", "normalization", "lower"))
-        _agree("data", data, ("tokens",))
-        normalization = _known("normalization", settings["normalization"], NORMALIZATIONS)
+        _check_keys("settings", settings, ("kind", "normalization", "lower"))
+        _check_keys("data", data, ("tokens",))
+        normalization = _choice("normalization", settings["normalization"], NORMALIZATIONS)
         return cls(
             _vocabulary(data["tokens"], lower=_flag("lower", settings["lower"])), normalization=normalization
         )
 
 
 class Words(_Counted):
-    """Words and signs, as `cut` finds them; spaces between them are told by marks on the signs.
+    """Words and punctuation, as the function `cut` finds them; a marker on a token says that no space is there.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        The words that are known; it says whether capitals matter.
+        The known words, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -215,33 +382,33 @@ class Words(_Counted):
     'The dog.'
     """
 
-    kind = "words"
+    token_type = "words"
 
     def _cut(self, text: str) -> list[str]:
         return cut(text)
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put tokens together to text."""
+        """Join tokens to text."""
         return glue(token for token in tokens if token)
 
     def plain(self, token: str, /) -> str:
-        """Return a token without the mark that says where it touches its neighbour."""
+        """Return a token without markers."""
         return unmarked(token)
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Take a word as it is, with its marks; of another kind, what it says."""
-        return token if source.kind == self.kind else source.plain(token).strip(" ")
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Return a word with its markers; the text of a token of another type."""
+        return token if source.token_type == self.token_type else source.plain(token).strip(" ")
 
 
 class Characters(_Counted):
-    """Every character a token, a space too: it is shown as U+2423, and that sign, where a text has it, as a space.
+    """Characters, spaces included: a space is written as U+2423, and U+2423 as a space.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        The characters that are known; it says whether capitals matter.
+        The known characters, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -252,36 +419,36 @@ class Characters(_Counted):
     'to b'
     """
 
-    kind = "characters"
+    token_type = "characters"
 
     def _cut(self, text: str) -> list[str]:
         return list(text.translate(_SWAPPED))
 
-    def _given(self, tokens: Sequence[str]) -> NoReturn:
-        _only_text(tokens, self.kind)
+    def _normalized(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.token_type)
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put characters together to text."""
+        """Join characters to text."""
         return "".join(tokens).translate(_SWAPPED)
 
     def plain(self, token: str, /) -> str:
         """Return the character itself."""
         return token.translate(_SWAPPED)
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Take what the other side's token says, as one token."""
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Return the text of a token as one token."""
         return source.plain(token).translate(_SWAPPED)
 
 
 class Tokens(_Counted):
-    """Tokens that someone else has cut, phonemes for example: a list, or a text with spaces between them.
+    """Tokens that are given, phonemes for example, as a list or as text with spaces between them.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        The tokens that are known; it says whether capitals matter.
+        The known tokens, and whether they are lowercased.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Examples
     --------
@@ -292,37 +459,37 @@ class Tokens(_Counted):
     [4, 6, 5, 3]
     """
 
-    kind = "tokens"
+    token_type = "tokens"
 
     def _cut(self, text: str) -> list[str]:
         return [token for token in text.split(" ") if token]
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put tokens together with spaces."""
+        """Join tokens with spaces."""
         return " ".join(token for token in tokens if token)
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Take what the other side's token says."""
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Return the text of a token."""
         return source.plain(token).strip(" ")
 
 
-class Subwords(_Side):
-    """Frequent words whole and rare ones in pieces, so that few tokens say everything.
+class Subwords(_Base):
+    """Subwords: frequent words are one token, rare words several.
 
-    The pieces are learned by sentencepiece. To cut with them needs nothing but this package.
+    sentencepiece learns the pieces; cutting text into them does not need it.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        The pieces; a word's first one begins with U+2581.
+        The pieces; the first piece of a word begins with U+2581.
     scores : sequence of float
-        One for each piece: the logarithm of its probability, or what comes first when pieces are merged.
+        For each piece its log-probability, or its priority in merging.
     method : {"unigram", "bpe"}
-        How they are used: the most probable pieces, or pairs merged in the order they were learned in.
+        The most probable segmentation, or byte-pair encoding: merges in the order in which they were learned.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
     lower : bool
-        Whether capitals are the same as small letters.
+        Whether text is lowercased first.
 
     References
     ----------
@@ -340,7 +507,7 @@ class Subwords(_Side):
     'low lower'
     """
 
-    kind = "subwords"
+    token_type = "subwords"
 
     def __init__(
         self,
@@ -357,8 +524,13 @@ class Subwords(_Side):
 
     @property
     def lower(self) -> bool:
-        """Whether capitals are the same as small letters."""
+        """Whether tokens are lowercased before they are looked up."""
         return self._lower
+
+    @property
+    def segmentation(self) -> object:
+        """The tokenizer itself: how it cuts is learned."""
+        return self
 
     @classmethod
     def learn(
@@ -370,29 +542,32 @@ class Subwords(_Side):
         lower: bool = False,
         normalization: Normalization = "NFC",
     ) -> Self:
-        """Learn `size` tokens at most, as many as the sentences allow."""
+        """Learn at most `size` tokens; fewer where the sentences do not have as many."""
         as_normalization(normalization)
-        spaced = (_spaced(_text(text, cls.kind), normalization, lower) for text in sentences)
+        spaced = (
+            _spaced(text if isinstance(text, str) else _only_text(text, cls.token_type), normalization, lower)
+            for text in sentences
+        )
         tokens, scores = learn_pieces(spaced, size=size, method=method)
         return cls(Vocabulary(tokens), scores, method=method, normalization=normalization, lower=lower)
 
-    def _given(self, tokens: Sequence[str]) -> NoReturn:
-        _only_text(tokens, self.kind)
+    def _normalized(self, tokens: Sequence[str]) -> NoReturn:
+        _only_text(tokens, self.token_type)
 
     def _cut(self, text: str) -> list[str]:
         spaced = _spaced(text, self.normalization, self._lower)
         return [piece for word in spaced.split(" ") if word for piece in self._segmenter(_BEGIN + word)]
 
     def glue(self, tokens: Iterable[str], /) -> str:
-        """Put pieces together to text."""
+        """Join pieces to text."""
         return "".join(tokens).replace(_BEGIN, " ").strip(" ")
 
     def plain(self, token: str, /) -> str:
-        """Return a piece without the mark of a word's beginning."""
+        """Return a piece without the marker of a word's beginning."""
         return token.replace(_BEGIN, "")
 
-    def borrow(self, token: str, source: Text, /) -> str:
-        """Take what the other side's token says; whether a word begins here, the piece before it has said."""
+    def borrow(self, token: str, source: Tokenizer, /) -> str:
+        """Return the text of a token; the piece before it decides whether a word begins here."""
         return source.plain(token).strip(" ").replace(_BEGIN, _STANDS_FOR_BEGIN)
 
     def describe(self) -> dict[str, Any]:
@@ -400,82 +575,85 @@ class Subwords(_Side):
         return {**super().describe(), "method": self._segmenter.method}
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned: the pieces in UTF-8, a newline between them, and scores in 4 bytes each."""
+        """Return the pieces in UTF-8, separated by newlines, and their scores, 4 bytes each."""
         return {**super().data(), "scores": self._segmenter.scores.tobytes()}
 
     @classmethod
     def _restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Self:
-        _agree("settings", settings, ("kind", "normalization", "lower", "method"))
-        _agree("data", data, ("tokens", "scores"))
+        _check_keys("settings", settings, ("kind", "normalization", "lower", "method"))
+        _check_keys("data", data, ("tokens", "scores"))
         vocabulary = _vocabulary(data["tokens"], lower=False)
         return cls(
             vocabulary,
             read_scores(data["scores"], len(vocabulary)),
-            method=_known("method", settings["method"], METHODS),
-            normalization=_known("normalization", settings["normalization"], NORMALIZATIONS),
+            method=_choice("method", settings["method"], METHODS),
+            normalization=_choice("normalization", settings["normalization"], NORMALIZATIONS),
             lower=_flag("lower", settings["lower"]),
         )
 
 
 _COUNTED: dict[str, type[Words] | type[Characters] | type[Tokens]] = {
-    cls.kind: cls for cls in (Words, Characters, Tokens)
+    cls.token_type: cls for cls in (Words, Characters, Tokens)
 }
-KINDS = (*_COUNTED, Subwords.kind)
-SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {Subwords.kind: FEWEST}  # vocabulary of each kind
+TOKEN_TYPES = (*_COUNTED, Subwords.token_type)
+_UNTRAINED = {
+    (name, form): cls(Vocabulary(SPECIAL), normalization=form)
+    for name, cls in _COUNTED.items()
+    for form in NORMALIZATIONS
+}
+SMALLEST = dict.fromkeys(_COUNTED, len(SPECIAL) + 1) | {
+    Subwords.token_type: FEWEST
+}  # vocabulary of each type
 
 
 def _spaced(text: str, normalization: Normalization, lower: bool) -> str:
-    """Return tidy text in which the mark of a word's beginning is not taken."""
-    text = tidy(text, normalization).replace(_BEGIN, _STANDS_FOR_BEGIN)
-    return tidy(text.lower(), normalization) if lower else text
+    """Return normalized text without the marker of a word's beginning."""
+    text = normalize(text, normalization).replace(_BEGIN, _STANDS_FOR_BEGIN)
+    return normalize(text.lower(), normalization) if lower else text
 
 
-def _text(text: Side, kind: str) -> str:
-    return text if isinstance(text, str) else _only_text(text, kind)
-
-
-def _only_text(tokens: object, kind: str) -> NoReturn:
-    raise TypeError(f"{kind} must be cut from text, a str. Got {tokens!r:.60} instead.")
+def _only_text(tokens: object, token_type: str) -> NoReturn:
+    raise TypeError(f"{token_type} must be cut from text, a str. Got {tokens!r:.60} instead.")
 
 
 def learn(
-    kind: str,
+    token_type: str,
     sentences: Iterable[Side],
     *,
-    least: int = 1,
+    min_count: int = 1,
     size: int | None = None,
     lower: bool = False,
     normalization: Normalization = "NFC",
     method: Method = "unigram",
-) -> Text:
-    """Learn how the text of one side becomes numbers.
+) -> Tokenizer:
+    """Learn a tokenizer from sentences.
 
     Parameters
     ----------
-    kind : {"words", "characters", "subwords", "tokens"}
-        What a token is.
+    token_type : {"words", "characters", "subwords", "tokens"}
+        The type of tokens.
     sentences : iterable of str or of sequences of str
-        Of this side; sequences for words and tokens only.
-    least : int
-        How often a token must come to be known; subwords choose theirs by `size` alone.
+        Text; sequences of tokens for words and tokens only.
+    min_count : int
+        How often a token must occur to be in the vocabulary; ignored for subwords.
     size : int, optional
-        How many tokens at most, the four special ones among them; for subwords by default 8,000.
+        The largest vocabulary, special tokens included; for subwords 8,000 by default.
     lower : bool
-        Whether capitals are the same as small letters.
+        Whether tokens are lowercased.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
     method : {"unigram", "bpe"}
-        How subwords are found.
+        How subwords are learned.
 
     Returns
     -------
-    Text
-        Ready to cut, number and glue.
+    Tokenizer
+        The tokenizer.
 
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be.
+        If an argument is invalid.
     ImportError
         If sentencepiece is needed and not installed.
 
@@ -484,27 +662,29 @@ def learn(
     >>> learn("characters", ["abba"], size=5).tokens
     ('<pad>', '<s>', '</s>', '<unk>', 'a')
     """
-    if kind not in KINDS:
-        _check.one_of("kind", kind, KINDS)
-    least = _check.whole("least", least, least=1)
-    size = None if size is None else _check.whole("size", size, least=SMALLEST[kind])
-    if kind == "subwords":
+    if token_type not in TOKEN_TYPES:
+        _check.one_of("token_type", token_type, TOKEN_TYPES)
+    min_count = _check.whole("min_count", min_count, least=1)
+    size = None if size is None else _check.whole("size", size, least=SMALLEST[token_type])
+    if token_type == "subwords":
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)
-    return _COUNTED[kind].learn(sentences, least=least, size=size, lower=lower, normalization=normalization)
+    return _COUNTED[token_type].learn(
+        sentences, min_count=min_count, size=size, lower=lower, normalization=normalization
+    )
 
 
-def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") -> int:
-    """Count the tokens of one side before anything is learned.
+def count_tokens(token_type: str, side: Side, normalization: Normalization = "NFC") -> int:
+    """Count the tokens of a sentence before a tokenizer is learned.
 
     Parameters
     ----------
-    kind : {"words", "characters", "subwords", "tokens"}
-        What a token is; of subwords nobody knows yet, so words are counted, which are no more.
+    token_type : {"words", "characters", "subwords", "tokens"}
+        The type of tokens; for subwords, words are counted, of which there are at most as many.
     side : str or sequence of str
         As for `learn`.
     normalization : {"NFC", "NFKC", "none"}
-        As for `tidy`.
+        As for `normalize`.
 
     Returns
     -------
@@ -513,30 +693,52 @@ def count_tokens(kind: str, side: Side, normalization: Normalization = "NFC") ->
 
     Examples
     --------
-    >>> [count_tokens(kind, "the cat") for kind in KINDS]
+    >>> [count_tokens(token_type, "the cat") for token_type in TOKEN_TYPES]
     [2, 7, 2, 2]
     """
-    cutter = _COUNTED.get(kind, Words)
-    return len(cutter(Vocabulary.learn([]), normalization=normalization).cut(side))
+    return len(untrained(token_type if token_type in _COUNTED else Words.token_type, normalization).cut(side))
 
 
-def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
-    """Return the symbols of a text that a side has never seen, where they matter.
-
-    Characters, subwords and tokens of others are few, so that each unknown one matters. Unknown words are usual, and
-    other words tell what a sentence is about: they matter where no word of a text is known.
+def untrained(token_type: str, normalization: Normalization = "NFC") -> Words | Characters | Tokens:
+    """Return a tokenizer that cuts text and has learned no token; not for subwords, which must be learned first.
 
     Parameters
     ----------
-    text : Text
-        The side.
+    token_type : {"words", "characters", "tokens"}
+        The type of tokens.
+    normalization : {"NFC", "NFKC", "none"}
+        As for `normalize`.
+
+    Returns
+    -------
+    Words, Characters or Tokens
+        Its vocabulary has the special tokens alone.
+
+    Examples
+    --------
+    >>> untrained("words").cut("the cat")
+    ['the', 'cat']
+    """
+    return _UNTRAINED[token_type, normalization]
+
+
+def unseen(text: Tokenizer, tokens: Sequence[str]) -> list[str]:
+    """Return the unknown symbols of a sentence, where they matter.
+
+    There are few different characters, subwords and given tokens, so that each unknown one matters. Unknown words are
+    usual: they matter where no word of a sentence is known.
+
+    Parameters
+    ----------
+    text : Tokenizer
+        The tokenizer.
     tokens : sequence of str
-        What it cut the text into.
+        The sentence, as cut by it.
 
     Returns
     -------
     list of str
-        The different ones, without the marks of their kind, in the order of the text.
+        Each unknown symbol once, without markers, in the order of the sentence.
 
     Examples
     --------
@@ -545,7 +747,7 @@ def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
     (['R', '#'], [], ['on'])
     """
     known = [number != UNKNOWN for number in text.encode(tokens)]
-    if text.kind == Words.kind and any(
+    if text.token_type == Words.token_type and any(
         any(map(str.isalnum, token)) for token, is_known in zip(tokens, known, strict=True) if is_known
     ):
         return []
@@ -553,8 +755,8 @@ def unseen(text: Text, tokens: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(unknown))
 
 
-def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Text:
-    """Make again what `describe` and `data` told, whoever wrote it down.
+def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Tokenizer:
+    """Make a tokenizer from what `describe` and `data` returned; both may come from an untrusted file.
 
     Parameters
     ----------
@@ -563,17 +765,17 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
     data : mapping of str to bytes
         As `data` returns it.
     size : int, optional
-        How many tokens there must be: checked before anything is made of the bytes.
+        The size that the vocabulary must have: checked before the bytes are decoded.
 
     Returns
     -------
-    Text
-        The same as it was.
+    Tokenizer
+        Equal to the one that was described.
 
     Raises
     ------
     ValueError
-        If they are not what a kind needs; nothing is read beyond the bytes given.
+        If settings or data are invalid.
 
     Examples
     --------
@@ -582,38 +784,38 @@ def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int
     ('<pad>', '<s>', '</s>', '<unk>', 'a', 'b')
     """
     if not isinstance(settings, Mapping):
-        _wrong("the settings of a text must be a mapping", settings)
-    kind = _known("the kind of a text", settings.get("kind"), KINDS)
+        _invalid("the settings of a tokenizer must be a mapping", settings)
+    token_type = _choice("the token type of a tokenizer", settings.get("kind"), TOKEN_TYPES)
     count = data.get("tokens", b"").count(b"\n") + 1
     if size is not None and count != size:
         raise ValueError(f"a vocabulary must have {size} tokens. Got {count} instead.")
-    return _COUNTED.get(kind, Subwords)._restore(settings, data)
+    return _COUNTED.get(token_type, Subwords)._restore(settings, data)
 
 
-def _agree(what: str, given: Mapping[str, Any], wanted: Sequence[str]) -> None:
-    if set(given) != set(wanted):
-        _wrong(f"the {what} of a text must be {', '.join(wanted)}", ", ".join(map(str, given)))
+def _check_keys(what: str, mapping: Mapping[str, Any], names: Sequence[str]) -> None:
+    if set(mapping) != set(names):
+        _invalid(f"the {what} of a tokenizer must be {', '.join(names)}", ", ".join(map(str, mapping)))
 
 
-def _known(name: str, value: object, choices: Sequence[Name]) -> Name:
+def _choice(name: str, value: object, choices: Sequence[Name]) -> Name:
     for choice in choices:
         if value == choice:
             return choice
-    _wrong(f"{name} must be one of {', '.join(choices)}", value)
+    _invalid(f"{name} must be one of {', '.join(choices)}", value)
 
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        _wrong(f"{name} must be true or false", value)
+        _invalid(f"{name} must be true or false", value)
     return value
 
 
-def _wrong(rule: str, value: object) -> NoReturn:
+def _invalid(rule: str, value: object) -> NoReturn:
     raise ValueError(f"{rule}. Got {value!r:.60} instead.")
 
 
 def _vocabulary(data: bytes, *, lower: bool) -> Vocabulary:
-    """Read a vocabulary: different tokens in UTF-8, none of them empty."""
+    """Decode a vocabulary: different tokens in UTF-8, none of them empty."""
     try:
         tokens = data.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:

@@ -1,168 +1,173 @@
-"""What a model has learned from, to look it up: pairs like a source, whose targets are read beside it.
+"""A translation memory: the training pairs whose sources are most similar to a source, appended to it.
 
-A network keeps what many pairs have in common. What only a few of them say (how one stem is pronounced, what one menu
-is called) it can look up instead: of the pairs it learned from, those whose sources are most like the one at hand are
-found, their targets stand behind it, and the attention decides what to take from them (Bulte and Tezcan 2019, "Neural
-Fuzzy Repair: Integrating Fuzzy Matches into Neural Machine Translation", section 3.2). A pair with just this source is
-never among them, so that in training it is as it will be later.
+A network keeps what many pairs have in common. What only a few of them show (how one stem is pronounced, the name of
+one menu) it can look up instead: the training pairs with the most similar sources are retrieved, their targets are
+appended to the source, and the attention decides what to take from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
+Integrating Fuzzy Matches into Neural Machine Translation", section 3.2). A pair with an identical source is never
+retrieved, so that training and translating see the same.
 
-Alike are sources that have sequences of tokens in common, up to six long, ends included; a sequence that few sources
-have counts more. With w of a sequence the logarithm of the number of pairs over those that have it::
+Sources are similar if they share n-grams of up to six tokens, START and END included; n-grams of few sources count
+more. With the weight w of an n-gram, the logarithm of the number of pairs over the number of pairs that have it::
 
-    likeness(asked, known) = (sum of w over what both have) / sqrt(sum of w^2 over all that known has)
+    similarity(query, known) = (sum of w over the n-grams of both) / sqrt(sum of w^2 over all n-grams of known)
 
-What the first pair shares with the source counts no more for the second, and so on: a second pair explains the rest.
+N-grams that the first retrieved pair shares with the source don't count for the second, and so on: a second pair
+explains the rest.
 
-Letters: R sources that are asked about, P pairs, G sequences.
+Letters: R queries, P pairs, G n-grams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import Corpus, Numbered
-from regard.seq2seq.data.dataset import own_tokens
 from regard.seq2seq.data.packing import Row, packed, unpacked
 from regard.seq2seq.data.vocabulary import END, START, UNKNOWN
+from regard.seq2seq.extras.base import SourceAugmenter
 
-__all__ = ["Memory", "with_memory"]
-
-_LOOKED_UP = 1024  # sources between two signs of progress
+__all__ = ["TranslationMemory"]
 
 Array = NDArray[Any]
 Codes = NDArray[np.uint64]
 Ids = NDArray[np.int64]
 
 _SIDES = ("sources", "targets")
-_LONGEST = 6  # tokens of a sequence
-_COMMON = 2000  # a sequence that more pairs have says nothing
-_AT_ONCE = 256  # sources
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of different sequences differ
+_LONGEST = 6  # tokens of an n-gram
+_COMMON = 2000  # an n-gram of more pairs is ignored
+_BATCH = 256  # queries
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: codes of different n-grams differ
 
 
-class Memory:
-    """The pairs that a model learned from, one for each source.
+class TranslationMemory(SourceAugmenter):
+    """Retrieve the targets of training pairs with similar sources.
 
     Parameters
     ----------
     count : int
-        How many of them are read beside a source, at most.
+        The largest number of pairs for a source.
     sources, targets : sequence of sequence of int
-        Numbers of their tokens, without START and END; no source comes twice.
+        Ids of their tokens, without START and END; sources are distinct.
 
     Examples
     --------
-    >>> memory = Memory(1, [[5, 6, 7], [8, 9]], [[4, 4], [5]])
-    >>> memory.beside([[9, 6, 7], [5, 6, 7]])
+    >>> memory = TranslationMemory(1, [[5, 6, 7], [8, 9]], [[4, 4], [5]])
+    >>> memory.retrieve([[9, 6, 7], [5, 6, 7]])
     [[(4, 4)], []]
     """
 
     def __init__(self, count: int, sources: Sequence[Row], targets: Sequence[Row]) -> None:
         self.count, self.sources, self.targets = count, sources, targets
 
+    @property
+    def option(self) -> int:
+        """The largest number of pairs for a source."""
+        return self.count
+
     @classmethod
-    def learn(cls, count: int, pairs: Iterable[tuple[Row, Row]]) -> Self:
-        """Remember pairs; of those with one source the first.
+    def learn(cls, option: int, pairs: Iterable[tuple[Row, Row]], sizes: tuple[int, int] = (0, 0)) -> Self:
+        """Store pairs; of those with the same source the first.
 
         Parameters
         ----------
-        count : int
-            How many are read beside a source.
+        option : int
+            The largest number of pairs for a source.
         pairs : iterable of (source, target)
-            Numbers of their tokens.
+            Ids of their tokens.
+        sizes : (int, int)
+            Not used.
 
         Returns
         -------
-        Memory
+        TranslationMemory
             Of these pairs.
         """
         first: dict[tuple[int, ...], Row] = {}
         for source, target in pairs:
             first.setdefault(tuple(source), target)
-        return cls(count, list(first), list(first.values()))
+        return cls(option, list(first), list(first.values()))
 
-    def beside(self, rows: Sequence[Row]) -> list[list[tuple[int, ...]]]:
-        """Find what is read beside sources.
+    def retrieve(self, sources: Sequence[Row]) -> list[list[tuple[int, ...]]]:
+        """Retrieve the targets of similar pairs.
 
         Parameters
         ----------
-        rows : sequence of sequence of int
-            The sources' tokens.
+        sources : sequence of sequence of int
+            The queries' tokens.
 
         Returns
         -------
         list of list of tuple of int
-            For each the targets of up to `count` pairs, that which is most like it first.
+            For each query the targets of up to `count` pairs, the most similar first.
         """
-        asked = list(dict.fromkeys(map(tuple, rows)))
-        found: dict[Row, list[tuple[int, ...]]] = {}
-        for start in range(0, len(asked), _AT_ONCE):
-            some = asked[start : start + _AT_ONCE]
-            for row, pairs in zip(some, self._alike(some), strict=True):
-                found[row] = [tuple(self.targets[pair]) for pair in pairs if pair >= 0]
-        return [found[tuple(row)] for row in rows]
+        queries = list(dict.fromkeys(map(tuple, sources)))
+        retrieved: dict[Row, list[tuple[int, ...]]] = {}
+        for start in range(0, len(queries), _BATCH):
+            batch = queries[start : start + _BATCH]
+            for query, pairs in zip(batch, self._similar(batch), strict=True):
+                retrieved[query] = [tuple(self.targets[pair]) for pair in pairs if pair >= 0]
+        return [retrieved[tuple(source)] for source in sources]
 
-    def extended(self, rows: Sequence[Row], known: int) -> list[list[int]]:
-        """Put what is read beside sources behind them.
+    def extend(self, sources: Sequence[Row], size: int) -> list[list[int]]:
+        """Append retrieved targets to sources.
 
         Parameters
         ----------
-        rows : sequence of sequence of int
-            The sources' tokens.
-        known : int
-            How many tokens a source knows: the target's are counted from there on.
+        sources : sequence of sequence of int
+            Their tokens.
+        size : int
+            The number of tokens in the source's vocabulary; ids of the target's start there.
 
         Returns
         -------
         list of list of int
-            The source, END, and each text that stands beside it, behind START.
+            The source, END, and each retrieved target after START.
 
         Examples
         --------
-        >>> Memory(1, [[5, 6], [7]], [[4, 4], [5]]).extended([[6]], known=10)
+        >>> TranslationMemory(1, [[5, 6], [7]], [[4, 4], [5]]).extend([[6]], size=10)
         [[6, 2, 1, 14, 14]]
         """
         return [
-            [*row, END, *(number for text in texts for number in (START, *(known + token for token in text)))]
-            for row, texts in zip(rows, self.beside(rows), strict=True)
+            [*source, END, *(i for target in targets for i in (START, *(size + token for token in target)))]
+            for source, targets in zip(sources, self.retrieve(sources), strict=True)
         ]
 
-    def _alike(self, rows: Sequence[Row]) -> Ids:
-        """Return the pairs (R, count) that are most like sources, -1 where there is none any more."""
+    def _similar(self, queries: Sequence[Row]) -> Ids:
+        """Return the pairs (R, count) that are most similar to queries, -1 after the last."""
         index = self._index
-        left = index.find(rows)  # (R, G): what the source has, and no pair before
-        taken = [np.array([self._places.get(tuple(row), -1) for row in rows], np.int64)]
+        left = index.find(queries)  # (R, G): n-grams of the query that no retrieved pair has
+        taken = [np.array([self._numbers.get(tuple(query), -1) for query in queries], np.int64)]
         for _ in range(self.count):
-            likeness = left @ index.weights  # (R, P)
-            best = _largest(likeness, taken)
+            similarity = left @ index.weights  # (R, P)
+            best = _largest(similarity, taken)
             if (best < 0).all():
                 break
-            # Rows of a pair that is not there are those of the first pair, times zero.
+            # Rows without a pair have those of the first pair, times zero.
             shared = left.multiply(_scaled(index.has[np.maximum(best, 0)], best >= 0))
             left = (left - shared).tocsr()
             taken.append(best)
         return np.stack(taken, axis=1)[:, 1:]
 
     @cached_property
-    def _places(self) -> dict[tuple[int, ...], int]:
-        return {tuple(source): place for place, source in enumerate(self.sources)}
+    def _numbers(self) -> dict[tuple[int, ...], int]:
+        return {tuple(source): number for number, source in enumerate(self.sources)}
 
     @cached_property
     def _index(self) -> _Index:
         return _index(self.sources)
 
-    def data(self, sizes: Sequence[int]) -> dict[str, bytes]:
-        """Return the pairs as bytes: numbers as wide as the largest needs it, END behind each side.
+    def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
+        """Return the pairs as bytes: ids as wide as the vocabulary needs, END after each sequence.
 
         Parameters
         ----------
         sizes : (int, int)
-            How many tokens the source knows, and the target.
+            The numbers of tokens in the vocabularies of source and target.
 
         Returns
         -------
@@ -172,7 +177,7 @@ class Memory:
         sides = zip(_SIDES, (self.sources, self.targets), sizes, strict=True)
         return {name: packed(rows, size) for name, rows, size in sides}
 
-    def describe(self) -> dict[str, int]:
+    def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON.
 
         Returns
@@ -182,9 +187,19 @@ class Memory:
         """
         return {"count": self.count}
 
+    def shared(self) -> object:
+        """Return the settings and the pairs: all models of an ensemble have the same.
+
+        Returns
+        -------
+        object
+            To be compared.
+        """
+        return self.count, list(map(tuple, self.sources)), list(map(tuple, self.targets))
+
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: Sequence[int]) -> Self:
-        """Make a memory of what `describe` and `data` have returned, or a stranger.
+    def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
+        """Return the memory of `describe` and `data`, from an untrusted file, too.
 
         Parameters
         ----------
@@ -197,16 +212,16 @@ class Memory:
 
         Returns
         -------
-        Memory
+        TranslationMemory
             The same.
 
         Raises
         ------
         ValueError
-            If they don't fit each other.
+            If they are invalid.
         """
         if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
-            raise ValueError("count must be a whole number from 1 on")
+            raise ValueError("count must be an integer of at least 1")
         if data.keys() != set(_SIDES):
             raise ValueError("it must have sources and targets")
         sources, targets = (
@@ -220,38 +235,38 @@ class Memory:
 
 
 class _Index(NamedTuple):
-    """Which pairs have which sequences; those that are too common are left out."""
+    """The n-grams of pairs, without those that are too common."""
 
     codes: Codes  # (G,), sorted
     has: Any  # sparse (P, G) of ones
-    weights: Any  # sparse (G, P): what a sequence adds to the likeness
+    weights: Any  # sparse (G, P): what an n-gram adds to the similarity
 
     def find(self, rows: Sequence[Row]) -> Any:
-        """Return which sequences (R, G) sources have."""
-        parts = [self._known(owners, codes) for owners, codes in _sequences(rows)]
-        owners, places = (np.concatenate(side) for side in zip(*parts, strict=True))
-        return _ones(owners, places, (len(rows), len(self.codes)))
+        """Return the n-grams (R, G) of sources."""
+        parts = [self._known(owners, codes) for owners, codes in _ngrams(rows)]
+        owners, columns = (np.concatenate(side) for side in zip(*parts, strict=True))
+        return _ones(owners, columns, (len(rows), len(self.codes)))
 
     def _known(self, owners: Ids, codes: Codes) -> tuple[Ids, Ids]:
-        """Return the places of those sequences that pairs have, and whose they are."""
+        """Return the owners and columns of those n-grams that pairs have."""
         if not len(self.codes):
             return owners[:0], owners[:0]
-        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        known = self.codes[places] == codes
-        return owners[known], places[known]
+        columns = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        known = self.codes[columns] == codes
+        return owners[known], columns[known]
 
 
 def _index(rows: Sequence[Row]) -> _Index:
     squares = np.zeros(len(rows), np.float32)
     parts: list[tuple[Codes, Array, Any]] = []
-    for owners, codes in _sequences(rows):  # one length at a time: all at once would take much memory
-        found, places = np.unique(codes, return_inverse=True)
-        has = _ones(owners, places, (len(rows), len(found)))
-        often = np.bincount(has.indices, minlength=len(found))
-        weight = np.log(len(rows) / np.maximum(often, 1)).astype(np.float32)
+    for owners, all_codes in _ngrams(rows):  # one length at a time: all at once would take much memory
+        codes, columns = np.unique(all_codes, return_inverse=True)
+        has = _ones(owners, columns, (len(rows), len(codes)))
+        frequency = np.bincount(has.indices, minlength=len(codes))
+        weight = np.log(len(rows) / np.maximum(frequency, 1)).astype(np.float32)
         squares += has @ (weight * weight)
-        rare = np.flatnonzero((often <= _COMMON) & (weight > 0))
-        parts.append((found[rare], weight[rare], has[:, rare]))
+        rare = np.flatnonzero((frequency <= _COMMON) & (weight > 0))
+        parts.append((codes[rare], weight[rare], has[:, rare]))
     codes, weight = (np.concatenate(each) for each in ([p[0] for p in parts], [p[1] for p in parts]))
     order = np.argsort(codes)
     has = _sparse().hstack([p[2] for p in parts]).tocsr()[:, order]
@@ -259,90 +274,53 @@ def _index(rows: Sequence[Row]) -> _Index:
     return _Index(codes[order], has, scaled.T.tocsr())
 
 
-def _sequences(rows: Sequence[Row]) -> Iterator[tuple[Ids, Codes]]:
-    """Yield all sequences of each length, START and END with them: whose they are, and their codes."""
+def _ngrams(rows: Sequence[Row]) -> Iterator[tuple[Ids, Codes]]:
+    """Yield the n-grams of each length, with START and END: the numbers of their rows, and their codes."""
     ends = np.cumsum([len(row) + 2 for row in rows], dtype=np.int64)
     tokens = np.array([token for row in rows for token in (START, *row, END)], np.uint64)
     owners = np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0))
     left = ends[owners] - np.arange(len(tokens))  # tokens up to the row's end
-    named = tokens != UNKNOWN
-    codes, whole = np.zeros_like(tokens), np.ones(len(tokens), bool)
+    known = tokens != UNKNOWN
+    codes, complete = np.zeros_like(tokens), np.ones(len(tokens), bool)
     for length in range(1, _LONGEST + 1):
         last = np.minimum(np.arange(len(tokens)) + length - 1, len(tokens) - 1)
         codes = (codes + tokens[last] + np.uint64(1)) * _ODD
         codes ^= codes >> np.uint64(29)
-        whole = whole & named[last] & (left >= length)
-        yield owners[whole], codes[whole]
+        complete = complete & known[last] & (left >= length)
+        yield owners[complete], codes[complete]
 
 
 def _sparse() -> Any:
-    """Return SciPy's sparse matrices, once they are needed: to import them changes the filters of warnings."""
+    """Import SciPy's sparse matrices when they are needed: the import changes the filters of warnings."""
     import scipy.sparse
 
     return scipy.sparse
 
 
 def _ones(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix with ones at places, however often they are named."""
+    """Return a sparse matrix with ones at these positions, which may repeat."""
     matrix = _sparse().csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
     matrix.sum_duplicates()
     matrix.data[:] = 1
     return matrix
 
 
-def _scaled(matrix: Any, by: Array) -> Any:
-    """Multiply each row of a sparse matrix by a number."""
-    return _sparse().diags(np.asarray(by, np.float32)) @ matrix
+def _scaled(matrix: Any, factors: Array) -> Any:
+    """Multiply each row of a sparse matrix by its factor."""
+    return _sparse().diags(np.asarray(factors, np.float32)) @ matrix
 
 
-def _largest(matrix: Any, but: Iterable[Ids]) -> Ids:
-    """Return where each row of a sparse matrix is largest, the first such place; -1 where nothing is above zero."""
+def _largest(matrix: Any, excluded: Iterable[Ids]) -> Ids:
+    """Return the first column of each row's largest entry; -1 for rows without an entry above zero."""
     matrix = matrix.tocsr()
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    values, places = matrix.data.copy(), matrix.indices.astype(np.int64)
-    for taken in but:
-        values[places == taken[rows]] = 0
+    values, columns = matrix.data.copy(), matrix.indices.astype(np.int64)
+    for taken in excluded:
+        values[columns == taken[rows]] = 0
     best = np.full(matrix.shape[0], -1, np.int64)
     most = np.zeros(matrix.shape[0], values.dtype)
     np.maximum.at(most, rows, values)
     largest = (values == most[rows]) & (values > 0)
     first = np.full(matrix.shape[0], matrix.shape[1], np.int64)
-    np.minimum.at(first, rows[largest], places[largest])
+    np.minimum.at(first, rows[largest], columns[largest])
     return np.where(most > 0, first, best)
-
-
-def with_memory(corpus: Corpus, memory: Memory, known: int, told: Callable[[int], object]) -> Corpus:
-    """Let other pairs' targets be read beside each source.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        As `number_pairs` numbers it.
-    memory : Memory
-        What is looked up.
-    known : int
-        How many tokens the source's side knows; those of targets come after them.
-    told : callable
-        Called with how many more sources were looked up.
-
-    Returns
-    -------
-    Corpus
-        The same pairs, with longer sources.
-
-    Examples
-    --------
-    >>> memory = Memory(1, [[5, 6], [7]], [[4, 4], [5]])
-    >>> longer = with_memory(Corpus([Numbered([6, END], [1, 4, END])]), memory, 10, lambda more: None)
-    >>> longer[0].source.tolist()
-    [6, 2, 1, 14, 14]
-    """
-
-    def extended() -> Iterator[Numbered]:
-        for start in range(0, len(corpus), _LOOKED_UP):
-            some = [corpus[number] for number in range(start, min(start + _LOOKED_UP, len(corpus)))]
-            rows = memory.extended([own_tokens(pair)[0] for pair in some], known)
-            yield from (pair._replace(source=row) for pair, row in zip(some, rows, strict=True))
-            told(len(some))
-
-    return Corpus(extended())

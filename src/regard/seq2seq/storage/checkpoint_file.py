@@ -7,6 +7,7 @@ best_loss, waited and fingerprint of `State`.
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ __all__ = ["State", "read_checkpoint", "write_checkpoint"]
 Array = NDArray[Any]
 
 FORMAT, VERSION = "regard.checkpoint", "1"
+_MOST_STEPS, _MOST_SECONDS = 10**12, 1e9  # 30 years
+_ROUNDING = 0.001  # how far below 0 a cross-entropy may come out
 
 
 class State(NamedTuple):
@@ -114,4 +117,22 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
             raise Wrong("its state is incomplete or damaged")
         if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
             raise Wrong("its fingerprint is damaged")  # parts of it may be shown
+        _check_numbers(numbers)
+        _check_numbers(numbers)
+        file.expect("F32", {name: tensor.shape for name, tensor in file.tensors.items()})
         return State(**numbers, arrays={name: file.array(name) for name in file.tensors})
+
+
+def _check_numbers(numbers: dict[str, Any]) -> None:
+    """Refuse numbers that no training comes to."""
+    limits = {
+        "step": (0, _MOST_STEPS),
+        "seconds": (0, _MOST_SECONDS),
+        "best_loss": (-_ROUNDING, math.inf),
+        "waited": (0, numbers["step"]),
+    }
+    for name, (least, most) in limits.items():
+        if not least <= numbers[name] <= most:  # NaN is outside, too
+            raise Wrong(
+                f"its {name} must be from {least:g} to {most:g}. It is {numbers[name]!s:.20} instead."
+            )

@@ -10,15 +10,9 @@ Its metadata::
     source   JSON: how the source's text is cut                   see `regard.seq2seq.data.tokenizers`
     target   JSON: the same of the target's
 
-A model may have more parts:
-
-- a translation memory (`regard.seq2seq.extras.translation_memory`): ``memory`` in its metadata (JSON:
-  ``{"count": ...}``), the pairs (U8) as
-  ``memory.sources`` and ``memory.targets``: numbers of tokens, each of one byte, of two if that side knows more than
-  256 tokens or of four if more than 65,536, the least significant byte first, with 2 behind each sentence. Its
-  network's source words are the source's tokens and then the target's.
-- graphones (`regard.seq2seq.extras.graphones`): ``joint`` in its metadata (JSON: ``{"order": ...}``), and (U8)
-  ``joint.units`` and ``joint.rows``, as the memory's pairs are, ``joint.tokens`` and ``joint.counts`` (float32).
+With extras (`regard.seq2seq.extras`) the metadata has the settings of each under its name (JSON), and the file what it
+has learned as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's
+source vocabulary is that of the source and then that of the target.
 """
 
 from __future__ import annotations
@@ -26,14 +20,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.tokenizers import Text, restore
-from regard.seq2seq.extras.graphones.model import Joint
-from regard.seq2seq.extras.translation_memory import Memory
+from regard.seq2seq.data.tokenizers import Tokenizer, restore
+from regard.seq2seq.extras import EXTRAS, extra_class
+from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
 from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
@@ -50,7 +46,6 @@ __all__ = [
 MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
 FORMAT, VERSION = "regard.seq2seq", "1"
 SIDES = ("source", "target")
-MORE = ("memory", "joint")  # what a model may know besides
 Known = TypeVar("Known")
 Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 
@@ -62,19 +57,26 @@ class Model(NamedTuple, Generic[Predicts]):
     ----------
     network : Network
         Configuration and weights.
-    source, target : Text
+    source, target : Tokenizer
         How the source and the target become numbers and text again.
-    memory : Memory or None
-        What is looked up.
-    joint : Joint or None
-        How pairs were spelled, to rank translations by.
+    extras : mapping of str to Extra
+        Optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
     """
 
     network: Predicts
-    source: Text
-    target: Text
-    memory: Memory | None = None
-    joint: Joint | None = None
+    source: Tokenizer
+    target: Tokenizer
+    extras: Mapping[str, Extra] = MappingProxyType({})
+
+    @property
+    def augmenter(self) -> SourceAugmenter | None:
+        """The extra that appends tokens to sources, if there is one."""
+        return next((one for one in self.extras.values() if isinstance(one, SourceAugmenter)), None)
+
+    @property
+    def reranker(self) -> Reranker | None:
+        """The extra that reranks hypotheses, if there is one."""
+        return next((one for one in self.extras.values() if isinstance(one, Reranker)), None)
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
@@ -111,11 +113,10 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
         metadata[side] = json.dumps(text.describe())
         for name, data in text.data().items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
-    for part, known in zip(MORE, (model.memory, model.joint), strict=True):
-        if known is not None:
-            metadata[part] = json.dumps(known.describe())
-            for name, data in known.data((len(model.source), len(model.target))).items():
-                arrays[f"{part}.{name}"] = np.frombuffer(data, np.uint8)
+    for extra, part in model.extras.items():
+        metadata[extra] = json.dumps(part.describe())
+        for name, data in part.data((len(model.source), len(model.target))).items():
+            arrays[f"{extra}.{name}"] = np.frombuffer(data, np.uint8)
     write(path, arrays, metadata)
 
 
@@ -191,16 +192,22 @@ def _read(file: Container) -> Model[Network]:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
-    source, target = (_restored(file, side, restore, f"how its {side} is cut") for side in SIDES)
-    more = [part for part in MORE if part in file.metadata]
-    parts = [*SIDES, *more]
+    file.expect("F32", config.shapes())  # so that the sizes that the configuration promises are in the file
+    names = [name for name in EXTRAS if name in file.metadata]
+    augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
+    # An augmenter appends target tokens to sources, so these are source tokens, too.
+    counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
+    source, target = (
+        _restored(file, side, partial(restore, size=count), f"how its {side} is cut")
+        for side, count in zip(SIDES, counts, strict=True)
+    )
+    parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
     sizes = len(source), len(target)
-    memory = _restored(file, "memory", Memory.restore, "its memory", sizes) if "memory" in more else None
-    joint = _restored(file, "joint", Joint.restore, "its joint", sizes) if "joint" in more else None
-    return _assembled(file, config, source, target, memory)._replace(joint=joint)
+    extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
+    return _assembled(file, config, source, target, extras)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -217,7 +224,7 @@ def _parts(file: Container, side: str) -> list[str]:
 def _restored(
     file: Container, part: str, restore: Callable[..., Known], what: str, *sizes: tuple[int, int]
 ) -> Known:
-    """Read what a model knows besides its network."""
+    """Read a tokenizer or an extra."""
     data = {name: file.bytes(f"{part}.{name}") for name in _parts(file, part)}
     try:
         return restore(_mapping(file.json(part)), data, *sizes)
@@ -233,16 +240,10 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 
 def _assembled(
-    file: Container, config: Config, source: Text, target: Text, memory: Memory | None = None
+    file: Container, config: Config, source: Tokenizer, target: Tokenizer, extras: Mapping[str, Extra]
 ) -> Model[Network]:
     """Read the weights, once everything fits the configuration."""
-    known = len(source) + (len(target) if memory else 0), len(target)
-    for side, found, count in zip(SIDES, known, (config.source_tokens, config.target_tokens), strict=True):
-        if found != count:
-            raise Wrong(f"the {side} must have {count} words. It has {found} instead.")
-    shapes = config.shapes()
-    file.expect("F32", shapes)
-    parameters = Parameters(shapes)  # no more than the file has, as was checked
+    parameters = Parameters(config.shapes())  # no more than the file has, as was checked
     for name, parameter in parameters.items():
         file.fill(name, parameter)
-    return Model(build(config, parameters), source, target, memory)
+    return Model(build(config, parameters), source, target, extras)

@@ -21,7 +21,6 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -128,6 +127,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "short").write_bytes(b"1234")
     ...     try:
@@ -142,7 +142,7 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     if not stat.S_ISREG(mode):
         raise ValueError(f"{name} is no {what}: it is {_check.kind_of_place(mode)}")
     try:
-        with Path(path).open("rb") as file:
+        with _files.reading(path) as file:
             yield Container(file, os.fstat(file.fileno()).st_size)
     except Wrong as error:
         raise ValueError(f"{name} is no {what}: {report(str(error))}") from None

@@ -184,9 +184,9 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
 
     Examples
     --------
-    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> recipe = choose_recipe(RecurrentConfig(9, 9), Corpus([Numbered([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
+    >>> recipe = choose_recipe(RecurrentConfig(9, 9), Corpus([EncodedPair([4, 5, 2], [1, 4, 2])]), {"rate": 0.5})
     >>> recipe.epochs, recipe.rate, recipe.tokens
     (200, 0.5, 48)
     """

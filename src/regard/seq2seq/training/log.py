@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard.seq2seq.data.parallel_text import LONGEST_LINE
 
-__all__ = ["LOG_FILE", "Log", "column", "read_log"]
+__all__ = ["LOG_FILE", "Log", "column", "columns", "entries", "read_log"]
 
 LOG_FILE = "log.jsonl"  # what a log is called in a folder of its own
 
@@ -59,12 +61,12 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
         self.path = Path(path)
-        kept: list[Entry] = []
         last = None if resume_at is None else _check.whole("resume_at", resume_at)
-        if last is not None and self.path.exists():
-            kept = [entry for entry in read_log(path) if entry["step"] <= last]
+        kept = entries(path) if last is not None and self.path.exists() else ()
         with _files.replacing(path) as file:
-            file.write("".join(map(_line, kept)).encode())
+            for entry in kept:
+                if last is not None and entry["step"] <= last:
+                    file.write(_line(entry).encode())
         self._file = self.path.open("a", encoding="utf-8")
 
     def write(self, *, step: int, **told: float | str | None) -> None:
@@ -136,8 +138,45 @@ def read_log(path: str | os.PathLike[str]) -> list[Entry]:
     ...     read_log(Path(folder, "cut"))
     [{'step': 1, 'loss': 2.5}]
     """
-    *lines, _ = Path(path).read_bytes().split(b"\n")  # what stands after the last newline is not whole
-    return [_entry(line, f"{os.fspath(path)}, line {number}") for number, line in enumerate(lines, 1)]
+    return list(entries(path))
+
+
+def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
+    """Read a training log line by line, as `read_log` does, without keeping it in memory.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Yields
+    ------
+    dict
+        The values of a line; each has a "step".
+
+    Raises
+    ------
+    ValueError
+        With the number of the first line that is not a JSON object with a step.
+    OSError
+        If the file can't be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "log").write_text('{"step": 1}\\n{"step": 2}\\n')
+    ...     [entry["step"] for entry in entries(Path(folder, "log"))]
+    [1, 2]
+    """
+    number = 0
+    with _files.reading(path) as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"{os.fspath(path)}, line {number}: longer than {LONGEST_LINE} bytes")
+            if line.endswith(b"\n"):  # otherwise it is the last line, and cut off
+                yield _entry(line, f"{os.fspath(path)}, line {number}")
 
 
 def _entry(line: bytes, place: str) -> Entry:
@@ -150,35 +189,62 @@ def _entry(line: bytes, place: str) -> Entry:
     return entry
 
 
-def column(entries: Iterable[Mapping[str, Any]], name: str, along: str = "step") -> NDArray[Any]:
-    """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
-
-    What nobody can draw is left out: no numbers, those beyond 1e100, and what would be before the beginning.
+def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return some of a log's values as arrays, eight bytes for each line.
 
     Parameters
     ----------
-    entries : iterable of mapping
-        As `read_log` returns them.
+    found : iterable of mapping
+        As `entries` yields them.
+    names : sequence of str
+        What is wanted, such as "step" and "loss".
+
+    Returns
+    -------
+    dict of str to array (n,)
+        For each name a number per line; NaN where a line has none, or one beyond 1e100, which nobody can draw.
+
+    Examples
+    --------
+    >>> columns([{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}], ["loss"])
+    {'loss': array([ 3., nan])}
+    """
+    kept = {name: array("d") for name in names}
+    for entry in found:
+        for name, numbers in kept.items():
+            value = entry.get(name)
+            numbers.append(value if _drawable(value) else math.nan)
+    return {name: np.asarray(numbers) for name, numbers in kept.items()}
+
+
+def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") -> NDArray[Any]:
+    """Return two rows of numbers, the one to draw along and the one to draw, where a log has both.
+
+    Parameters
+    ----------
+    table : mapping of str to array (n,)
+        As `columns` returns it.
     name : str
         What is drawn, such as "loss".
     along : str
-        What it is drawn along: "step", "seconds".
+        What it is drawn along: "step", "seconds". What is negative there is left out: it would be before the beginning.
 
     Returns
     -------
     array (2, n)
-        n is 0 where nothing was told under these names.
+        n is 0 where no line has both.
 
     Examples
     --------
-    >>> column([{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": 2.0}], "loss")
+    >>> log = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": 2.0}]
+    >>> column(columns(log, ["step", "loss"]), "loss")
     array([[1., 3.],
            [3., 2.]])
     """
-    found: list[tuple[Any, Any]] = [(entry.get(along), entry.get(name)) for entry in entries]
-    numbers = [pair for pair in found if all(map(_drawable, pair)) and pair[0] >= 0]
-    return np.array(numbers, np.float64).reshape(-1, 2).T
+    x, y = table[along], table[name]
+    both = (x >= 0) & ~np.isnan(y)
+    return np.stack([x[both], y[both]])
 
 
-def _drawable(number: Any) -> bool:
+def _drawable(number: Any) -> TypeGuard[float]:
     return isinstance(number, int | float) and abs(number) <= _LARGEST

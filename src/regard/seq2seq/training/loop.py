@@ -1,4 +1,4 @@
-"""Training: the recipe, and the loop that can stop at any step and go on from there, bit for bit."""
+"""The training loop and its recipe. Training can stop after any step and resume from there, bit for bit."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Array = NDArray[Any]
 
 _ENDLESS = sys.maxsize  # steps, where only the time limit ends a training
 _WORTH_HALVING = 16  # sentences in a batch
-_EVEN_IN_LONG_EPOCHS = 1000  # steps after which the model is validated at the latest
+_EVEN_IN_LONG_EPOCHS = 1000  # the most steps between two validations
 _PAIRS, _TOLD = "pairs", 3  # a part of what a training is known by; how many parts that differ are told
 _EPOCHS = "recipe epochs"
-_ORDER, _CHANCE, _SAMPLE = range(3)  # what chance is for: every use has numbers of its own
+_ORDER, _CHANCE, _SAMPLE = range(3)  # uses of random numbers: each has a seed of its own
 
 
 class Diverged(ArithmeticError):
-    """The loss is no longer a number; the model is the last good one.
+    """The loss is not finite; the model has its best parameters so far.
 
     Examples
     --------
@@ -62,9 +62,9 @@ class Recipe:
     Parameters
     ----------
     epochs : int, optional
-        How often every pair is seen. None: as often as `minutes` allow.
+        Passes over the pairs. None: as many as `minutes` allow.
     tokens : int
-        The most tokens that a side of a batch takes, padding with it.
+        The most tokens of a side of a batch, padding included.
     rate : float
         Adam's largest rate; it rises to it over `warm_up` steps and falls to 0 at the end, in a straight line.
     warm_up : int
@@ -72,16 +72,15 @@ class Recipe:
     smoothing : float
         Label smoothing.
     dropout : float
-        Share of numbers that are dropped where the network drops most.
+        The largest dropout rate of the network.
     clip : float
-        Gradients longer than this are shortened to it.
+        The largest norm of the gradient, which is clipped to it.
     average : float
-        How much of the parameters' running mean is kept at each step; what is validated and kept is that mean. 0 for
-        the parameters themselves.
+        Decay of the running mean of the parameters; the mean is validated and saved. 0 for the parameters themselves.
     patience : int, optional
-        Stop after so many validations without a better one.
+        Stop after so many validations without a lower loss.
     guidance : float
-        How much it counts that the weights follow given alignments.
+        Weight of the loss of guided alignment.
     agreement : float
         How much it counts that what is predicted does not depend on what was dropped: two readings of every batch
         shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
@@ -92,12 +91,12 @@ class Recipe:
     minutes : float, optional
         Stop after this time; the rate reaches 0 then. Training ends earlier only if `epochs` or `patience` end it.
     seed : int
-        Of all chance.
+        Random seed.
 
     Raises
     ------
     ValueError, TypeError
-        If a number is not what it should be.
+        If a field is invalid.
 
     Examples
     --------
@@ -145,22 +144,22 @@ class Recipe:
 
 
 class Step(NamedTuple):
-    """What one step of training came to.
+    """The result of one step of training.
 
     Parameters
     ----------
     number, total : int
-        Which step it was, counted from 1, and of how many (by the pace so far, where time is limited).
+        The step, counted from 1, and the number of steps (an estimate where time is limited).
     loss : float
-        Mean loss for each word of the batch.
+        Mean loss of the target tokens of the batch.
     epoch : int
-        Which epoch it belongs to, counted from 1.
+        The epoch, counted from 1.
     words : int
-        Target words of the batch.
+        Target tokens of the batch.
     rate : float
-        Adam's.
+        Adam's rate.
     seconds : float
-        How long training has taken so far, without pauses between runs.
+        Duration of the training so far, without pauses between runs.
     validation : float or None
         Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
@@ -186,7 +185,7 @@ class Step(NamedTuple):
 
 
 class Training:
-    """A network on its way: iterate to train it, step by step.
+    """Train a network: iterate over the steps.
 
     Between two steps `network` has the parameters that are walked downhill; `best` are those that the recipe keeps,
     which the network has at the end, or when something goes wrong.
@@ -196,22 +195,22 @@ class Training:
     network : Network
         With drawn parameters; trained in place.
     pairs : Corpus
-        To learn from.
+        Training pairs.
     valid : Corpus
-        To judge by.
+        Validation pairs.
     recipe : Recipe
-        How.
+        The recipe.
     besides : mapping, optional
-        What else the model is made of, which a checkpoint must be of, too.
+        Other options of the model, which a checkpoint must agree with.
 
     Examples
     --------
-    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.families import build
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
     >>> network = build(RecurrentConfig(5, 5, 2, 2, 2, 2))
     >>> network.draw(np.random.default_rng(0), np.ones(5))
-    >>> pairs = Corpus([Numbered([4, 2], [1, 4, 2])])
+    >>> pairs = Corpus([EncodedPair([4, 2], [1, 4, 2])])
     >>> [step.best for step in Training(network, pairs, pairs, Recipe(epochs=2, warm_up=1))]
     [True, True]
     """
@@ -230,21 +229,19 @@ class Training:
         self.adam = Adam(self.flat, clip=recipe.clip)
         self.mean = self.flat.copy() if recipe.average else None
         self.best = self.flat.copy()
-        self.walked: Array | None = (
-            None  # the parameters that are walked downhill, while the network has the best
-        )
+        self.walked: Array | None = None  # the current parameters, while the network has the best
         self.best_loss, self.waited = float("inf"), 0
-        self.judged_step = 0  # after which the model was validated last
+        self.judged_step = 0  # the last validation
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
         self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
         self.total = _ENDLESS if recipe.epochs is None else recipe.epochs * self.per_epoch
 
     def _chance(self, *numbers: int) -> np.random.Generator:
-        """Return the generator of one use of chance; none depends on those before, so nothing of them is kept."""
+        """Return the random generator of one use. It depends on no earlier use, so that no state must be saved."""
         return np.random.default_rng([self.recipe.seed, *numbers])
 
     def state(self) -> State:
-        """Return all there is to know, to go on from later; its arrays are those of the training itself."""
+        """Return the state to resume from; its arrays are those of the training, not copies."""
         arrays = {"parameters": self.flat if self.walked is None else self.walked, "best": self.best}
         arrays |= {"adam_mean": self.adam.mean, "adam_square": self.adam.square}
         if self.mean is not None:
@@ -252,7 +249,7 @@ class Training:
         return State(self.step, self.seconds, self.best_loss, self.waited, self.fingerprint(), arrays)
 
     def go_on_from(self, state: State) -> None:
-        """Take over what was known when `state` was taken.
+        """Resume from a state.
 
         Parameters
         ----------
@@ -270,18 +267,22 @@ class Training:
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
             raise ValueError("the checkpoint doesn't hold the arrays that it must")
+        if state.step > self.total:
+            raise ValueError(f"the checkpoint is at step {state.step}, the training has {self.total}")
+        if (state.arrays["adam_square"] < 0).any():
+            raise ValueError("the checkpoint's adam_square must not be negative: it is a mean of squares")
         for name, array in own.items():
             array[...] = state.arrays[name]
         self.step, self.seconds = state.step, state.seconds
         self.best_loss, self.waited = state.best_loss, state.waited
         # A training that ran out of time is validated once more: better than never.
-        place = self.step % self.per_epoch
-        self.judged_step = self.step - (place % _EVEN_IN_LONG_EPOCHS if place else 0)
+        in_epoch = self.step % self.per_epoch
+        self.judged_step = self.step - (in_epoch % _EVEN_IN_LONG_EPOCHS if in_epoch else 0)
         self.adam.steps = state.step
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what is trained, on what, and how, part by part; time limits may change on the way."""
-        version = pkgutil.resolve_name("regard:__version__")  # no word of the floor above
+        """Return network, pairs and recipe as text, part by part, without the time limit, which may change."""
+        version = pkgutil.resolve_name("regard:__version__")  # an import would be of a higher floor
         config, recipe = asdict(self.network.config), asdict(self.recipe)
         del recipe["minutes"]
         parts = {"version": version, "network": type(self.network.config).__name__, **self.besides}
@@ -313,17 +314,17 @@ class Training:
         self.rest()
 
     def rest(self) -> None:
-        """Give the network the best parameters so far; whoever goes on finds those that are walked downhill again."""
+        """Give the network the best parameters so far; iterating again restores the current ones."""
         if self.walked is None:
             self.walked = self.flat.copy()
         self.flat[...] = self.best
 
     def _count(self) -> None:
-        """Count the time, that between two steps too: what is made of them belongs to training."""
+        """Update the duration, time between two steps included."""
         self.seconds = time.monotonic() - self.begun
 
     def _passed(self) -> float:
-        """Return how much of the time limit is over, between 0 and 1."""
+        """Return the elapsed share of the time limit, between 0 and 1."""
         if self.recipe.minutes is None:
             return 0.0
         return min(self.seconds / (60 * self.recipe.minutes), 1.0)
@@ -332,28 +333,28 @@ class Training:
         return self._passed() == 1
 
     def is_ahead(self) -> bool:
-        """Say whether all epochs are done while there is time left of a limit."""
+        """Return whether all epochs are done before the time limit."""
         return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
 
     def _is_over(self) -> bool:
-        """Say whether patience is, or the time; then what has been learned last must have been validated."""
+        """Return whether patience or time is over; after the time limit, the last step must have been validated."""
         return self.out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
 
     def out_of_patience(self) -> bool:
-        """Say whether there were as many validations without a better one as the recipe waits for."""
+        """Return whether the last `patience` validations had no lower loss."""
         return self.recipe.patience is not None and self.waited >= self.recipe.patience
 
     def _epoch(self, halves: _Halves) -> Iterator[Step]:
-        """Take the steps that are left of the epoch."""
+        """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
-        # Whatever the order, there are as many batches: they depend on the lengths alone.
+        # The number of batches depends on the lengths alone, not on the order.
         order = batches(self.pairs, self.recipe.tokens, self._chance(_ORDER, epoch))
-        for place in range(done, self.per_epoch):
-            told = self._step(halves, self.pairs.batch(order[place]))
-            last = self._out_of_time() or place + 1 == self.per_epoch
-            if last or (place + 1) % _EVEN_IN_LONG_EPOCHS == 0:
-                told = self._validated(told)
-            yield told
+        for i in range(done, self.per_epoch):
+            step = self._step(halves, self.pairs.batch(order[i]))
+            last = self._out_of_time() or i + 1 == self.per_epoch
+            if last or (i + 1) % _EVEN_IN_LONG_EPOCHS == 0:
+                step = self._validated(step)
+            yield step
             self._count()
             if self._is_over():
                 return
@@ -367,9 +368,9 @@ class Training:
             raise Diverged(f"the loss is not finite any more: {loss} at step {self.step + 1}")
         self.step += 1
         if self.mean is not None:
-            # At first the mean has little to remember: what it began with is soon forgotten.
-            kept = min(self.recipe.average, self.step / (self.step + 10))
-            self.mean += np.float32(1 - kept) * (self.flat - self.mean)
+            # A smaller decay at first, so that the initial parameters are soon forgotten.
+            decay = min(self.recipe.average, self.step / (self.step + 10))
+            self.mean += np.float32(1 - decay) * (self.flat - self.mean)
         epoch = (self.step - 1) // self.per_epoch + 1
         self._count()
         return Step(self.step, self._expected(), loss, epoch, batch.words(), rate, self.seconds)
@@ -379,7 +380,7 @@ class Training:
         paced = max(round(self.step / passed), self.step) if passed else self.total
         return min(self.total, paced) if paced < _ENDLESS else self.step
 
-    def _validated(self, told: Step) -> Step:
+    def _validated(self, step: Step) -> Step:
         self.judged_step = self.step
         with _lent(self.flat, self.flat if self.mean is None else self.mean):
             validation = mean_loss(self.network, self.valid)
@@ -387,11 +388,11 @@ class Training:
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best_loss = validation
-        kept = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
-        if kept:
+        best = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
+        if best:
             self.best[...] = self.flat if self.mean is None else self.mean
         self._count()
-        return told._replace(validation=validation, best=kept, seconds=self.seconds)
+        return step._replace(validation=validation, best=best, seconds=self.seconds)
 
     def at_best(self) -> AbstractContextManager[None]:
         """Give the network the best parameters so far, for as long as a ``with`` block lasts."""
@@ -400,7 +401,7 @@ class Training:
 
 @contextmanager
 def _lent(array: Array, numbers: Array) -> Iterator[None]:
-    """Have other numbers in an array for a while."""
+    """Replace the numbers of an array during a ``with`` block."""
     own = array.copy()
     array[...] = numbers
     try:
@@ -490,7 +491,7 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
     network : Network
         A trained one.
     corpus : Corpus
-        To judge by.
+        Validation pairs.
 
     Returns
     -------
@@ -499,10 +500,10 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
 
     Examples
     --------
-    >>> from regard.seq2seq.data.batching import Numbered
+    >>> from regard.seq2seq.data.batching import EncodedPair
     >>> from regard.seq2seq.networks.families import build
     >>> from regard.seq2seq.networks.recurrent.config import RecurrentConfig
-    >>> corpus = Corpus([Numbered([4, 2], [1, 3, 2])])
+    >>> corpus = Corpus([EncodedPair([4, 2], [1, 3, 2])])
     >>> bool(np.isclose(mean_loss(build(RecurrentConfig(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
     True
     """

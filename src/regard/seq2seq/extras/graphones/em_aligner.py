@@ -1,16 +1,17 @@
-"""What each source token gives of the target, where a target follows its source from left to right.
+"""A letter-sound aligner: cuts each target into one part for each source token, from left to right.
 
-Letters are spoken in the order in which they are written: each gives none, one or a few sounds. With k(s) how likely a
-source token s gives k target tokens, and q(t | s) how likely each of them is t, a pair has the probability ::
+Letters are pronounced in the order in which they are written: each yields none, one or a few sounds. With k(s) the
+probability that a source token s yields k target tokens (its fertility), and q(t | s) that each of them is t, a pair
+has the probability ::
 
     sum over all ways to cut the target into as many parts as the source has tokens of
         product over source tokens s, with the part t_1 .. t_k, of k(s) q(t_1 | s) ... q(t_k | s)
 
-Both are learned from pairs alone by expectation and maximisation, forwards and backwards over all cuts at once
+Both are learned from pairs alone by expectation-maximisation, with the forward-backward algorithm over all cuts
 (Dempster, Laird and Rubin 1977; Ristad and Yianilos 1998, "Learning String-Edit Distance", for single tokens).
 
-Letters: B pairs, m source tokens and n target tokens of the longest of them, S and T numbers of tokens that the sides
-know, K = MOST.
+Letters: B pairs, m source tokens and n target tokens of the longest of them, S and T sizes of the vocabularies,
+K = MAX_FERTILITY.
 """
 
 from __future__ import annotations
@@ -21,76 +22,129 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.seq2seq.data.batching import source_batch
+from regard.seq2seq.data.batching import Links, source_batch
 from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.vocabulary import PAD
+from regard.seq2seq.data.vocabulary import PAD, SPECIAL
 
-__all__ = ["MOST", "Spelling", "follows"]
+__all__ = ["MAX_CELLS", "MAX_FERTILITY", "Aligner", "align_pairs", "alignable", "check_sizes"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-MOST = 3  # target tokens that one source token gives
-_AT_FIRST = (0.1, 0.8, 0.08, 0.02)  # how likely it gives so many
+MAX_FERTILITY = 3  # target tokens of one source token
+MAX_CELLS = 1 << 22  # S T: the probabilities of tokens are a table
+_INITIAL = (0.1, 0.8, 0.08, 0.02)  # probabilities of fertilities before the first round
 _ROUNDS = 10
-_ENOUGH, _FOR_EACH = 5000, 20  # pairs to learn from, at least and for each token that the source knows
-_AT_ONCE, _PLACES = 1024, 1 << 19  # pairs, and places in source and target of all of them
-_NEVER, _LIKE_OTHERS = (
-    1e-9,
-    1e-6,
-)  # times: what was not seen is unlikely, and a token without any is like the others
+_ENOUGH, _PER_TOKEN = 5000, 20  # pairs to learn from: at least, and for each token of the source's vocabulary
+_BATCH, _BATCH_CELLS = 1024, 1 << 19  # pairs, and products of the lengths of source and target, summed
+# Smoothing, in counts: unseen events are improbable, and a token without any count is like the others.
+_UNSEEN, _BACKOFF = 1e-9, 1e-6
 
 
-class Spelling:
-    """How likely source tokens give target tokens.
+def align_pairs(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
+    """Align pairs whose targets follow their sources from left to right, as sounds follow letters.
+
+    Each target token is linked with the one source token that yields it, from nothing but the pairs.
+
+    Parameters
+    ----------
+    pairs : sequence of (source, target)
+        Sequences of tokens, as lists or, of single characters, as text.
+
+    Returns
+    -------
+    list of frozensets of (int, int)
+        For each pair the links (source, target) between positions from 0; none where the target has more than three
+        tokens for each of its source.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of different source and target tokens, multiplied, are more than 4,194,304.
+
+    Examples
+    --------
+    >>> pairs = [("cat", "KAT"), ("tax", "TAKS"), ("hat", "HAT"), ("coax", "KOKS"), ("ache", "AK"), ("echo", "EKO")]
+    >>> [sorted(links) for links in align_pairs(pairs)][1]
+    [(0, 0), (1, 1), (2, 2), (2, 3)]
+    """
+    sources, size = _numbered([source for source, _ in pairs])
+    targets, target_size = _numbered([target for _, target in pairs])
+    check_sizes((size, target_size))
+    numbers = [i for i, pair in enumerate(pairs) if pair[0] and alignable(*pair)]
+    known = [(sources[i], targets[i]) for i in numbers]
+    links: list[Links] = [frozenset()] * len(pairs)
+    if known:
+        for i, fertilities in zip(numbers, Aligner.learn(known, (size, target_size)).cut(known), strict=True):
+            links[i] = frozenset(
+                zip(
+                    np.repeat(np.arange(len(fertilities)), fertilities).tolist(),
+                    range(len(targets[i])),
+                    strict=True,
+                )
+            )
+    return links
+
+
+def _numbered(sequences: Sequence[Sequence[Any]]) -> tuple[list[Row], int]:
+    """Return sequences as ids, and the size of their vocabulary."""
+    ids: dict[Any, int] = {}
+    rows: list[Row] = [
+        tuple(ids.setdefault(token, len(SPECIAL) + len(ids)) for token in tokens) for tokens in sequences
+    ]
+    return rows, len(SPECIAL) + len(ids)
+
+
+class Aligner:
+    """The probabilities of what source tokens yield.
 
     Parameters
     ----------
     tokens : float32 array (S, T)
-        How likely a token that a source token gives is each of the target's; rows sum to 1.
-    counts : float32 array (S, K + 1)
-        How likely it gives so many; rows sum to 1.
+        Probability of each target token, given the source token that yields it; rows sum to 1.
+    fertilities : float32 array (S, K + 1)
+        Probability of each number of target tokens; rows sum to 1.
 
     Examples
     --------
     >>> pairs = [((5, 6), (7, 8, 8)), ((5,), (7,)), ((6,), (8, 8))]
-    >>> Spelling.learn(pairs, (7, 9)).given([((6, 5), (8, 8, 7))])
+    >>> Aligner.learn(pairs, (7, 9)).cut([((6, 5), (8, 8, 7))])
     [(2, 1)]
     """
 
-    def __init__(self, tokens: Array, counts: Array) -> None:
-        self.tokens, self.counts = tokens, counts
-        self._logs = np.log(tokens), np.log(counts)
-        self._logs[1][PAD] = [0, *[-np.inf] * MOST]  # what fills a short source up gives nothing
+    def __init__(self, tokens: Array, fertilities: Array) -> None:
+        self.tokens, self.fertilities = tokens, fertilities
+        self._logs = np.log(tokens), np.log(fertilities)
+        self._logs[1][PAD] = [0, *[-np.inf] * MAX_FERTILITY]  # padding yields nothing
 
     @classmethod
     def learn(cls, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
-        """Learn from pairs, or from some of them if there are many.
+        """Learn from pairs, or from a sample if there are many.
 
         Parameters
         ----------
         pairs : sequence of (source, target)
-            Numbers of tokens; targets `follows` them.
+            Ids of tokens; all are `alignable`.
         sizes : (int, int)
             S and T.
 
         Returns
         -------
-        Spelling
+        Aligner
             Of these pairs.
         """
-        enough = max(_ENOUGH, _FOR_EACH * sizes[0])
-        sides = list(_side_by_side(pairs[:: -(-len(pairs) // enough)]))
-        tokens, counts = np.ones(sizes), np.tile(_AT_FIRST, (sizes[0], 1))
+        enough = max(_ENOUGH, _PER_TOKEN * sizes[0])
+        batches = list(_batches(pairs[:: -(-len(pairs) // enough)]))
+        tokens, fertilities = np.ones(sizes), np.tile(_INITIAL, (sizes[0], 1))
         for _ in range(_ROUNDS):
-            found = cls(_shares(tokens), _shares(counts))
-            tokens, counts = np.zeros(sizes), np.zeros((sizes[0], MOST + 1))
-            for some in sides:
-                found._expect(some, tokens, counts)
-        return cls(_shares(tokens), _shares(counts))
+            aligner = cls(_normalized(tokens), _normalized(fertilities))
+            tokens, fertilities = np.zeros(sizes), np.zeros((sizes[0], MAX_FERTILITY + 1))
+            for batch in batches:
+                aligner._expect(batch, tokens, fertilities)
+        return cls(_normalized(tokens), _normalized(fertilities))
 
-    def given(self, pairs: Sequence[tuple[Row, Row]]) -> list[tuple[int, ...]]:
-        """Cut targets as is likeliest.
+    def cut(self, pairs: Sequence[tuple[Row, Row]]) -> list[tuple[int, ...]]:
+        """Return the most probable cut of each target.
 
         Parameters
         ----------
@@ -100,131 +154,157 @@ class Spelling:
         Returns
         -------
         list of tuple of int
-            How many target tokens each source token gives.
+            How many target tokens each source token yields.
         """
-        found: dict[int, tuple[int, ...]] = {}
-        for some in _side_by_side(pairs):
-            for number, row, length in zip(some.numbers, self._best(some), some.lengths, strict=True):
-                found[number] = tuple(row[:length].tolist())
-        return [found[number] for number in range(len(pairs))]
+        cuts: dict[int, tuple[int, ...]] = {}
+        for batch in _batches(pairs):
+            for number, row, length in zip(batch.numbers, self._best(batch), batch.lengths, strict=True):
+                cuts[number] = tuple(row[:length].tolist())
+        return [cuts[number] for number in range(len(pairs))]
 
-    def _likely(self, some: _Some) -> Array:
-        """Return how likely source tokens give the k targets from each place on: logarithms (K + 1, m, B, n + 1)."""
-        source, n, (tokens, counts) = some.source, len(some.target), self._logs
-        each = tokens[source[:, :, None], some.target.T[None]]  # (m, B, n)
-        likely = np.full((MOST + 1, *source.shape, n + 1), -np.inf)
-        likely[0] = 0
-        for k in range(1, min(MOST, n) + 1):
-            likely[k, :, :, : n + 1 - k] = each[:, :, : n + 1 - k] + likely[k - 1, :, :, 1 : n + 2 - k]
-        likely += counts.T[:, source, None]
-        return likely
+    def _emissions(self, batch: _Batch) -> Array:
+        """Return the log-probabilities (K + 1, m, B, n + 1) that source tokens yield the k targets from a position."""
+        source, n, (tokens, fertilities) = batch.source, len(batch.target), self._logs
+        each = tokens[source[:, :, None], batch.target.T[None]]  # (m, B, n)
+        logs = np.full((MAX_FERTILITY + 1, *source.shape, n + 1), -np.inf)
+        logs[0] = 0
+        for k in range(1, min(MAX_FERTILITY, n) + 1):
+            logs[k, :, :, : n + 1 - k] = each[:, :, : n + 1 - k] + logs[k - 1, :, :, 1 : n + 2 - k]
+        logs += fertilities.T[:, source, None]
+        return logs
 
-    def _expect(self, some: _Some, tokens: Array, counts: Array) -> None:
-        """Count what source tokens give, each cut as far as it is likely."""
-        likely, rest = self._likely(some), [_at_the_end(some)]
-        for i in range(len(some.source))[::-1]:
-            rest.append(np.logaddexp.reduce(_then(likely[:, i], rest[-1])))
+    def _expect(self, batch: _Batch, tokens: Array, fertilities: Array) -> None:
+        """Add the expected counts of what source tokens yield."""
+        logs, rest = self._emissions(batch), [_final(batch)]
+        for i in range(len(batch.source))[::-1]:
+            rest.append(np.logaddexp.reduce(_joined(logs[:, i], rest[-1])))
         rest.reverse()
-        here = (np.arange(rest[0].shape[1]) == 0) * np.ones((rest[0].shape[0], 1))  # how likely each place is
-        for i, source in enumerate(some.source):
-            known = np.where(np.isfinite(rest[i]), rest[i], 0)  # where the rest can't be given, nobody is
-            cuts = here * np.exp(_then(likely[:, i], rest[i + 1]) - known)
-            self._count(source, some.target, cuts, tokens, counts)
-            here = sum(_later(cuts[k], k, 0.0) for k in range(MOST + 1))
+        reached = (np.arange(rest[0].shape[1]) == 0) * np.ones((rest[0].shape[0], 1))  # P of each position
+        for i, source in enumerate(batch.source):
+            finite = np.where(np.isfinite(rest[i]), rest[i], 0)  # positions without a rest have probability 0
+            cuts = reached * np.exp(_joined(logs[:, i], rest[i + 1]) - finite)
+            self._count(source, batch.target, cuts, tokens, fertilities)
+            reached = sum(_shifted(cuts[k], k, 0.0) for k in range(MAX_FERTILITY + 1))
 
-    def _count(self, source: Ids, target: Ids, cuts: Array, tokens: Array, counts: Array) -> None:
-        """Add what one source token of each pair gives: cuts (K + 1, B, n + 1)."""
+    def _count(self, source: Ids, target: Ids, cuts: Array, tokens: Array, fertilities: Array) -> None:
+        """Add what one source token of each pair yields: cuts (K + 1, B, n + 1)."""
         n = len(target)
-        np.add.at(counts, source, cuts.sum(axis=2).T)
-        for k in range(1, min(MOST, n) + 1):
+        np.add.at(fertilities, source, cuts.sum(axis=2).T)
+        for k in range(1, min(MAX_FERTILITY, n) + 1):
             for step in range(k):
-                given = target[step : n + 1 - k + step].T
-                np.add.at(tokens, (source[:, None], given), cuts[k, :, : n + 1 - k])
+                yielded = target[step : n + 1 - k + step].T
+                np.add.at(tokens, (source[:, None], yielded), cuts[k, :, : n + 1 - k])
 
-    def _best(self, some: _Some) -> Ids:
-        """Return how many target tokens (B, m) the source tokens give."""
-        likely, rest = self._likely(some), _at_the_end(some)
-        choice = []
-        for i in range(len(some.source))[::-1]:
-            each = _then(likely[:, i], rest)
-            choice.append(each.argmax(axis=0))
+    def _best(self, batch: _Batch) -> Ids:
+        """Return how many target tokens (B, m) the source tokens yield in the most probable cut."""
+        logs, rest = self._emissions(batch), _final(batch)
+        choices = []
+        for i in range(len(batch.source))[::-1]:
+            each = _joined(logs[:, i], rest)
+            choices.append(each.argmax(axis=0))
             rest = each.max(axis=0)
-        place, found = np.zeros(len(some.numbers), np.int64), np.zeros(some.source.T.shape, np.int64)
-        for i, chosen in enumerate(reversed(choice)):
-            found[:, i] = chosen[np.arange(len(place)), place]
-            place += found[:, i]
-        return found
+        position, best = np.zeros(len(batch.numbers), np.int64), np.zeros(batch.source.T.shape, np.int64)
+        for i, choice in enumerate(reversed(choices)):
+            best[:, i] = choice[np.arange(len(position)), position]
+            position += best[:, i]
+        return best
 
 
-class _Some(NamedTuple):
-    """Some pairs, side by side."""
+class _Batch(NamedTuple):
+    """Padded pairs."""
 
-    numbers: list[int]  # which
+    numbers: list[int]  # of the pairs
     source: Ids  # (m, B)
     lengths: Ids  # (B,)
     target: Ids  # (n, B)
     widths: Ids  # (B,): lengths of the targets
 
 
-def follows(source: Row, target: Row) -> bool:
-    """Whether a target can be cut into so many parts.
+def alignable(source: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Return whether a target can be cut into as many parts as its source has tokens.
 
     Parameters
     ----------
-    source, target : sequence of int
-        Numbers of tokens.
+    source, target : sequence
+        Tokens.
 
     Returns
     -------
     bool
-        If it has at most `MOST` tokens for each of the source.
+        Whether it has at most `MAX_FERTILITY` tokens for each of the source.
 
     Examples
     --------
-    >>> follows((5,), (7, 7, 7)), follows((5,), (7, 7, 7, 7))
+    >>> alignable((5,), (7, 7, 7)), alignable((5,), (7, 7, 7, 7))
     (True, False)
     """
-    return len(target) <= MOST * len(source)
+    return len(target) <= MAX_FERTILITY * len(source)
 
 
-def _side_by_side(pairs: Sequence[tuple[Row, Row]]) -> Iterator[_Some]:
-    """Yield pairs of like lengths together."""
+def check_sizes(sizes: tuple[int, int]) -> None:
+    """Check that the table of token probabilities is not too large.
+
+    Parameters
+    ----------
+    sizes : (int, int)
+        S and T.
+
+    Raises
+    ------
+    ValueError
+        If it has more than `MAX_CELLS` entries.
+
+    Examples
+    --------
+    >>> check_sizes((60, 100))
+    """
+    if sizes[0] * sizes[1] > MAX_CELLS:
+        raise ValueError(
+            f"graphones need few tokens: the sizes of both vocabularies, multiplied, must be at most {MAX_CELLS:,}. "
+            f"They are {sizes[0]:,} x {sizes[1]:,} here."
+        )
+
+
+def _batches(pairs: Sequence[tuple[Row, Row]]) -> Iterator[_Batch]:
+    """Yield pairs of similar lengths together."""
     order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][0]), len(pairs[i][1])))
     start = 0
     while start < len(order):
-        numbers = order[start : start + _AT_ONCE]
+        numbers = order[start : start + _BATCH]
         lengths = np.array([len(pairs[i][0]) for i in numbers])  # rising
         widths = np.maximum.accumulate([len(pairs[i][1]) + 1 for i in numbers])
-        few = np.arange(1, len(numbers) + 1) * lengths * widths <= _PLACES
-        numbers = numbers[: max(int(few.sum()), 1)]
+        fits = np.arange(1, len(numbers) + 1) * lengths * widths <= _BATCH_CELLS
+        numbers = numbers[: max(int(fits.sum()), 1)]
         source, lengths = source_batch([pairs[i][0] for i in numbers])
         target, widths = source_batch([pairs[i][1] for i in numbers])
-        yield _Some(numbers, source, lengths, target, widths)
+        yield _Batch(numbers, source, lengths, target, widths)
         start += len(numbers)
 
 
-def _at_the_end(some: _Some) -> Array:
-    """Return the logarithms (B, n + 1) of how likely no more is given from each place on."""
-    places = np.arange(len(some.target) + 1)
-    ended: Array = np.where(places == some.widths[:, None], 0.0, -np.inf)
-    return ended
+def _final(batch: _Batch) -> Array:
+    """Return the log-probabilities (B, n + 1) that the target ends at each position."""
+    positions = np.arange(len(batch.target) + 1)
+    final: Array = np.where(positions == batch.widths[:, None], 0.0, -np.inf)
+    return final
 
 
-def _then(likely: Array, rest: Array) -> Array:
-    """Return the logarithms (K + 1, B, n + 1) of how likely k are given from each place on, and then the rest."""
-    then: Array = likely + np.stack([_later(rest[:, ::-1], k, -np.inf)[:, ::-1] for k in range(MOST + 1)])
-    return then
+def _joined(logs: Array, rest: Array) -> Array:
+    """Return the log-probabilities (K + 1, B, n + 1) of k tokens from each position and then the rest."""
+    joined: Array = logs + np.stack(
+        [_shifted(rest[:, ::-1], k, -np.inf)[:, ::-1] for k in range(MAX_FERTILITY + 1)]
+    )
+    return joined
 
 
-def _later(x: Array, places: int, nothing: float) -> Array:
-    """Return columns moved to the right."""
-    moved = np.full_like(x, nothing)
-    moved[:, places:] = x[:, : max(x.shape[1] - places, 0)]
-    return moved
+def _shifted(x: Array, count: int, fill: float) -> Array:
+    """Return columns shifted to the right."""
+    shifted = np.full_like(x, fill)
+    shifted[:, count:] = x[:, : max(x.shape[1] - count, 0)]
+    return shifted
 
 
-def _shares(times: Array) -> Array:
-    """Return how likely each column of a row is."""
-    some = times + _NEVER + _LIKE_OTHERS * times.sum(axis=0) / max(times.sum(), 1)
-    shares: Array = (some / some.sum(axis=1, keepdims=True)).astype(np.float32)
-    return shares
+def _normalized(counts: Array) -> Array:
+    """Return smoothed counts as probabilities: rows sum to 1."""
+    smoothed = counts + _UNSEEN + _BACKOFF * counts.sum(axis=0) / max(counts.sum(), 1)
+    probabilities: Array = (smoothed / smoothed.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probabilities

@@ -1,19 +1,21 @@
-"""Joint n-grams of source and target tokens (graphones), which rerank the translations of a network.
+"""Graphones: joint n-grams of source and target tokens, which rerank the translations of a network.
 
-Where a target follows its source from left to right, as sounds follow letters, each source token gives a few target
-tokens (`em_aligner`). A source token with what it gives is a unit (a graphone), a pair is a sequence of units, and an
+Where a target follows its source from left to right, as sounds follow letters, each source token yields a few target
+tokens (`em_aligner`). A source token with what it yields is a unit (a graphone), a pair is a sequence of units, and an
 n-gram model of units (`kneser_ney`) gives the probability of a pair: the joint-sequence model of Bisani and Ney 2008,
-"Joint-sequence models for grapheme-to-phoneme conversion", with one source token a unit.
+"Joint-sequence models for grapheme-to-phoneme conversion", with one source token in each unit.
 
-It counts what a network only has an impression of, and knows nothing of what is similar or far away. So both err
-elsewhere, and of the translations that a beam finds those are better that both find likely: they are ranked by ::
+Counts are exact where a network generalises, and don't generalise. The two make different errors, and of the
+translations in a beam those are better that both find probable. They are ranked by ::
 
     log P(target | source) + weight log P(source, target)
 
-The source is the same for all of them, so that the second is as good as a probability of the target. The weight is
-fitted to validation pairs: it is the one of `WEIGHTS` that leaves the fewest edits between the best translations and
-what is right (Och 2003, "Minimum Error Rate Training in Statistical Machine Translation"). It may be 0: then the
-network ranks alone.
+The source is the same for all of them, so that the second is as good as a conditional probability. The weight is
+fitted to validation pairs: it is the one of `WEIGHTS` whose best translations have the smallest edit distance to the
+references (Och 2003, "Minimum Error Rate Training in Statistical Machine Translation"). It may be 0: then the network
+ranks alone.
+
+The n-gram model can also propose candidates of its own, by a beam search over units: `Graphones.propose`.
 """
 
 from __future__ import annotations
@@ -28,204 +30,267 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.data.packing import Row, packed, unpacked
-from regard.seq2seq.data.vocabulary import SPECIAL, UNKNOWN
+from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.evaluation.metrics import edit_distance
-from regard.seq2seq.extras.graphones.em_aligner import MOST, Spelling, follows
-from regard.seq2seq.extras.graphones.kneser_ney import Runs
+from regard.seq2seq.extras.base import Reranker
+from regard.seq2seq.extras.graphones.em_aligner import MAX_FERTILITY, Aligner, alignable, check_sizes
+from regard.seq2seq.extras.graphones.kneser_ney import KneserNey
 
-__all__ = ["LONGEST", "MOST_PLACES", "WEIGHT", "WEIGHTS", "Joint"]
+__all__ = ["DEFAULT_WEIGHT", "MAX_ORDER", "WEIGHTS", "Graphones"]
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-WEIGHT = 0.8  # where there is nothing to fit it to
+DEFAULT_WEIGHT = 0.8  # without validation pairs to fit it to
 WEIGHTS = tuple(k / 10 for k in range(21))
-LONGEST = 12  # units in a row
-MOST_PLACES = 1 << 22  # source tokens times target tokens: what may give what is a table
-_FIRST = len(SPECIAL)  # the first unit's number
+MAX_ORDER = 12
+_FIRST = len(SPECIAL)  # the id of the first unit
+_BEAM = 20  # sequences of units in the search for proposals, at least
 
 
-class Joint:
-    """Pairs as rows of units, and how likely other pairs are.
+class Graphones(Reranker):
+    """An n-gram model of units, each a source token with the target tokens that it yields.
 
     Parameters
     ----------
     order : int
-        How many units in a row are counted, at most.
-    spelling : Spelling
-        What source tokens give.
+        The number of units in the longest n-grams.
+    aligner : Aligner
+        Cuts pairs into units.
     units : sequence of sequence of int
-        Each a source token and what it gives, in rising order.
-    rows : sequence of sequence of int
-        Pairs; the first unit has the number 4.
+        A source token and what it yields, each; sorted.
+    sequences : sequence of sequence of int
+        The training pairs as ids of units, the first of which is 4.
     weight : float
-        How much they count beside the network.
+        Of log P(source, target).
 
     Examples
     --------
-    >>> joint = Joint.learn(3, [((5, 6), (8, 9)), ((6, 5), (9, 8)), ((5,), (8,))], (7, 10))
-    >>> joint.units
+    >>> graphones = Graphones.learn(3, [((5, 6), (8, 9)), ((6, 5), (9, 8)), ((5,), (8,))], (7, 10))
+    >>> graphones.units
     [(5, 8), (6, 9)]
-    >>> right, wrong = joint.log_probabilities([((5, 5), (8, 8)), ((5, 5), (8, 9))])
+    >>> right, wrong = graphones.log_probabilities([((5, 5), (8, 8)), ((5, 5), (8, 9))])
     >>> bool(right > wrong)
     True
+    >>> graphones.propose([(5, 5)], 1)
+    [[(8, 8)]]
     """
+
+    largest = MAX_ORDER
 
     def __init__(
         self,
         order: int,
-        spelling: Spelling,
+        aligner: Aligner,
         units: Sequence[Row],
-        rows: Sequence[Row],
-        weight: float = WEIGHT,
+        sequences: Sequence[Row],
+        weight: float = DEFAULT_WEIGHT,
     ) -> None:
-        self.order, self.spelling, self.units, self.rows = order, spelling, units, rows
+        self.order, self.aligner, self.units, self.sequences = order, aligner, units, sequences
         self.weight = weight
-        self._size = spelling.tokens.shape[1]
+        self._size = aligner.tokens.shape[1]
         self._keys = np.array([_key(unit, self._size) for unit in units], np.int64)
 
+    @property
+    def option(self) -> int:
+        """The order of the n-grams."""
+        return self.order
+
     @classmethod
-    def learn(cls, order: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
-        """Cut pairs into units; those whose target can't follow the source are left out.
+    def learn(cls, option: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
+        """Cut pairs into units; those whose target is too long for its source are left out.
 
         Parameters
         ----------
-        order : int
-            How many units in a row are counted.
+        option : int
+            The order of the n-grams.
         pairs : sequence of (source, target)
-            Numbers of their tokens.
+            Ids of their tokens.
         sizes : (int, int)
-            How many tokens the sides know.
+            The numbers of tokens in the vocabularies of source and target.
 
         Returns
         -------
-        Joint
+        Graphones
             Of these pairs.
 
         Raises
         ------
         ValueError
-            If none is left, or the sides know too many tokens.
+            If no pair is left, or the vocabularies are too large.
         """
-        _check_places(sizes)
-        pairs = [pair for pair in pairs if pair[0] and follows(*pair)]
+        check_sizes(sizes)
+        pairs = [pair for pair in pairs if pair[0] and alignable(*pair)]
         if not pairs:
             raise ValueError(
-                f"joint must be 0 where every target has more than {MOST} tokens for each of its source"
+                f"graphones need pairs with at most {MAX_FERTILITY} target tokens for each source token. None has."
             )
-        spelling = Spelling.learn(pairs, sizes)
-        keys, numbers = np.unique(_unit_keys(pairs, spelling.given(pairs), sizes[1]), return_inverse=True)
+        aligner = Aligner.learn(pairs, sizes)
+        keys, numbers = np.unique(_unit_keys(pairs, aligner.cut(pairs), sizes[1]), return_inverse=True)
         units = [_unit(key, sizes[1]) for key in keys.tolist()]
-        return cls(order, spelling, units, _split(numbers + _FIRST, pairs))
+        return cls(option, aligner, units, _split(numbers + _FIRST, pairs))
 
     def log_probabilities(self, pairs: Sequence[tuple[Row, Row]]) -> Array:
-        """Return the natural logarithms of how likely pairs are.
+        """Return the natural logarithms of the probabilities of pairs.
 
         Parameters
         ----------
         pairs : sequence of (source, target)
-            Numbers of their tokens.
+            Ids of their tokens.
 
         Returns
         -------
         array (len(pairs),)
-            A target that can't follow its source is as unlikely as a row of unknown units, one for each of its tokens.
+            A target that is too long for its source is as improbable as a sequence of unknown units, one for each of
+            its tokens.
         """
-        rows: list[Row] = [(UNKNOWN,) * len(target) for _, target in pairs]
-        whole = [number for number, pair in enumerate(pairs) if follows(*pair)]
-        some = [pairs[number] for number in whole]
-        keys = _unit_keys(some, self.spelling.given(some), self._size)
-        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        numbers = np.where(self._keys[places] == keys, places + _FIRST, UNKNOWN)
-        for number, row in zip(whole, _split(numbers, some), strict=True):
-            rows[number] = row
-        return self._runs.log_probabilities(rows)
+        sequences: list[Row] = [(UNKNOWN,) * len(target) for _, target in pairs]
+        numbers = [number for number, pair in enumerate(pairs) if alignable(*pair)]
+        some = [pairs[number] for number in numbers]
+        keys = _unit_keys(some, self.aligner.cut(some), self._size)
+        units = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        ids = np.where(self._keys[units] == keys, units + _FIRST, UNKNOWN)
+        for number, sequence in zip(numbers, _split(ids, some), strict=True):
+            sequences[number] = sequence
+        return self._ngrams.log_probabilities(sequences)
 
-    def ranked(
-        self, sources: Sequence[Row], found: Sequence[Sequence[Hypothesis]], scoring: Scoring, n_best: int
+    def rerank(
+        self,
+        sources: Sequence[Row],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        scoring: Scoring,
+        n_best: int,
     ) -> list[list[Hypothesis]]:
-        """Rank what was found for sources by how likely both are.
+        """Rank hypotheses by the log-probabilities of the network and of the n-grams.
 
         Parameters
         ----------
         sources : sequence of sequence of int
-            Their own tokens' numbers.
-        found : sequence of sequence of Hypothesis
-            For each what the network has found.
+            Ids of their own tokens.
+        hypotheses : sequence of sequence of Hypothesis
+            Those of each source.
         scoring : Scoring
-            What it was ranked by there.
+            That of the search.
         n_best : int
-            How many are wanted.
+            The largest number of hypotheses returned for each source.
 
         Returns
         -------
         list of list of Hypothesis
-            For each the best, with new scores. With weight 0 they stay as they are.
+            The best, with new scores. With weight 0 they stay as they are.
         """
-        logs = self._logs(sources, found) if self.weight else [[] for _ in found]
-        pairs = zip(found, logs, strict=True)
-        return [_ranked(several, more, self.weight, scoring)[:n_best] for several, more in pairs]
+        logs = self._logs(sources, hypotheses) if self.weight else [[] for _ in hypotheses]
+        return [
+            _ranked(several, own, self.weight, scoring)[:n_best]
+            for several, own in zip(hypotheses, logs, strict=True)
+        ]
 
-    def _logs(self, sources: Sequence[Row], found: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
-        """Return the logarithms of how likely each source is with each of what was found for it."""
-        pairs = [(row, one.words) for row, several in zip(sources, found, strict=True) for one in several]
+    def _logs(self, sources: Sequence[Row], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
+        """Return the log-probability of each source with each of its hypotheses."""
+        pairs = [
+            (row, one.words) for row, several in zip(sources, hypotheses, strict=True) for one in several
+        ]
         logs = iter(self.log_probabilities(pairs).tolist())
-        return [list(islice(logs, len(several))) for several in found]
+        return [list(islice(logs, len(several))) for several in hypotheses]
 
     def fit_weight(
         self,
         sources: Sequence[Row],
-        found: Sequence[Sequence[Hypothesis]],
-        right: Sequence[Sequence[Row]],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        references: Sequence[Sequence[Row]],
         scoring: Scoring,
     ) -> None:
-        """Choose the weight of `WEIGHTS` with the fewest edits; of equal ones that nearest to `WEIGHT`.
+        """Choose the weight of `WEIGHTS` with the fewest edits; of equal ones the nearest to `DEFAULT_WEIGHT`.
 
         Parameters
         ----------
-        sources, found, scoring
-            As for `ranked`.
-        right : sequence of sequence of sequence of int
-            For each source its right targets; of several, the nearest counts.
+        sources, hypotheses, scoring
+            As for `rerank`.
+        references : sequence of sequence of sequence of int
+            The correct targets of each source; of several, the nearest counts.
         """
-        logs = self._logs(sources, found)
+        logs = self._logs(sources, hypotheses)
         edits = [
             {one.words: min(edit_distance(one.words, target) for target in targets) for one in several}
-            for several, targets in zip(found, right, strict=True)
+            for several, targets in zip(hypotheses, references, strict=True)
         ]
 
         def errors(weight: float) -> int:
-            ranked = (_ranked(*both, weight, scoring) for both in zip(found, logs, strict=True))
+            ranked = (_ranked(*both, weight, scoring) for both in zip(hypotheses, logs, strict=True))
             return sum(known[several[0].words] for known, several in zip(edits, ranked, strict=True))
 
-        self.weight = min(WEIGHTS, key=lambda weight: (errors(weight), abs(weight - WEIGHT)))
+        self.weight = min(WEIGHTS, key=lambda weight: (errors(weight), abs(weight - DEFAULT_WEIGHT)))
+
+    def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
+        """Return the most probable targets by the n-grams alone, from a beam search over units.
+
+        Parameters
+        ----------
+        sources : sequence of sequence of int
+            Ids of their own tokens.
+        count : int
+            The largest number of targets for each source.
+
+        Returns
+        -------
+        list of list of tuple of int
+            Distinct targets, the most probable first. Tokens that no unit has yield nothing.
+        """
+        return [self._decoded(source, count) for source in sources]
+
+    def _decoded(self, source: Row, count: int) -> list[Row]:
+        histories = np.full((1, self.order - 1), START)
+        targets: list[Row] = [()]
+        scores = np.zeros(1)
+        for token in (*source, None):
+            units = np.array([END] if token is None else self._units_of.get(token, [UNKNOWN]))
+            windows = np.column_stack([np.repeat(histories, len(units), axis=0), np.tile(units, len(scores))])
+            logs = np.repeat(scores, len(units)) + self._ngrams.next_log_probabilities(windows)
+            best = np.argsort(-logs, kind="stable")[: max(count, _BEAM)]
+            histories, scores = windows[best, 1:], logs[best]
+            targets = [
+                (*targets[i // len(units)], *self._yield(units[i % len(units)])) for i in best.tolist()
+            ]
+        return list(dict.fromkeys(targets))[:count]
+
+    def _yield(self, unit: int) -> tuple[int, ...]:
+        """Return the target tokens of a unit, none of an unknown unit or END."""
+        return tuple(self.units[unit - _FIRST][1:]) if unit >= _FIRST else ()
 
     @cached_property
-    def _runs(self) -> Runs:
-        return Runs(self.rows, len(self.units) + _FIRST, self.order)
+    def _units_of(self) -> dict[int, list[int]]:
+        """The ids of the units of each source token."""
+        ids: dict[int, list[int]] = {}
+        for number, unit in enumerate(self.units, _FIRST):
+            ids.setdefault(unit[0], []).append(number)
+        return ids
+
+    @cached_property
+    def _ngrams(self) -> KneserNey:
+        return KneserNey(self.sequences, len(self.units) + _FIRST, self.order)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return what it knows as bytes.
+        """Return what was learned, as bytes.
 
         Parameters
         ----------
         sizes : (int, int)
-            How many tokens the source knows, and the target.
+            As for `learn`.
 
         Returns
         -------
         dict of str to bytes
-            "units" and "rows" as `packed` packs them, "tokens" and "counts" of the aligner as float32.
+            "units" and "sequences" as `packed` packs them, "tokens" and "fertilities" of the aligner as float32.
         """
         return {
             "units": packed(self.units, max(sizes)),
-            "rows": packed(self.rows, len(self.units) + _FIRST),
-            "tokens": self.spelling.tokens.astype("<f4").tobytes(),
-            "counts": self.spelling.counts.astype("<f4").tobytes(),
+            "sequences": packed(self.sequences, len(self.units) + _FIRST),
+            "tokens": self.aligner.tokens.astype("<f4").tobytes(),
+            "fertilities": self.aligner.fertilities.astype("<f4").tobytes(),
         }
 
-    def describe(self) -> dict[str, float]:
+    def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON.
 
         Returns
@@ -235,9 +300,19 @@ class Joint:
         """
         return {"order": self.order, "weight": self.weight}
 
+    def shared(self) -> object:
+        """Return the order: the models of an ensemble rerank by the n-grams of the first.
+
+        Returns
+        -------
+        object
+            To be compared.
+        """
+        return self.order
+
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Make the same of what `describe` and `data` have returned, or a stranger.
+        """Return the graphones of `describe` and `data`, from an untrusted file, too.
 
         Parameters
         ----------
@@ -246,52 +321,47 @@ class Joint:
         data : mapping of str to bytes
             From `data`.
         sizes : (int, int)
-            How many tokens the sides know.
+            As for `learn`.
 
         Returns
         -------
-        Joint
+        Graphones
             The same.
 
         Raises
         ------
         ValueError
-            If they don't fit each other.
+            If they are invalid.
         """
-        order, weight = settings.get("order"), settings.get("weight", WEIGHT)  # older files have none
-        if settings.keys() - {"weight"} != {"order"} or type(order) is not int or not 0 < order <= LONGEST:
-            raise ValueError(f"order must be a whole number from 1 to {LONGEST}")
+        if settings.keys() != {"order", "weight"}:
+            raise ValueError("it must have an order and a weight")
+        order, weight = settings["order"], settings["weight"]
+        if type(order) is not int or not 0 < order <= MAX_ORDER:
+            raise ValueError(f"order must be an integer from 1 to {MAX_ORDER}")
         if type(weight) not in (int, float) or not 0 <= weight <= WEIGHTS[-1]:
             raise ValueError(f"weight must be a number from 0 to {WEIGHTS[-1]:g}")
-        if data.keys() != {"units", "rows", "tokens", "counts"}:
-            raise ValueError("it must have units, rows, tokens and counts")
-        _check_places(sizes)
-        spelling = Spelling(
-            _table("tokens", data["tokens"], sizes), _table("counts", data["counts"], (sizes[0], MOST + 1))
+        if data.keys() != {"units", "sequences", "tokens", "fertilities"}:
+            raise ValueError("it must have units, sequences, tokens and fertilities")
+        check_sizes(sizes)
+        aligner = Aligner(
+            _table("tokens", data["tokens"], sizes),
+            _table("fertilities", data["fertilities"], (sizes[0], MAX_FERTILITY + 1)),
         )
         units = unpacked("units", data["units"], max(sizes))
         if not all(_is_unit(unit, sizes) for unit in units):
-            raise ValueError(f"units must be a token of the source and at most {MOST} of the target")
-        rows = unpacked("rows", data["rows"], len(units) + _FIRST)
-        if not all(row and min(row) >= _FIRST for row in rows):
-            raise ValueError(f"rows must be numbers of units, from {_FIRST} on")
-        joint = cls(order, spelling, units, rows, float(weight))
-        if not (np.diff(joint._keys) > 0).all():
-            raise ValueError("units must be in rising order")
-        return joint
-
-
-def _check_places(sizes: tuple[int, int]) -> None:
-    if sizes[0] * sizes[1] > MOST_PLACES:
-        raise ValueError(
-            f"joint must be 0 where the tokens of source and target, multiplied, are more than {MOST_PLACES:,}. They "
-            f"are {sizes[0]:,} x {sizes[1]:,} here."
-        )
+            raise ValueError(f"units must be a token of the source and at most {MAX_FERTILITY} of the target")
+        sequences = unpacked("sequences", data["sequences"], len(units) + _FIRST)
+        if not all(sequence and min(sequence) >= _FIRST for sequence in sequences):
+            raise ValueError(f"sequences must be ids of units, from {_FIRST} on")
+        graphones = cls(order, aligner, units, sequences, float(weight))
+        if not (np.diff(graphones._keys) > 0).all():
+            raise ValueError("units must be sorted")
+        return graphones
 
 
 def _table(name: str, data: bytes, shape: tuple[int, int]) -> Array:
     if len(data) != 4 * shape[0] * shape[1]:
-        raise ValueError(f"{name} must be {shape[0]} x {shape[1]} numbers of 4 bytes")
+        raise ValueError(f"{name} must be {shape[0]} x {shape[1]} float32 numbers")
     table = np.frombuffer(data, "<f4").reshape(shape)
     if not ((table > 0) & (table <= 1)).all():
         raise ValueError(f"{name} must be above 0, and at most 1")
@@ -299,16 +369,15 @@ def _table(name: str, data: bytes, shape: tuple[int, int]) -> Array:
 
 
 def _is_unit(unit: Row, sizes: tuple[int, int]) -> bool:
-    given = unit[1:]
-    return (
-        bool(unit) and unit[0] < sizes[0] and len(given) <= MOST and all(token < sizes[1] for token in given)
-    )
+    target = unit[1:]
+    known = bool(unit) and unit[0] < sizes[0] and all(token < sizes[1] for token in target)
+    return known and len(target) <= MAX_FERTILITY
 
 
 def _key(unit: Row, size: int) -> int:
-    """Return a unit as one number: its source token, then what it gives, in digits from 1 on."""
-    key, *given = unit
-    for token in (*given, *[-1] * (MOST - len(given))):
+    """Return a unit as one number: its source token, then the target tokens, in digits from 1 on."""
+    key, *target = unit
+    for token in (*target, *[-1] * (MAX_FERTILITY - len(target))):
         key = key * (size + 1) + token + 1
     return key
 
@@ -316,26 +385,26 @@ def _key(unit: Row, size: int) -> int:
 def _unit(key: int, size: int) -> tuple[int, ...]:
     """Return the unit of a key."""
     unit: list[int] = []
-    for _ in range(MOST):
+    for _ in range(MAX_FERTILITY):
         key, digit = divmod(key, size + 1)
         unit += [digit - 1] * (digit > 0)
     return (key, *reversed(unit))
 
 
-def _unit_keys(pairs: Sequence[tuple[Row, Row]], given: Sequence[Row], size: int) -> Ids:
-    """Return the keys of all pairs' units, one pair behind the other."""
+def _unit_keys(pairs: Sequence[tuple[Row, Row]], cuts: Sequence[Row], size: int) -> Ids:
+    """Return the keys of all pairs' units, one pair after another."""
     keys = np.fromiter(chain.from_iterable(source for source, _ in pairs), np.int64)
     targets = np.fromiter(chain.from_iterable(target for _, target in pairs), np.int64)
-    counts = np.fromiter(chain.from_iterable(given), np.int64)
-    first = np.cumsum(counts) - counts
-    targets = np.append(targets, [0] * MOST)  # behind the last
-    for step in range(MOST):
-        keys = keys * (size + 1) + np.where(step < counts, targets[first + step] + 1, 0)
+    fertilities = np.fromiter(chain.from_iterable(cuts), np.int64)
+    first = np.cumsum(fertilities) - fertilities
+    targets = np.append(targets, [0] * MAX_FERTILITY)  # after the last
+    for step in range(MAX_FERTILITY):
+        keys = keys * (size + 1) + np.where(step < fertilities, targets[first + step] + 1, 0)
     return keys
 
 
 def _split(numbers: Ids, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
-    """Return a row for each pair."""
+    """Return the ids of each pair."""
     ends = np.cumsum([len(source) for source, _ in pairs], dtype=np.int64)
     flat, begins = numbers.tolist(), [0, *ends.tolist()]
     return [tuple(flat[begin:end]) for begin, end in zip(begins, ends.tolist(), strict=False)]
@@ -344,7 +413,7 @@ def _split(numbers: Ids, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
 def _ranked(
     several: Sequence[Hypothesis], logs: Sequence[float], weight: float, scoring: Scoring
 ) -> list[Hypothesis]:
-    """Rank by the network's logarithms and, so many times, the others; as they are with weight 0."""
+    """Return hypotheses sorted by the sum of log-probabilities; as they are with weight 0."""
     if not weight:
         return list(several)
     scores = [_log_probability(one, scoring) + weight * log for one, log in zip(several, logs, strict=True)]
@@ -353,5 +422,5 @@ def _ranked(
 
 
 def _log_probability(one: Hypothesis, scoring: Scoring) -> float:
-    """Return the log-probability that a score was made of."""
+    """Return the log-probability of a score."""
     return float(one.score * scoring.divisor(len(one.log_probabilities)))

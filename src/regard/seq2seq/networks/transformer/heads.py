@@ -1,4 +1,4 @@
-"""Where every head of every layer of a transformer looks, in a sentence and its translation."""
+"""The attention weights of all heads of a transformer, for a sentence and its translation."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Where every head looked: L layers of h heads.
+    """Attention weights of all heads: L layers of h heads.
 
     Parameters
     ----------
-    read : tuple of str
-        The m tokens that were read: the source's, the end's sign, and what a model with a memory has read beside it.
-        Here and below tokens are without the signs that say where no space stands.
-    heard : tuple of str
-        What each token was said after: the beginning's sign, and all tokens but the last: n.
-    said : tuple of str
-        The translation's n tokens.
+    source_tokens : tuple of str
+        The m tokens of the encoder: the source's, </s>, and those that a model with a memory has retrieved. Here and
+        below tokens are without markers of spacing.
+    previous_tokens : tuple of str
+        The n tokens that the decoder read: <s>, and all target tokens but the last.
+    target_tokens : tuple of str
+        The n tokens of the translation.
     encoder : array (L, h, m, m)
-        Where each token that was read looked among them.
+        Self-attention of the encoder.
     decoder : array (L, h, n, n)
-        Where each step looked in what had been said before it; 0 for what came later.
+        Self-attention of the decoder; 0 for later tokens.
     source : array (L, h, n, m)
-        Where each step looked in what was read. The mean over the heads of one layer is the translation's alignment.
+        Attention of the decoder to the source. The mean over the heads of one layer is the translation's alignment.
 
     Examples
     --------
@@ -47,13 +47,13 @@ class Heads:
     >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
     >>> (translation,) = model.align(["one two"], ["un deux un"])
     >>> heads = model.heads(translation)
-    >>> heads.source.shape, heads.read, heads.heard
+    >>> heads.source.shape, heads.source_tokens, heads.previous_tokens
     ((2, 2, 3, 3), ('one', 'two', '</s>'), ('<s>', 'un', 'deux'))
     """
 
-    read: tuple[str, ...]
-    heard: tuple[str, ...]
-    said: tuple[str, ...]
+    source_tokens: tuple[str, ...]
+    previous_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
     encoder: Array
     decoder: Array
     source: Array
@@ -62,21 +62,21 @@ class Heads:
 def look_into(
     network: TransformerNetwork, source: Sequence[int], target: Sequence[int]
 ) -> tuple[Array, Array, Array]:
-    """Return where all heads look when a sentence is read and a translation of it is said.
+    """Return the attention weights of all heads for a sentence and its translation.
 
     Parameters
     ----------
     network : TransformerNetwork
-        Whose heads.
+        The network.
     source : sequence of int
-        The m numbers that are read.
+        The m ids of the source, END included.
     target : sequence of int
-        The numbers between START and END, with these: n + 2.
+        The n + 2 ids of the target, from START to END.
 
     Returns
     -------
     encoder, decoder, source : array (L, h, m, m), (L, h, n, n), (L, h, n, m)
-        As `Heads` has them.
+        As in `Heads`.
 
     Examples
     --------
@@ -85,14 +85,14 @@ def look_into(
     >>> [weights.shape for weights in look_into(network, [5, 6, 2], [1, 5, 2])]
     [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """
-    p, heads, said = network.parameters, network.config.heads, len(target) - 2
+    p, heads, n = network.parameters, network.config.heads, len(target) - 2
     over, at = Padding(np.array([len(source)])), Padding(np.array([len(target) - 1]))
     with record() as encoder:
         memory, _ = encode(p, np.array(source), over, no_dropout, heads=heads)
-    with record() as decoder:  # one step more than there are tokens: the end
+    with record() as decoder:  # one step more than there are tokens: END
         decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
-    own, looks = (_stacked(decoder[kind::2])[:, :, :said] for kind in (0, 1))
-    return _stacked(encoder), own[..., :said], looks
+    to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
+    return _stacked(encoder), to_target[..., :n], to_source
 
 
 def _stacked(layers: Sequence[Attention]) -> Array:

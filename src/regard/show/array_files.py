@@ -1,20 +1,30 @@
-"""Arrays from a stranger's files: .npy, .npz and CSV, checked before they are read and never unpickled."""
+"""Arrays from untrusted files: .npy, .npz and CSV, checked before they are read and never unpickled."""
 
 import math
+import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import _files
 from regard._characters import report
 
 __all__ = ["read_array", "read_arrays", "read_named", "parse_matrix"]
 
+_LONGEST_LINE = 1 << 20  # bytes of a row as text
+_RATIO = 200  # bytes that one byte of a .npz file may unpack to
+_FREE = (
+    1 << 24
+)  # bytes that any .npz file may unpack to: few values that repeat, as in np.eye, are packed tightly
+_BLOCK = 1 << 16  # numbers that are looked at together
 _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
 
 
@@ -30,12 +40,12 @@ def read_arrays(paths: Sequence[Path]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     Returns
     -------
     tuple of ndarray
-        Queries, keys, values, as they are in the files.
+        Queries, keys and values.
 
     Raises
     ------
     ValueError
-        If a file doesn't hold what its name promises.
+        If a file does not contain such arrays.
     OSError
         If a file can't be opened.
 
@@ -60,7 +70,8 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     for queries, keys, values in _TRIPLES:
         if {queries, keys, values} <= named.keys():
             return named[queries], named[keys], named[values]
-    members = report(", ".join(_members(path)))
+    with _opened(path) as archive:
+        members = report(", ".join(_names(archive)))
     found = f"only {members}" if members else "nothing"
     raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {found}")
 
@@ -71,17 +82,17 @@ def read_array(path: Path) -> NDArray[Any]:
     Parameters
     ----------
     path
-        A file that ends in .npy, or text: numbers between commas or blanks, one row a line.
+        A .npy file, or text: numbers separated by commas or blanks, one row a line.
 
     Returns
     -------
     ndarray
-        (rows, columns) from text; from .npy whatever its shape is.
+        (rows, columns) from text; any shape from .npy.
 
     Raises
     ------
     ValueError
-        If the file doesn't hold such an array; for text, with the line.
+        If the file does not contain such an array; for text, with the line.
     OSError
         If it can't be opened.
 
@@ -98,9 +109,9 @@ def read_array(path: Path) -> NDArray[Any]:
     if kind == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
     if kind != ".npy":
-        return _finite(_matrix(_text(path).splitlines(), str(path)), str(path))
-    with path.open("rb") as file:
-        return _finite(_npy(file, path.stat().st_size, str(path)), str(path))
+        return _finite(_matrix(_lines(path), str(path)), str(path))
+    with _files.reading(path) as file:
+        return _finite(_npy(file, os.fstat(file.fileno()).st_size, str(path)), str(path))
 
 
 def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -111,7 +122,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     path
         The file.
     names
-        The arrays to read where they are there; all by default.
+        The arrays to read, if present; all by default.
 
     Returns
     -------
@@ -121,7 +132,7 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     Raises
     ------
     ValueError
-        If it is no .npz file, or an array in it is damaged or holds no finite real numbers.
+        If it is not a .npz file, or an array in it is damaged or has numbers that are not finite.
     OSError
         If it can't be opened.
 
@@ -133,30 +144,54 @@ def read_named(path: Path, names: Sequence[str] | None = None) -> dict[str, NDAr
     ...     read_named(Path(folder, "learned.npz"))
     {'weight': array([[1.]])}
     """
-    wanted = [name for name in _members(path) if names is None or name in names]
     arrays = {}
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
+        wanted = [name for name in _names(archive) if names is None or name in names]
+        _check_sizes(path, [archive.getinfo(f"{name}.npy") for name in wanted])
         for name in wanted:
-            told = f"{path}, array {report(name)}"
+            label = f"{path}, array {report(name)}"
             try:
                 with archive.open(f"{name}.npy") as file:
-                    array = _npy(file, archive.getinfo(f"{name}.npy").file_size, told)
+                    array = _npy(file, archive.getinfo(f"{name}.npy").file_size, label)
             except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-                raise ValueError(f"{told} is damaged: {error}") from None
-            arrays[name] = _finite(array, told)
+                raise ValueError(f"{label} is damaged: {error}") from None
+            arrays[name] = _finite(array, label)
     return arrays
 
 
-def _members(path: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-    except zipfile.BadZipFile:
-        raise ValueError(f"{path} is no .npz file") from None
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a .npz file."""
+    with _files.reading(path) as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, NotImplementedError, UnicodeError):
+            raise ValueError(f"{path} is no .npz file") from None
+        with archive:
+            yield archive
+
+
+def _names(archive: zipfile.ZipFile) -> list[str]:
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse arrays that are packed as NumPy never does, or that unpack to far more than the file has."""
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(
+                f"{path}, array {member.filename.removesuffix('.npy')} is packed in an unknown way"
+            )
+    need, size = sum(member.file_size for member in members), path.stat().st_size
+    if need > _FREE + _RATIO * size:
+        raise ValueError(
+            f"{path} unpacks to too much: {need} bytes from {size}, more than {_RATIO} times as many;"
+            " np.savez packs less tightly than np.savez_compressed"
+        )
 
 
 def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
-    """Read one array in NumPy's format, after its header has proved that the file is as long as it says."""
+    """Read one array in NumPy's format, after checking the length of the data against the header."""
     try:
         version = np.lib.format.read_magic(file)
         read_header = {
@@ -176,7 +211,10 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
     data = file.read(count * dtype.itemsize)
     if len(data) < count * dtype.itemsize:
         raise ValueError(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
-    return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
+    try:
+        return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, OverflowError):  # one size is 0, others are beyond what an array can have
+        raise ValueError(f"{name} has a shape that no array can have: {shape!s:.60}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -189,9 +227,9 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     Parameters
     ----------
     text
-        Rows between semicolons, numbers between blanks or commas; or the path of a .npy or CSV file.
+        Rows separated by semicolons, numbers by blanks or commas; or the path of a .npy or CSV file.
     name
-        What it is, for the errors.
+        The name of the matrix, for the errors.
 
     Returns
     -------
@@ -201,7 +239,7 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If the text is no such matrix, with the row.
+        If the text is not a matrix, with the row.
     OSError
         If it names a file that can't be opened.
 
@@ -216,34 +254,49 @@ def parse_matrix(text: str, name: str) -> NDArray[Any]:
     return _finite(_matrix(text.split(";"), name, "row"), name)
 
 
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8 text (byte {data[error.start]:#04x})") from None
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file, one at a time."""
+    count = 0
+    with _files.reading(path) as file:
+        while data := file.readline(_LONGEST_LINE + 1):
+            count += 1
+            if len(data) > _LONGEST_LINE:
+                raise ValueError(f"{path}, line {count}: longer than {_LONGEST_LINE} bytes")
+            try:
+                text = data.decode("utf-8-sig" if count == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}, line {count}: not UTF-8 text (byte {data[error.start]:#04x})"
+                ) from None
+            yield from text.splitlines()
 
 
-def _matrix(lines: Sequence[str], name: str, unit: str = "line") -> NDArray[Any]:
-    """Numbers of non-empty lines; whole numbers stay whole."""
-    rows: list[list[float]] = []
+def _matrix(lines: Iterable[str], name: str, unit: str = "line") -> NDArray[Any]:
+    """Parse the numbers of non-empty lines; integers give an integer array."""
+    cells, width = array("d"), 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        cells = line.split(",") if "," in line else line.split()
-        row = [
-            _number(cell.strip(), f"{name}, {unit} {number}, column {k}") for k, cell in enumerate(cells, 1)
-        ]
-        if rows and len(row) != len(rows[0]):
-            found = f"{len(row)} found, {len(rows[0])} in the first {unit}"
+        row = line.split(",") if "," in line else line.split()
+        if width and len(row) != width:
+            found = f"{len(row)} found, {width} in the first {unit}"
             raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {found}")
-        rows.append(row)
-    if not rows:
+        width = len(row)
+        for k, cell in enumerate(row, 1):
+            cells.append(_number(cell.strip(), f"{name}, {unit} {number}, column {k}"))
+    if not width:
         raise ValueError(f"there are no numbers in {name}")
-    matrix = np.array(rows, dtype=np.float64)
-    whole = np.all(np.isfinite(matrix)) and np.all(matrix == np.rint(matrix)) and np.abs(matrix).max() < 2**53
-    return matrix.astype(np.int64) if whole else matrix
+    return _whole(np.frombuffer(cells, np.float64)).reshape(-1, width)
+
+
+def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as integers if all of them are, in the same memory."""
+    blocks = [numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK)]
+    if not all((block == np.rint(block)).all() and np.abs(block).max() < 2**53 for block in blocks):
+        return numbers
+    for block in blocks:
+        block.view(np.int64)[...] = block.astype(np.int64)
+    return numbers.view(np.int64)
 
 
 def _number(cell: str, place: str) -> float:
@@ -257,8 +310,9 @@ def _number(cell: str, place: str) -> float:
 def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:
     bad = ~np.isfinite(array)
     if bad.any():
-        place = tuple(int(index) + 1 for index in np.argwhere(bad)[0])
-        raise ValueError(f"{name} must hold finite numbers: {array[bad][0]} at {_place(place)}")
+        found = np.unravel_index(int(bad.argmax()), bad.shape)
+        place = tuple(int(index) + 1 for index in found)
+        raise ValueError(f"{name} must hold finite numbers: {array[found]} at {_place(place)}")
     return array
 
 

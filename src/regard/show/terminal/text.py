@@ -1,4 +1,4 @@
-"""What a terminal needs: display widths, padding, and colours where they are wanted."""
+"""Text on a terminal: display widths, padding, wrapping, alignment and colours."""
 
 import functools
 import os
@@ -22,12 +22,12 @@ __all__ = [
     "wrap",
     "pad_lines",
     "align",
-    "beside",
+    "side_by_side",
 ]
 
 # White to dark blue among the 256 fixed terminal colours: the same picture on dark and on light terminals.
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
-_FIRST_DARK = 5  # from this shade on, white digits read better than black ones
+_FIRST_DARK = 5  # from this shade on, white digits are easier to read than black ones
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 # Over the letters of `classes`: nothing without a width begins a cluster, and a joiner joins what is no space.
 _FOLLOWING = f"[{MARKS}fy]*"
@@ -36,17 +36,17 @@ _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")
 
 
 def wants_color(stream: TextIO | None = None) -> bool:
-    """Say whether text for a stream should be coloured: NO_COLOR, then FORCE_COLOR, then whether it is a terminal.
+    """Return whether text for a stream is coloured, by NO_COLOR, FORCE_COLOR or whether it is a terminal.
 
     Parameters
     ----------
     stream
-        Where the text goes; standard output by default.
+        The output; standard output by default.
 
     Returns
     -------
     bool
-        True where colour is wanted.
+        True for colours.
 
     Examples
     --------
@@ -65,14 +65,14 @@ def wants_color(stream: TextIO | None = None) -> bool:
 
 
 def shade(text: str, share: float) -> str:
-    """Give text a background from white (share 0) to dark blue (share 1), and digits that read on it.
+    """Colour the background of text from white (share 0) to dark blue (share 1), its digits black or white.
 
     Parameters
     ----------
     text
         Any text.
     share
-        Between 0 and 1; what lies outside is drawn as the nearer end.
+        Between 0 and 1; other values are clipped.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def display_width(text: str) -> int:
 
 
 def _clusters(text: str) -> Iterator[str]:
-    """Yield what is drawn together: a character with its marks, an emoji sequence, a Hangul syllable."""
+    """Yield grapheme clusters: a character with its marks, an emoji sequence, a Hangul syllable."""
     if text.isascii():
         return iter(text)
     library = _wcwidth()
@@ -140,7 +140,7 @@ def _columns(cluster: str) -> int:
 
 @functools.cache
 def _wcwidth() -> Any:
-    """Return the library that knows widths, if it is installed."""
+    """Return the wcwidth library if it is installed."""
     try:
         import wcwidth
     except ImportError:
@@ -150,30 +150,30 @@ def _wcwidth() -> Any:
 
 def _own_columns(cluster: str) -> int:
     """Measure a cluster without wcwidth: its first visible character decides, or that it is an emoji."""
-    kinds = classes(cluster)
-    if kinds.startswith("r") or (len(kinds) > 1 and kinds[0] in "opdr" and kinds[1] == "v"):
+    letters = classes(cluster)
+    if letters.startswith("r") or (len(letters) > 1 and letters[0] in "opdr" and letters[1] == "v"):
         return 2
-    if kinds.startswith("o"):
+    if letters.startswith("o"):
         cluster = cluster[0]
     return sum(map(_own_width, cluster))
 
 
 def _own_width(character: str) -> int:
-    kind = classes(character)
-    if kind == "b" or character == "\u00ad":
+    letter = classes(character)
+    if letter == "b" or character == "\u00ad":
         return 1
-    if kind == "y" or unicodedata.category(character) in _NO_WIDTH:
+    if letter == "y" or unicodedata.category(character) in _NO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def note(text: str) -> None:
-    """Print a message on standard error, as `report` cleans it.
+    """Print a message on standard error, cleaned by `report`.
 
     Parameters
     ----------
     text
-        Lines that may repeat what is in a file, in its name or in an argument.
+        Lines, which may contain text of files, file names and arguments.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def note(text: str) -> None:
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Cut or pad text to a display width; what is cut ends in an ellipsis.
+    """Truncate or pad text to a display width; truncated text ends in an ellipsis.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     width
         Columns to fill, at least 1.
     right
-        Whether the text stands at the right end.
+        Whether the text is aligned to the right.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 def _beginning(text: str, width: int) -> tuple[str, int]:
-    """Return the longest beginning that is no wider, and its width; a cluster stays whole."""
+    """Return the longest prefix of complete clusters that is not wider, and its width."""
     parts = []
     used = 0
     for cluster in _clusters(text):
@@ -224,16 +224,16 @@ def _beginning(text: str, width: int) -> tuple[str, int]:
 
 
 def wrap(text: str, width: int, most: int) -> list[str]:
-    """Break text between words into lines of at most a display width; what is too much ends in an ellipsis.
+    """Wrap text between words into lines of at most a display width; truncated text ends in an ellipsis.
 
     Parameters
     ----------
     text
-        One line without colours. A word that no line holds is broken, too.
+        One line without colours. A word that is wider than a line is broken, too.
     width
         Columns of a line, at least 2.
     most
-        How many lines there may be.
+        The largest number of lines.
 
     Returns
     -------
@@ -259,7 +259,7 @@ def wrap(text: str, width: int, most: int) -> list[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[tuple[str, str, int]]:
-    """Words, of which the long ones are broken, what stands before each, and how wide it is."""
+    """Yield the words, long ones broken, each with the gap before it and its width."""
     for word in text.split():
         piece: list[str] = []
         gap, used = " ", 0
@@ -296,14 +296,14 @@ def pad_lines(lines: Sequence[str]) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]], shares: Mapping[tuple[int, int], float] | None = None) -> str:
-    """Set cells in columns, each as wide as its widest cell, at their right ends, two blanks apart.
+    """Align cells in columns to the right, two blanks apart.
 
     Parameters
     ----------
     rows
         Rows of equally many cells.
     shares
-        For the place (row, column) of a cell, how dark it is shaded, from 0 to 1.
+        By (row, column) of a cell, the darkness of its shade, from 0 to 1.
 
     Returns
     -------
@@ -329,8 +329,8 @@ def align(rows: Sequence[Sequence[str]], shares: Mapping[tuple[int, int], float]
 _GAP = 3  # blank columns between two blocks
 
 
-def beside(blocks: Sequence[str], *, width: int) -> str:
-    """Set blocks of lines side by side, and below each other where the screen ends.
+def side_by_side(blocks: Sequence[str], *, width: int) -> str:
+    """Lay out blocks of lines side by side, as many in a row as the screen has room for.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def beside(blocks: Sequence[str], *, width: int) -> str:
 
     Examples
     --------
-    >>> print(beside(["a\\nb", "c\\nd"], width=9))
+    >>> print(side_by_side(["a\\nb", "c\\nd"], width=9))
     a   c
     b   d
     """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.show.numbers import BEAMS, number, positive, value, whole
+from regard.show.argument_types import BEAMS, integer, number, positive, value
 
 
 def refused(read: Callable[[str], Any], text: str) -> str:
@@ -23,7 +23,7 @@ def refused(read: Callable[[str], Any], text: str) -> str:
 @given(st.integers(0, 10**18 - 1), st.integers(0, 3))
 def test_whole_numbers_are_read(n: int, zeros: int) -> None:
     text = ("0" * zeros + str(n))[-18:]
-    assert whole(0)(text) == int(text)
+    assert integer(0)(text) == int(text)
     assert value(text) == int(text)
     assert type(value(text)) is int
     assert value(f"-{text}") == -int(text)
@@ -39,8 +39,10 @@ def test_numbers_are_read(x: float) -> None:
     "text", ["", " 1", "1\n", "+1", "1_0", "\uff11", "\u0663", "1.0", "1e3", "0x1", "x", "-1", "\u00b2", "0"]
 )
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
-    assert refused(whole(), text) == f"must be a whole number of at least 1. Got {text!r} instead."
-    assert refused(whole(most=BEAMS), text) == f"must be a whole number from 1 to 100. Got {text!r} instead."
+    assert refused(integer(), text) == f"must be a whole number of at least 1. Got {text!r} instead."
+    assert (
+        refused(integer(most=BEAMS), text) == f"must be a whole number from 1 to 100. Got {text!r} instead."
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,14 +53,14 @@ def test_what_is_no_number_is_refused(text: str) -> None:
 
 
 def test_bounds_are_in() -> None:
-    read = whole(3, 5)
+    read = integer(3, 5)
     assert [read(text) for text in "345"] == [3, 4, 5]
     assert refused(read, "2") == "must be a whole number from 3 to 5. Got '2' instead."
     assert refused(read, "6") == "must be a whole number from 3 to 5. Got '6' instead."
 
 
 def test_what_is_endless_is_cut() -> None:
-    told = refused(whole(), "9" * 5000)
+    told = refused(integer(), "9" * 5000)
     assert told.startswith("must be a whole number of at least 1 and at most 18 digits. Got '999")
     assert len(told) < 160
     assert len(refused(positive, "9" * 5000)) < 130

@@ -1,4 +1,4 @@
-"""The three steps of one attention, told in numbers and words."""
+"""The three steps of one attention, in numbers and words."""
 
 import math
 import shutil
@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.context import Attention
-from regard.show.terminal import align, beside, display_width, wants_color
-from regard.show.text import speller, table, words
+from regard.show.terminal.cells import labels
+from regard.show.terminal.heatmap import speller, table
+from regard.show.terminal.text import align, display_width, side_by_side, wants_color
 
-__all__ = ["story"]
+__all__ = ["explain", "matrices"]
 
 _MOST_VALUES = 12  # numbers of each value in that row
-_MOST_SENTENCES = 6  # rows told in words
-_MOST_KEYS = 10  # keys of the row that is told term by term
+_MOST_SENTENCES = 6  # rows in words
+_MOST_KEYS = 10  # keys of the row that is explained term by term
 
 _SCORES = {
     "dot": "the dot product of query and key",
@@ -37,7 +38,7 @@ _STEP_TWO = {
 }
 
 
-def story(
+def explain(
     attention: Attention,
     queries: ArrayLike,
     keys: ArrayLike,
@@ -54,28 +55,28 @@ def story(
     color: bool | None = None,
     width: int | None = None,
 ) -> str:
-    """Tell scores, weights and context of one attention, and one row of it term by term.
+    """Explain scores, weights and context of one attention, and one row of it term by term.
 
     Parameters
     ----------
     attention
-        What `attend` returned for these arrays, without leading dimensions.
+        The result of `attend` for these arrays, without leading dimensions.
     queries, keys, values
         (n, d), (m, d), (m, e).
     score, normalize
         The names of the score function and of step two, for the words.
     scale
-        What the scores were multiplied by, if it was given.
+        The factor of the scores, if it was given.
     softcap
-        What the logits were squashed to with tanh, if anything.
+        The bound of the logits, if they were squashed with tanh.
     row
-        The query told term by term, from 0.
+        The query that is explained term by term, from 0.
     query_words, key_words
-        n and m words; by default "query 1" and "key 1" and so on.
+        n and m labels; by default "query 1" and "key 1" and so on.
     digits
         Digits after the decimal point.
     color
-        Whether to shade the weights; by default as `terminal.wants_color` says.
+        Whether to shade the weights; by default the value of `terminal.wants_color`.
     width
         The columns of the screen; by default the terminal's, or 80.
 
@@ -87,14 +88,14 @@ def story(
     Raises
     ------
     ValueError
-        If the arrays have leading dimensions, the words don't fit, or there is no such row.
+        If the arrays have leading dimensions, the labels don't fit, or the row does not exist.
 
     Examples
     --------
     >>> import regard
     >>> ones = [[1, 0], [0, 1]]
-    >>> told = story(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
-    >>> told.splitlines()[0]
+    >>> text = explain(regard.attend(ones, ones, ones), ones, ones, ones, color=False)
+    >>> text.splitlines()[0]
     'Step 1. Scores: how well does each key match each query?'
     """
     arrays = [np.asarray(array) for array in (queries, keys, values)]
@@ -107,8 +108,8 @@ def story(
         digits,
         wants_color() if color is None else color,
         shutil.get_terminal_size().columns if width is None else width,
-        words(query_words, n, "query words", "query "),
-        words(key_words, m, "key words", "key "),
+        labels(query_words, n, "query words", "query "),
+        labels(key_words, m, "key words", "key "),
     )
     paragraphs = [
         *_scores(page, attention, arrays, score, row),
@@ -121,7 +122,7 @@ def story(
 
 @dataclass(frozen=True)
 class _Page:
-    """What every paragraph needs to know about the page it stands on."""
+    """Labels and format that all paragraphs share."""
 
     digits: int
     color: bool
@@ -132,7 +133,7 @@ class _Page:
     def numbers(
         self, values: NDArray[Any], columns: Sequence[str] | None = None, *, shades: bool = False
     ) -> str:
-        """A table of one row for each query."""
+        """Return a table of one row for each query."""
         return table(
             values,
             self.queries,
@@ -145,29 +146,29 @@ class _Page:
 
 
 def _scores(page: _Page, attention: Attention, arrays: list[NDArray[Any]], score: str, row: int) -> list[str]:
-    told = [
+    paragraphs = [
         "Step 1. Scores: how well does each key match each query?",
         f"score = {_SCORES.get(score, score)}",
-        page.numbers(_whole(attention.scores), page.keys),
+        page.numbers(_integers(attention.scores), page.keys),
     ]
     if score in ("dot", "scaled_dot") and page.keys and arrays[0].shape[1]:
         best = int(attention.weights[row].argmax())
         names = page.queries[row], page.keys[best]
-        told.append(
+        paragraphs.append(
             _products(page, names, arrays[0][row], arrays[1][best], float(attention.scores[row, best]))
         )
-    return told
+    return paragraphs
 
 
 def _products(
     page: _Page, names: tuple[str, str], query: NDArray[Any], key: NDArray[Any], score: float
 ) -> str:
-    """Write out the dot product of one query and the key it looks at most, as much of it as one line holds."""
-    spell = speller(_whole(np.append(query, key)), page.digits)
+    """Return the dot product of one query and its most attended key, as much of it as fits one line."""
+    spell = speller(_integers(np.append(query, key)), page.digits)
     pairs = [f"{_term(spell(float(q)))}*{_term(spell(float(k)))}" for q, k in zip(query, key, strict=True)]
-    total = speller(_whole(np.array([score])), page.digits)(score)
-    for kept in range(len(pairs), 0, -1):
-        shown = pairs if kept == len(pairs) else [*pairs[:kept], "…"]
+    total = speller(_integers(np.array([score])), page.digits)(score)
+    for count in range(len(pairs), 0, -1):
+        shown = pairs if count == len(pairs) else [*pairs[:count], "…"]
         line = f"{names[0]} . {names[1]} = {' + '.join(shown)} = {total}"
         if display_width(line) <= page.width:
             break
@@ -190,48 +191,48 @@ def _logit_words(score: str, scale: float | None, softcap: float | None, d: int)
 
 
 def _weights(page: _Page, attention: Attention, logit: str, normalize: str) -> list[str]:
-    seen = ~np.isneginf(attention.logits)
-    if not seen.all():
+    visible = ~np.isneginf(attention.logits)
+    if not visible.all():
         logit += ', or minus infinity where the mask hides the key\n"-": the query may not see the key'
-    told = [
+    paragraphs = [
         "Step 2. Weights: how much of its attention does each query give to each key?",
         f"{logit}\n{_STEP_TWO.get(normalize, normalize)}",
-        page.numbers(np.where(seen, attention.weights, -np.inf), page.keys, shades=True),
+        page.numbers(np.where(visible, attention.weights, -np.inf), page.keys, shades=True),
     ]
     sentences = [
-        _sentence(page.queries[i], page.keys, attention.weights[i], seen[i])
+        _sentence(page.queries[i], page.keys, attention.weights[i], visible[i])
         for i in range(min(len(attention.weights), _MOST_SENTENCES))
     ]
     if len(attention.weights) > _MOST_SENTENCES:
         sentences.append(f"and so on for {len(attention.weights) - _MOST_SENTENCES} more")
-    return [*told, "\n".join(sentences)]
+    return [*paragraphs, "\n".join(sentences)]
 
 
-def _sentence(query: str, keys: list[str], weights: NDArray[Any], seen: NDArray[np.bool_]) -> str:
-    """Say in words what one query looks at: its best keys until 90 % of the weight is told, at most three."""
+def _sentence(query: str, keys: list[str], weights: NDArray[Any], visible: NDArray[np.bool_]) -> str:
+    """Describe one query by its most attended keys, up to 90 % of the weight and at most three."""
     if np.isnan(weights).any():
         return f"{query}: not a number"
     if not weights.any():
         return f"{query} sees nothing: its weights and its context are 0"
     order = np.argsort(-weights, kind="stable")
-    told: list[str] = []
+    named: list[str] = []
     rest = float(weights.sum())
-    whole = rest
+    total = rest
     for j in order[:3]:
-        if rest <= 0.1 * whole or weights[j] <= 0:
+        if rest <= 0.1 * total or weights[j] <= 0:
             break
-        told.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
+        named.append(f"{keys[j]} ({100 * weights[j]:.1f} %)")
         rest -= float(weights[j])
-    others = [j for j in order[len(told) :] if seen[j]]
+    others = [j for j in order[len(named) :] if visible[j]]
     if len(others) == 1:
-        told.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
+        named.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
     last = ""
     if len(others) > 1:
-        which = f"other {len(others)}" if seen.all() else f"other {len(others)} that it sees"
+        which = f"other {len(others)}" if visible.all() else f"other {len(others)} that it sees"
         last = f"; the {which} share {100 * max(rest, 0.0):.1f} %"
-    elif not seen.all():
+    elif not visible.all():
         last = "; it sees no other"
-    return f"{query} looks at {', '.join(told)}{last}"
+    return f"{query} looks at {', '.join(named)}{last}"
 
 
 def _context(page: _Page, attention: Attention) -> list[str]:
@@ -243,9 +244,9 @@ def _context(page: _Page, attention: Attention) -> list[str]:
 
 
 def _row(page: _Page, attention: Attention, values: NDArray[Any], normalize: str, row: int) -> list[str]:
-    """Tell one query term by term: every key's score, logit, weight, and what it adds to the context."""
+    """Explain one query term by term: score, logit, weight and term of the context of each key."""
     logits, weights = attention.logits[row], attention.weights[row].astype(np.float64)
-    columns = [_Column("score", _whole(attention.scores[row])), _Column("logit", logits)]
+    columns = [_Column("score", _integers(attention.scores[row])), _Column("logit", logits)]
     if normalize == "softmax":
         columns.append(_Column("exp", _exponentials(logits), added=True))
     columns.append(_Column("weight", weights, added=True))
@@ -257,28 +258,28 @@ def _row(page: _Page, attention: Attention, values: NDArray[Any], normalize: str
         lines = align(_term_lines(page, columns + terms[:shown], weights))
         if display_width(lines.split("\n")[0]) <= page.width or shown == 1:
             break
-    told = [f"{page.queries[row]}, term by term", lines]
+    paragraphs = [f"{page.queries[row]}, term by term", lines]
     if normalize == "softmax":
-        told.append("exp = exp(logit - the row's largest logit)")
+        paragraphs.append("exp = exp(logit - the row's largest logit)")
     if shown < len(terms):
         verb = "is" if shown == 1 else "are"
-        told.append(f"{shown} of the {len(terms)} numbers of each value {verb} shown")
-    return told
+        paragraphs.append(f"{shown} of the {len(terms)} numbers of each value {verb} shown")
+    return paragraphs
 
 
 @dataclass(frozen=True)
 class _Column:
-    """One number of each key, and whether their sum means something."""
+    """One number for each key; the sum of `added` columns is meaningful."""
 
     name: str
     numbers: NDArray[Any]
     added: bool = False
 
-    def spell(self, digits: int, place: int) -> str:
-        return speller(self.numbers, digits)(float(self.numbers[place]))
+    def spell(self, digits: int, key: int) -> str:
+        return speller(self.numbers, digits)(float(self.numbers[key]))
 
-    def sum(self, digits: int, places: NDArray[Any]) -> str:
-        return speller(self.numbers, digits)(float(self.numbers[places].sum())) if self.added else ""
+    def sum(self, digits: int, keys: NDArray[Any]) -> str:
+        return speller(self.numbers, digits)(float(self.numbers[keys].sum())) if self.added else ""
 
 
 def _term_lines(page: _Page, columns: list[_Column], weights: NDArray[Any]) -> list[list[str]]:
@@ -292,7 +293,7 @@ def _term_lines(page: _Page, columns: list[_Column], weights: NDArray[Any]) -> l
 
 
 def _strongest(weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The keys with the largest weights, in the keys' order, and all others."""
+    """Return the keys with the largest weights, in their order, and all others."""
     order = np.argsort(-weights, kind="stable")
     if len(order) <= _MOST_KEYS + 2:
         return np.arange(len(order)), order[:0]
@@ -300,22 +301,22 @@ def _strongest(weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _exponentials(logits: NDArray[Any]) -> NDArray[Any]:
-    """exp(logit - the row's largest), as a softmax that can't overflow computes it."""
+    """Return exp(logit - the row's largest logit), the terms of a softmax that can't overflow."""
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         terms = np.exp(logits - logits.max(initial=-np.inf))
     return np.where(np.isneginf(logits), 0, terms)
 
 
-def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers without a decimal point: scores of integer queries and keys are exact."""
+def _integers(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return integral floats as integers, which are printed without a decimal point."""
     if numbers.dtype.kind == "f" and np.all(np.isfinite(numbers)) and np.all(numbers == np.rint(numbers)):
-        # Beyond 2**53 neighbours are more than 1 apart, and float16 doesn't reach so far.
+        # Larger floats are more than 1 apart; float16 has no such number.
         return numbers.astype(np.int64) if float(np.abs(numbers).max(initial=0)) < 2**53 else numbers
     return numbers
 
 
 def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: int | None = None) -> str:
-    """Set named matrices side by side, each under its name and shape, large ones cut.
+    """Format named matrices side by side, each under its name and shape, large ones truncated.
 
     Parameters
     ----------
@@ -342,7 +343,7 @@ def matrices(named: Sequence[tuple[str, ArrayLike]], *, digits: int = 5, width: 
     share = max(24, (width - 3 * (len(named) - 1)) // max(1, len(named)))
     blocks = []
     for name, matrix in named:
-        array = _whole(np.asarray(matrix))
+        array = _integers(np.asarray(matrix))
         numbers = table(array, digits=digits, width=share, most_rows=8, color=False)
         blocks.append(f"{name} {array.shape}\n{numbers}")
-    return beside(blocks, width=width)
+    return side_by_side(blocks, width=width)

@@ -1,4 +1,4 @@
-"""Weights and scores as a picture, drawn by Matplotlib without touching its global state."""
+"""Heat maps of attention weights and scores as Matplotlib figures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from regard.show.canvas import (
+from regard.show.figures.canvas import (
     DOTS_PER_INCH,
     drawable,
     house_style,
@@ -20,8 +20,8 @@ from regard.show.canvas import (
     show_in_notebooks,
     whole_figure,
 )
-from regard.show.terminal import display_width, wrap
-from regard.show.text import checked_weights, head_name, percent, words
+from regard.show.terminal.cells import Cells, checked_cells, darkest, head_name, labels, percent
+from regard.show.terminal.text import display_width, wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,22 +33,20 @@ __all__ = ["heatmap", "heatmaps", "save_heatmap", "save_heatmaps"]
 
 _CELL = 0.36  # inches, while the picture stays shorter than _LONGEST
 _LONGEST = 10.0
-_LEGIBLE = 0.16  # of the shorter side, as long as that has room for it: a word beside it can be read
+_LEGIBLE = 0.16  # of the shorter side, where there is room: a label of this height is legible
 _NAN, _MISSING = "#ffd42a", "#d0d0d0"  # no shade of the two colour maps
-_LEAST = 1e-5  # a scale that ends below would have six digits after the point
-_UNIFORM = 4  # the darkest shade is at least so many times the weight of each key where all have the same
-_DOTS = 2  # of a picture's: a thinner row could be lost when it is scaled
+_DOTS = 2  # dots of an image: a thinner row could be lost when it is scaled
 _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers in the cells
-_NUMBER = 0.2  # inches: a smaller cell has no room for one
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # every so many rows are named
-_CLOSEST = 0.11  # inches between two words that can be read
+_NUMBER = 0.2  # inches: a smaller cell has no room for a number
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # of the labels, in rows
+_CLOSEST = 0.11  # inches between two legible labels
 _PANEL, _WIDEST, _PAGE = (
     2.4,
     6.0,
     24.0,
 )  # inches: of the longer side of one of many, at most, of all beside each other
 MOST_HEADS = 256
-_ACROSS, _MOST_ACROSS = 4, 8  # beside each other, where nothing says how many, and at most
+_ACROSS, _MOST_ACROSS = 4, 8  # panels in a row, by default and at most
 _LOW = 1.5  # inches: the scale is below pictures that are not as high together
 _SHORTEST = 0.7  # inches, of a scale below: its numbers don't overlap
 _WIDE = 0.6  # of a letter's height
@@ -69,24 +67,24 @@ def heatmap(
 ) -> Axes:
     """Draw weights as a heat map: one row for each query, one column for each key, percents in the cells.
 
-    A scale says what the shades stand for. Cells that would be too small to be seen are drawn in blocks, each with
-    its value of largest magnitude, and the scale says so. What is masked is grey, NaN is yellow.
+    A colour bar shows the scale. Cells that would be too small to be visible are drawn in blocks, each with its value
+    of largest magnitude, and the label of the scale gives the size of the blocks. Masked cells are grey, NaN is yellow.
 
     Parameters
     ----------
     weights
         (n, m), between 0 and 1; a masked array may leave cells out.
     rows, columns
-        n and m words; numbers from 1 by default.
+        n and m labels; numbers from 1 by default.
     signed
         Whether these are scores, logits or differences: any real numbers, in two colours around 0. -inf is drawn like
-        what is masked.
+        a masked cell.
     vmax
-        What the darkest shade stands for; larger values have it, too. By default the largest value, but of weights at
+        The value of the darkest shade; larger values have it, too. By default the largest value, but of weights at
         least 4 / m, four times that of uniform ones.
     ax
-        Where to draw; by default in a new figure, as large as the words need, that looks the same under every style
-        of Matplotlib. Words are black or white as the figure of `ax` needs it.
+        Axes to draw in; by default those of a new figure, as large as the labels need, with the same appearance under
+        every style of Matplotlib. Labels are black, or white on a dark figure.
     title
         Above the picture, in three lines at most.
 
@@ -98,7 +96,7 @@ def heatmap(
     Raises
     ------
     ValueError
-        If `weights` is no (n, m) array of numbers between 0 and 1 (or of real numbers), the words don't fit its shape,
+        If `weights` is not an (n, m) array of numbers between 0 and 1 (or of real numbers), the labels don't fit it,
         or `vmax` is not positive.
     ImportError
         If Matplotlib is not installed.
@@ -109,19 +107,19 @@ def heatmap(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['the', 'cat']
     """
-    cells = _checked_cells(weights, signed=signed)
+    cells = checked_cells(weights, signed=signed)
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
     shape = n, m = cells.values.shape
-    names, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
+    names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
     scale = _scale(cells, vmax)
     own = ax is None
     ax = _figure(shape, names).add_subplot() if ax is None else ax
     cell = _cell(shape) if own else _cell_in(ax, shape)
     image = _draw_cells(ax, cells, scale, cell)
-    _name_places(ax.yaxis, names[0], fonts, cell[0])
-    _name_places(ax.xaxis, names[1], fonts, cell[1], turn=True)
-    _name_sides(ax, "" if rows is not None else "query", "" if columns is not None else "key")
+    _label_ticks(ax.yaxis, names[0], fonts, cell[0])
+    _label_ticks(ax.xaxis, names[1], fonts, cell[1], turn=True)
+    _label_axes(ax, "" if rows is not None else "query", "" if columns is not None else "key")
     if _has_numbers(shape, cell, scale):
         _write_numbers(ax, cells, scale, _points(min(cell)))
     _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
@@ -142,20 +140,20 @@ def heatmaps(
     vmax: float | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw the weights of several heads beside each other, or of the heads of several layers below each other.
+    """Draw the weights of several heads side by side, or of several layers, one below the other.
 
-    One scale for all. Cells that would be too small to be seen are drawn in blocks, as in `heatmap`.
+    All heads have one scale. Cells that would be too small to be visible are drawn in blocks, as in `heatmap`.
 
     Parameters
     ----------
     weights
-        (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of what
-        `regard.record` has seen, ``attention.weights[sentence]`` of a batch. Masked arrays may leave cells out, which
+        (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in seen]`` of
+        `regard.record() as seen`, ``attention.weights[sentence]`` of a batch. Masked arrays may leave cells out, which
         are grey; NaN is yellow.
     rows, columns
-        n and m words; numbers from 1 by default.
+        n and m labels; numbers from 1 by default.
     names
-        What stands above each of them, in order; by default the numbers of head, or of layer and head, from 1.
+        The titles of the heads, in order; by default the numbers of head, or of layer and head, from 1.
     signed, vmax
         As for `heatmap`.
     title
@@ -169,8 +167,8 @@ def heatmaps(
     Raises
     ------
     ValueError
-        If `weights` is no such array of numbers between 0 and 1 (or of real numbers), there are none or more than 256
-        heads, the words or names don't fit its shape, or `vmax` is not positive.
+        If `weights` is not such an array of numbers between 0 and 1 (or of real numbers), has none or more than 256
+        heads, the labels or names don't fit its shape, or `vmax` is not positive.
     ImportError
         If Matplotlib is not installed.
 
@@ -184,8 +182,8 @@ def heatmaps(
     cells = _checked_heads(weights, signed)
     *heads, n, m = cells.values.shape
     count, shape = math.prod(heads), (n, m)
-    sides, fonts = drawable([words(rows, n, "rows"), words(columns, m, "columns")])
-    above = list(map(head_name, np.ndindex(*heads))) if names is None else words(names, count, "heads")
+    sides, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
+    above = list(map(head_name, np.ndindex(*heads))) if names is None else labels(names, count, "heads")
     scale = _scale(cells, vmax)
     across = _across(heads[1]) if len(heads) == 2 else min(count, _ACROSS)
     down = -(-count // across)
@@ -197,13 +195,13 @@ def heatmaps(
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    each = [_Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
+    each = [Cells(*one) for one in zip(*(part.reshape(count, n, m) for part in cells[:2]), strict=True)]
     for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
         image = _draw_cells(ax, one, scale, cell)
         left, top = number % across == 0, number < across
-        _name_places(ax.yaxis, sides[0], fonts, cell[0], shown=left)
-        _name_places(ax.xaxis, sides[1], fonts, cell[1], shown=top, turn=True)
-        _name_sides(ax, "query" if rows is None and left else "", "key" if columns is None and top else "")
+        _label_ticks(ax.yaxis, sides[0], fonts, cell[0], shown=left)
+        _label_ticks(ax.xaxis, sides[1], fonts, cell[1], shown=top, turn=True)
+        _label_axes(ax, "query" if rows is None and left else "", "key" if columns is None and top else "")
         ax.set_title(**_written(above[number], panel, _TITLE))
     for ax in axes[count:]:
         ax.set_axis_off()
@@ -224,19 +222,19 @@ def save_heatmap(
     vmax: float | None = None,
     title: str | None = None,
 ) -> None:
-    """Draw weights as a heat map into a file, which is there whole or not at all.
+    """Save a heat map of weights; the file is complete or not written.
 
     Parameters
     ----------
     path
-        Where to; the ending says what it is: .png, .svg, .pdf.
+        The file; its ending chooses the format: .png, .svg, .pdf.
     weights, rows, columns, signed, vmax, title
         As for `heatmap`.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or for what `heatmap` raises it.
+        If the ending is unknown, or as in `heatmap`.
     ImportError
         If Matplotlib is not installed.
     OSError
@@ -269,19 +267,19 @@ def save_heatmaps(
     vmax: float | None = None,
     title: str | None = None,
 ) -> None:
-    """Draw the weights of several heads into a file, which is there whole or not at all.
+    """Save heat maps of several heads; the file is complete or not written.
 
     Parameters
     ----------
     path
-        Where to; the ending says what it is: .png, .svg, .pdf.
+        The file; its ending chooses the format: .png, .svg, .pdf.
     weights, rows, columns, names, signed, vmax, title
         As for `heatmaps`.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or for what `heatmaps` raises it.
+        If the ending is unknown, or as in `heatmaps`.
     ImportError
         If Matplotlib is not installed.
     OSError
@@ -303,42 +301,20 @@ def save_heatmaps(
     save_figure(path, draw)
 
 
-class _Cells(NamedTuple):
-    """What is drawn: numbers (0 where there is none), and where there is none."""
-
-    values: NDArray[Any]  # (..., n, m)
-    missing: NDArray[np.bool_]  # (..., n, m)
-    signed: bool = False
-
-
 class _Scale(NamedTuple):
-    """What the shades stand for: from 0, or from -top, to top."""
+    """The range of the colours: from 0, or from -top, to top."""
 
     top: float
     signed: bool
     extend: str  # at which ends there are values beyond
 
 
-def _checked_cells(
-    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool
-) -> _Cells:
-    """Return the cells of what can be drawn; what is masked, and in logits -inf, is missing."""
-    array: Any = np.ma.array(weights)
-    masked = np.ma.getmaskarray(array)
-    hidden = masked.any()
-    values = checked_weights(
-        np.where(masked, 0, array.data) if hidden else array.data, dimensions, signed=signed
-    )
-    missing = masked | np.isneginf(values) if signed else masked
-    return _Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
-
-
-def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> _Cells:
-    """Return the cells of some heads, but not of too many."""
+def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> Cells:
+    """Return the cells of one to 256 heads."""
     shapes = dict.fromkeys(map(np.shape, weights)) if isinstance(weights, Sequence) else {}
     if len(shapes) > 1:
         raise ValueError(f"weights must have one shape: {' and '.join(map(str, shapes))}")
-    cells = _checked_cells(weights, (3, 4), signed=signed)
+    cells = checked_cells(weights, (3, 4), signed=signed)
     shape = cells.values.shape
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one head, query and key: weights are {shape}")
@@ -348,25 +324,16 @@ def _checked_heads(weights: ArrayLike | Sequence[ArrayLike], signed: bool) -> _C
 
 
 def _across(heads: int) -> int:
-    """How many heads of a layer stand beside each other: all, or such a part that rows are full."""
+    """Return how many heads of a layer form a row: all, or a divisor, so that rows are full."""
     parts = [part for part in range(_ACROSS, _MOST_ACROSS + 1) if heads % part == 0]
     return heads if heads <= _MOST_ACROSS else max(parts, default=_MOST_ACROSS)
 
 
-def _scale(cells: _Cells, vmax: float | None) -> _Scale:
-    """Return what the darkest shade stands for; uniform weights are never dark where there are several."""
+def _scale(cells: Cells, vmax: float | None) -> _Scale:
+    """Return the range of the colours."""
     if vmax is not None and not (math.isfinite(vmax) and vmax > 0):
         raise ValueError(f"vmax must be a positive number. Got {vmax} instead.")
-    finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
-    high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
-    if vmax is not None:
-        top = float(vmax)
-    elif cells.signed:
-        top = min(max(high, -low), 1e300)  # from its negative to it is a number, too
-        top = top if top >= 1e-300 else 1.0
-    else:
-        top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
-        top = top if top >= _LEAST else 1.0
+    top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
     extend = {(False, False): "neither", (True, False): "max", (False, True): "min", (True, True): "both"}
     return _Scale(top, cells.signed, extend[beyond])
@@ -378,7 +345,7 @@ def _figure(
     cell: tuple[float, float] | None = None,
     panels: tuple[int, int] = (1, 1),
 ) -> Figure:
-    """A figure with room for the cells and the words."""
+    """Return a figure with room for the cells and the labels."""
     height, width = _cell(shape) if cell is None else cell
     margins = [1.0 + 0.1 * max(map(display_width, side)) for side in names]
     between = 0.3 if panels != (1, 1) else 0.0
@@ -391,33 +358,33 @@ def _figure(
 
 
 def _cell(shape: tuple[int, ...], longest: float = _LONGEST) -> tuple[float, float]:
-    """Height and width of a cell: a square, unless the picture would be a hairline then."""
+    """Return height and width of a cell: a square, unless the map would be a hairline."""
     square = min(_CELL, longest / max(shape))
     height, width = (max(square, min(_LEGIBLE, longest / count)) for count in shape)
     return height, width
 
 
 def _cell_in(ax: Axes, shape: tuple[int, ...]) -> tuple[float, float]:
-    """Height and width of a cell in axes that are there."""
+    """Return height and width of a cell in axes of the user."""
     (height, width), box, dots = _cell(shape), ax.bbox, whole_figure(ax).dpi
     factor = min(box.height / dots / (shape[0] * height), box.width / dots / (shape[1] * width))
     return factor * height, factor * width
 
 
 def _points(cell: float) -> float:
-    """Letters that fill a cell, neither tiny nor huge."""
+    """Return the font size for a cell, from 6 to 10 points."""
     return min(max(72 * cell * 0.4, 6.0), 10.0)
 
 
 def _blocks(shape: tuple[int, ...], cell: tuple[float, float]) -> tuple[int, int]:
-    """Return how many rows and columns are drawn as one, so that none is thinner than a picture can show."""
+    """Return how many rows and columns are drawn as one, so that none is thinner than two dots."""
     rows, columns = (
         min(math.ceil(_DOTS / (side * DOTS_PER_INCH)), count) for side, count in zip(cell, shape, strict=True)
     )
     return rows, columns
 
 
-def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
+def _pooled(cells: Cells, blocks: tuple[int, int]) -> Cells:
     """Return the value of largest magnitude in each block: no peak is lost, and no NaN."""
     if blocks == (1, 1):
         return cells
@@ -429,10 +396,10 @@ def _pooled(cells: _Cells, blocks: tuple[int, int]) -> _Cells:
 
     high, low = reduced(np.maximum, cells.values), reduced(np.minimum, cells.values)
     values = np.where(low + high < 0, low, high)
-    return _Cells(values, reduced(np.logical_and, cells.missing), cells.signed)
+    return Cells(values, reduced(np.logical_and, cells.missing), cells.signed)
 
 
-def _draw_cells(ax: Axes, cells: _Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
+def _draw_cells(ax: Axes, cells: Cells, scale: _Scale, cell: tuple[float, float]) -> AxesImage:
     """Draw numbers in cells of this height and width."""
     import matplotlib
     from matplotlib.colors import ListedColormap
@@ -459,7 +426,7 @@ def _draw_cells(ax: Axes, cells: _Cells, scale: _Scale, cell: tuple[float, float
 
 
 def _plain_axes(ax: Axes) -> None:
-    """Words on the left and above; nothing of what a style has added to axes of the user's own."""
+    """Set labels on the left and above, and remove what a style has added to axes of the user."""
     color = ink(ax)
     ax.xaxis.tick_top()
     ax.yaxis.tick_left()
@@ -470,8 +437,8 @@ def _plain_axes(ax: Axes) -> None:
     ax.tick_params(color=color, labelcolor=color, direction="out", width=0.8)
 
 
-def _name_sides(ax: Axes, y: str, x: str) -> None:
-    """Say what the numbers beside rows and above columns count."""
+def _label_axes(ax: Axes, y: str, x: str) -> None:
+    """Name the axes whose labels are numbers."""
     style: dict[str, Any] = {"color": ink(ax), "fontsize": 10, "fontweight": "normal", "usetex": False}
     ax.set_ylabel(y, **style)
     ax.set_xlabel(x, **style)
@@ -501,12 +468,12 @@ def _add_scale(
 
 
 def _is_below(height: float, width: float) -> bool:
-    """Whether the scale is below pictures of so many inches, since it has more room there than beside them."""
+    """Return whether maps of this size in inches have the colour bar below, where it has more room than beside them."""
     return height < _LOW and width >= _SHORTEST
 
 
 def _scale_options(height: float, width: float, scale: _Scale) -> dict[str, Any]:
-    """Where the scale of pictures of so many inches is, and how many numbers it has room for."""
+    """Return position and ticks of the colour bar for maps of this size in inches."""
     ends = [-scale.top, 0.0, scale.top] if scale.signed else [0.0, scale.top]
     if _is_below(height, width):
         return {"location": "bottom", "shrink": max(0.3, _SHORTEST / width), "ticks": ends}
@@ -523,7 +490,7 @@ def _number(value: float, _: int) -> str:
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _name_places(
+def _label_ticks(
     axis: XAxis | YAxis,
     names: list[str],
     fonts: list[str],
@@ -532,19 +499,19 @@ def _name_places(
     shown: bool = True,
     turn: bool = False,
 ) -> None:
-    """Write the words at their rows, or at their columns, turned where they need more room; not all of many."""
+    """Label rows or columns, rotated where the labels need more room; of many, every so many."""
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
-    places = list(range(step - 1, len(names), step)) if shown else []
-    # Of many words, each has the number of its row; numbers say that themselves.
+    ticks = list(range(step - 1, len(names), step)) if shown else []
+    # Of many labels, each begins with the number of its row unless it is a number itself.
     bare = step == 1 or all(map(_is_number, names))
-    labels = [names[k] if bare else f"{k + 1} {names[k]}" for k in places]
+    labels = [names[k] if bare else f"{k + 1} {names[k]}" for k in ticks]
     style: dict[str, Any] = {}
     if turn:
         longest = max(map(display_width, labels), default=0)
         turned = 0.7 * points * (longest + (longest > 1)) > 72 * cell * step
         style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
-    axis.set_ticks(places)
+    axis.set_ticks(ticks)
     axis.set_ticklabels(
         labels,
         parse_math=False,
@@ -566,7 +533,7 @@ def _is_number(word: str) -> bool:
 
 
 def _written(title: str, width: float, points: float) -> dict[str, Any]:
-    """What Matplotlib needs to write a title above a picture of so many inches, and hardly wider than it."""
+    """Return the arguments of a title that is wrapped to about this width in inches."""
     (names,), fonts = drawable([[title]])
     letters = 72 * width / (_WIDE * points)
     lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
@@ -580,16 +547,21 @@ def _written(title: str, width: float, points: float) -> dict[str, Any]:
 
 
 def _has_numbers(shape: tuple[int, ...], cell: tuple[float, float], scale: _Scale) -> bool:
-    """Whether there are few enough cells, large enough for their numbers."""
+    """Return whether the cells are few and large enough for their numbers."""
     short = not scale.signed or 0.005 <= scale.top < 1000
     return short and max(shape) <= _MOST_NUMBERS and min(cell) >= _NUMBER
 
 
-def _write_numbers(ax: Axes, cells: _Cells, scale: _Scale, points: float) -> None:
-    """Percents, or signed numbers, in white where the cell is dark; nothing for an exact 0."""
+def _write_numbers(ax: Axes, cells: Cells, scale: _Scale, points: float) -> None:
+    """Write percents, or signed numbers, in white where the cell is dark; nothing for an exact 0."""
     digits = 2 if scale.top < 1 else 1 if scale.top < 10 else 0
     for (i, j), value in np.ndenumerate(cells.values):
         if value != 0:  # NaN, too
-            number = f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}") if scale.signed else percent(value)
+            number = _signed_number(value, digits) if scale.signed else percent(value)
             color = "white" if abs(value) > 0.55 * scale.top else "black"
             ax.text(j, i, number, ha="center", va="center", color=color, fontsize=points - 1, usetex=False)
+
+
+def _signed_number(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    return "·" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")

@@ -1,4 +1,4 @@
-"""What every picture needs: Matplotlib without its global state, fonts with all letters, whole files."""
+"""Matplotlib without its global state: figures with fixed settings, fonts that have all letters, atomic files."""
 
 from __future__ import annotations
 
@@ -15,38 +15,24 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from regard import _check, _files
-from regard.show.terminal import clean
+from regard.show.terminal.text import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
 
-__all__ = [
-    "check_picture",
-    "check_writable",
-    "drawable",
-    "first_line",
-    "house_style",
-    "ink",
-    "new_figure",
-    "picture_kind",
-    "require_matplotlib",
-    "save_figure",
-    "show_in_notebooks",
-    "warned",
-    "whole_figure",
-]
+__all__ = ["check_picture", "check_writable", "require_matplotlib", "warned"]
 
 DOTS_PER_INCH = 150
 _SETTINGS = {"savefig.dpi": DOTS_PER_INCH, "savefig.bbox": "tight", "savefig.pad_inches": 0.15}
 _OLDEST = (3, 8)
-_HOW = 'pictures need Matplotlib: pip install "regard[cli]"'
+_INSTALL = 'pictures need Matplotlib: pip install "regard[cli]"'
 _BOXES = "no installed font has some of the letters, so boxes stand for them: Noto's fonts have nearly all there are"
 
 
 def require_matplotlib() -> ModuleType:
-    """Import Matplotlib, or raise an error that says how to get it.
+    """Import Matplotlib, or raise an error with the command that installs it.
 
     Returns
     -------
@@ -71,19 +57,19 @@ def require_matplotlib() -> ModuleType:
         import matplotlib.font_manager
     except Exception as error:  # a broken one raises anything
         if isinstance(error, ModuleNotFoundError) and error.name == "matplotlib":
-            raise ImportError(_HOW) from None
+            raise ImportError(_INSTALL) from None
         raise ImportError(f"Matplotlib can't be loaded: {first_line(error)}") from error
     if version < _OLDEST:
         needed = ".".join(map(str, _OLDEST))
-        raise ImportError(f"{_HOW}; {needed} or later is needed, {matplotlib.__version__} is installed")
+        raise ImportError(f"{_INSTALL}; {needed} or later is needed, {matplotlib.__version__} is installed")
     return matplotlib
 
 
 def _matplotlib() -> ModuleType:
-    """Import Matplotlib whatever MPLBACKEND says.
+    """Import Matplotlib whatever the value of MPLBACKEND.
 
-    Jupyter sets it for all its child processes, and the import fails where that back end is not installed. Pictures
-    here have a canvas of their own, so they need none.
+    Jupyter sets it for all its child processes, and the import fails where that back end is not installed. Figures
+    here have a canvas of their own and need no back end.
     """
     if "matplotlib" in sys.modules or "MPLBACKEND" not in os.environ:
         import matplotlib
@@ -102,45 +88,21 @@ def _matplotlib() -> ModuleType:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw with fixed settings, whatever the user's style sheets and matplotlibrc files say.
+    """Draw with Matplotlib's defaults, whatever the user's style sheets and matplotlibrc files contain."""
+    require_matplotlib()
+    import matplotlib.style
 
-    Returns
-    -------
-    context manager
-        A decorator, too.
-
-    Raises
-    ------
-    ImportError
-        If Matplotlib is not there.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> with house_style():
-    ...     matplotlib.rcParams["savefig.dpi"]
-    150.0
-    """
-    matplotlib = require_matplotlib()
-    # The back end belongs to the process; all else is put back.
-    looks = {
-        name: value
-        for name, value in dict.items(matplotlib.rcParamsDefault)
-        if not name.startswith("backend")
-    }
-    with matplotlib.rc_context():
-        dict.update(matplotlib.rcParams, looks)  # their validation would warn about what has been deprecated
-        matplotlib.rcParams.update(_SETTINGS)
+    with matplotlib.style.context(["default", _SETTINGS]):
         yield
 
 
 @functools.cache
 def _picture() -> type[Figure]:
-    """Return the class of our figures, made when it is needed: a module must load without Matplotlib."""
+    """Return the class of the figures, defined on first use: the module must load without Matplotlib."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
-        """A figure that looks the same under every style, and that notebooks display."""
+        """A figure with the same appearance under every style, which notebooks display."""
 
         @house_style()
         def draw(self, renderer: RendererBase) -> None:
@@ -162,29 +124,12 @@ def _picture() -> type[Figure]:
 
 
 def _empty_picture() -> Figure:
-    kind = _picture()
-    return kind.__new__(kind)
+    figure_class = _picture()
+    return figure_class.__new__(figure_class)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure with its own canvas: no window, no back end chosen for the whole process.
-
-    Parameters
-    ----------
-    width, height
-        In inches; a file has 150 dots for each.
-
-    Returns
-    -------
-    Figure
-        Empty, with Matplotlib's constrained layout. It is drawn and saved with the settings of `house_style`, and a
-        notebook displays it.
-
-    Examples
-    --------
-    >>> new_figure(6.0, 3.0).get_size_inches().tolist()
-    [6.0, 3.0]
-    """
+    """Return an empty figure of this size in inches, with its own canvas: no window, no back end of the process."""
     with house_style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -194,48 +139,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def show_in_notebooks(ax: Axes) -> Axes:
-    """Have notebooks display the whole figure where axes are the value of a cell.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        In a figure that `new_figure` has made.
-
-    Returns
-    -------
-    Axes
-        The same.
-
-    Examples
-    --------
-    >>> show_in_notebooks(new_figure(1.0, 1.0).add_subplot())._repr_png_()[1:4]
-    b'PNG'
-    """
+    """Make notebooks display the figure where its axes are the value of a cell."""
     ax._repr_png_ = whole_figure(ax)._repr_png_  # type: ignore[attr-defined]
     return ax
 
 
 def ink(ax: Axes) -> str:
-    """Return the colour in which words can be read on the figure that axes belong to.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        In any figure.
-
-    Returns
-    -------
-    str
-        "black", or "white" where the figure is dark.
-
-    Examples
-    --------
-    >>> figure = new_figure(1.0, 1.0)
-    >>> before = ink(figure.add_subplot())
-    >>> figure.set_facecolor("#222222")
-    >>> before, ink(figure.axes[0])
-    ('black', 'white')
-    """
+    """Return "white" where the figure of these axes is dark, else "black"."""
     from matplotlib.colors import to_rgba
 
     red, green, blue, alpha = to_rgba(whole_figure(ax).get_facecolor())
@@ -243,24 +153,7 @@ def ink(ax: Axes) -> str:
 
 
 def whole_figure(ax: Axes) -> Figure:
-    """Return the figure that axes belong to, theirs alone or one with parts.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        In a figure, or in a part of one.
-
-    Returns
-    -------
-    Figure
-        The whole one; Matplotlib's own word for it, ``get_figure(root=True)``, is younger than what is promised here.
-
-    Examples
-    --------
-    >>> figure = new_figure(6.0, 3.0)
-    >>> whole_figure(figure.subfigures(1, 2)[0].add_subplot()) is figure
-    True
-    """
+    """Return the outermost figure of axes; `get_figure(root=True)` needs a later Matplotlib than the oldest allowed."""
     from matplotlib.figure import Figure
 
     figure = ax.figure
@@ -268,51 +161,30 @@ def whole_figure(ax: Axes) -> Figure:
 
 
 def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> None:
-    """Draw into a file, which is there whole or not at all.
-
-    Parameters
-    ----------
-    path
-        Where to; the ending says what it is: .png, .svg, .pdf. Of a link, what it points to is replaced.
-    draw
-        Called if the ending is known.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    OSError
-        If the file can't be written.
-
-    Examples
-    --------
-    >>> save_figure("picture.doc", lambda: new_figure(1, 1))
-    Traceback (most recent call last):
-    ValueError: a picture's name must end in .png, .svg or .pdf: picture.doc
-    """
+    """Draw into a .png, .svg or .pdf file, which is complete or not written; the target of a link is replaced."""
     kind = picture_kind(path)
-    _check.replaceable(path)  # said before the work
+    _check.replaceable(path)  # before the work of drawing
     figure = draw()
     with _files.replacing(path) as file:
         figure.savefig(file, format=kind)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Check before the work whether a picture can be drawn into a file after it.
+    """Check that a figure can be saved in a file later.
 
     Parameters
     ----------
     path
-        The file, there or not.
+        The file, which may not exist yet.
 
     Raises
     ------
     ImportError
         If Matplotlib can't be used.
     ValueError
-        If the ending is unknown, or something else than a file is there.
+        If the ending is unknown, or the path is not a regular file.
     OSError
-        If there is no such folder, or it can't be written in.
+        If the folder does not exist or is not writable.
 
     Examples
     --------
@@ -329,17 +201,17 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Check that files can be made in a folder.
+    """Check that a folder is writable.
 
     Parameters
     ----------
     folder
-        One that is there.
+        An existing folder.
 
     Raises
     ------
     PermissionError
-        If they can't.
+        If no file can be created in it.
 
     Examples
     --------
@@ -351,17 +223,17 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def warned(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any error in the ``with`` block into one warning: a picture never costs a result.
+    """Turn any error in the ``with`` block into one warning, so that a figure never costs a result.
 
     Parameters
     ----------
     path
-        The picture that is drawn there.
+        The figure that the block draws.
 
     Returns
     -------
     context manager
-        One that ends without an exception.
+        Raises no exception of the block.
 
     Examples
     --------
@@ -373,59 +245,22 @@ def warned(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # What is wrong with the place or with Matplotlib is wrong for every picture, and reads alike for all of them.
-        told = isinstance(error, OSError | ImportError)
-        subject = "pictures can't be drawn" if told else f"{Path(path).name} could not be drawn"
+        # A fault of the folder or of Matplotlib concerns every figure, and must give the same text for all of them.
+        general = isinstance(error, OSError | ImportError)
+        subject = "pictures can't be drawn" if general else f"{Path(path).name} could not be drawn"
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # where warnings are errors, this one would cost the result
             warnings.warn(f"{subject}: {first_line(error)}", stacklevel=3)
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, in one line.
-
-    Parameters
-    ----------
-    error
-        Any.
-
-    Returns
-    -------
-    str
-        Its text as far as the first line's end, or its type where it has none; of the system's, the reason alone.
-
-    Examples
-    --------
-    >>> first_line(OSError(28, "No space left on device", "a.png")), first_line(KeyError())
-    ('No space left on device', 'KeyError')
-    """
+    """Return the first line of an error's text, or its type where it has none; of a system error, the reason alone."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return clean((text.splitlines() or [type(error).__name__])[0])
 
 
 def picture_kind(path: str | os.PathLike[str]) -> str:
-    """Return what a picture's name says that it is.
-
-    Parameters
-    ----------
-    path
-        The file, there or not.
-
-    Returns
-    -------
-    str
-        "png", "svg" or "pdf".
-
-    Raises
-    ------
-    ValueError
-        If the ending is another one.
-
-    Examples
-    --------
-    >>> picture_kind("loss.PNG")
-    'png'
-    """
+    """Return the format that the ending of a file's name stands for: "png", "svg" or "pdf"."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture's name must end in .png, .svg or .pdf: {path}")
@@ -433,25 +268,7 @@ def picture_kind(path: str | os.PathLike[str]) -> str:
 
 
 def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
-    """Find fonts that have every letter of some words; a letter that no font has becomes a box, with a warning.
-
-    Parameters
-    ----------
-    names
-        Lists of words.
-
-    Returns
-    -------
-    names
-        The same, with boxes where needed.
-    fonts
-        Names of font families, the usual one first.
-
-    Examples
-    --------
-    >>> drawable([["chat", "été"]])
-    ([['chat', 'été']], ['DejaVu Sans'])
-    """
+    """Return printable texts and the font families that have their letters; a letter of no font becomes a box."""
     from matplotlib import font_manager
 
     names = [list(map(clean, side)) for side in names]

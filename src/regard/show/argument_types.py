@@ -1,4 +1,4 @@
-"""Numbers and places as people write them after an option: what makes sense, or one line that says why not."""
+"""Argument types of the command line: numbers, names and paths, or one line with the rule that is broken."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEAMS", "finite", "name", "number", "place", "positive", "value", "whole"]
+__all__ = ["BEAMS", "finite", "integer", "non_empty", "number", "path", "positive", "value"]
 
-BEAMS = 100  # hypotheses that are followed at a time, at most
+BEAMS = 100  # the largest beam
 
-_DIGITS = re.compile(r"[0-9]{1,18}")  # with more it would be no number of this machine
+_DIGITS = re.compile(r"[0-9]{1,18}")  # more would overflow 64 bits
 _SIGNED = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
-def whole(least: int = 1, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads a whole number, for argparse.
+def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
+    """Return an argparse type for integers.
 
     Parameters
     ----------
     least, most : int
-        What it must be between; without `most`, anything of up to 18 digits.
+        The range, inclusive; without `most`, anything of up to 18 digits.
 
     Returns
     -------
     callable
-        Returns the number, or raises an error of argparse's.
+        Converts a text to the number, or raises `argparse.ArgumentTypeError`.
 
     Examples
     --------
-    >>> whole(most=9)("7")
+    >>> integer(most=9)("7")
     7
-    >>> whole(most=9)("70")
+    >>> integer(most=9)("70")
     Traceback (most recent call last):
     argparse.ArgumentTypeError: must be a whole number from 1 to 9. Got '70' instead.
     """
 
     def read(text: str) -> int:
-        found = int(text) if _DIGITS.fullmatch(text) else None
-        if found is None or found < least or (most is not None and found > most):
+        number = int(text) if _DIGITS.fullmatch(text) else None
+        if number is None or number < least or (most is not None and number > most):
             long = " and at most 18 digits" * (len(text) > 18)
             rule = f"of at least {least}{long}" if most is None else f"from {least} to {most}"
             raise argparse.ArgumentTypeError(f"must be a whole number {rule}. Got {text!r:.60} instead.")
-        return found
+        return number
 
     return read
 
 
 def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return what reads a number, for argparse.
+    """Return an argparse type for decimal numbers.
 
     Parameters
     ----------
     rule : str
-        What it must be, in words.
+        The condition in words, for the error.
     fits : callable
-        The same: whether a number is that.
+        The condition: whether a number meets it.
 
     Returns
     -------
     callable
-        Returns the number, or raises an error of argparse's.
+        Converts a text to the number, or raises `argparse.ArgumentTypeError`.
 
     Examples
     --------
@@ -74,31 +74,31 @@ def number(rule: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
     """
 
     def read(text: str) -> float:
-        found = float(text) if _DECIMAL.fullmatch(text) else math.inf
-        if not (math.isfinite(found) and fits(found)):
+        number = float(text) if _DECIMAL.fullmatch(text) else math.inf
+        if not (math.isfinite(number) and fits(number)):
             raise argparse.ArgumentTypeError(f"must be a number {rule}. Got {text!r:.60} instead.")
-        return found
+        return number
 
     return read
 
 
 def positive(text: str) -> float:
-    """Read a number greater than 0, for argparse.
+    """Convert an argument to a number greater than 0.
 
     Parameters
     ----------
     text : str
-        As somebody has written it.
+        The argument.
 
     Returns
     -------
     float
-        What it says.
+        The number.
 
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is none.
+        If it is not such a number.
 
     Examples
     --------
@@ -109,22 +109,22 @@ def positive(text: str) -> float:
 
 
 def finite(text: str) -> float:
-    """Read any number, for argparse.
+    """Convert an argument to a finite number.
 
     Parameters
     ----------
     text : str
-        As somebody has written it.
+        The argument.
 
     Returns
     -------
     float
-        What it says.
+        The number.
 
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is none, or none that is finite.
+        If it is not a finite number.
 
     Examples
     --------
@@ -134,13 +134,13 @@ def finite(text: str) -> float:
     return number("that is finite", math.isfinite)(text)
 
 
-def name(text: str) -> str:
-    """Read a name, for argparse: an empty one is a variable of somebody's shell that was never set.
+def non_empty(text: str) -> str:
+    """Check that an argument is not empty: a shell variable that was never set would be.
 
     Parameters
     ----------
     text : str
-        As somebody has written it.
+        The argument.
 
     Returns
     -------
@@ -150,13 +150,13 @@ def name(text: str) -> str:
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is empty, or spaces alone.
+        If it is empty or blank.
 
     Examples
     --------
-    >>> name("pairs.tsv")
+    >>> non_empty("pairs.tsv")
     'pairs.tsv'
-    >>> name("")
+    >>> non_empty("")
     Traceback (most recent call last):
     argparse.ArgumentTypeError: must not be empty
     """
@@ -165,44 +165,44 @@ def name(text: str) -> str:
     return text
 
 
-def place(text: str) -> Path:
-    """Read the name of a file or folder, for argparse: an empty one would be the current folder.
+def path(text: str) -> Path:
+    """Convert an argument to a path; an empty one, which would be the current folder, is an error.
 
     Parameters
     ----------
     text : str
-        As somebody has written it.
+        The argument.
 
     Returns
     -------
     Path
-        What it names.
+        The path.
 
     Raises
     ------
     argparse.ArgumentTypeError
-        If it is empty, or spaces alone.
+        If it is empty or blank.
 
     Examples
     --------
-    >>> place("runs/mine").name
+    >>> path("runs/mine").name
     'mine'
     """
-    return Path(name(text))
+    return Path(non_empty(text))
 
 
 def value(text: str) -> Any:
-    """Read what stands behind NAME=: a number, true, false or a word.
+    """Convert the value of NAME=VALUE to a number, true, false or a string.
 
     Parameters
     ----------
     text : str
-        As somebody has written it.
+        The argument.
 
     Returns
     -------
     int, float, bool or str
-        What it says.
+        The number.
 
     Examples
     --------

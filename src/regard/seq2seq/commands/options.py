@@ -1,0 +1,51 @@
+"""Rules for the options and files of a verb: what needs what, what excludes what, what would be overwritten."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from regard._check import replaceable
+
+__all__ = ["check_needs", "check_outputs", "check_standard_input", "first_given"]
+
+
+def first_given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
+    """Return the first of these options that is on the command line: "--n-best", "MODEL" or "--alignment pharaoh"."""
+    return next((option for option in options if _is_given(args, option)), None)
+
+
+def _is_given(args: argparse.Namespace, option: str) -> bool:
+    name, _, wanted = option.partition(" ")
+    value = getattr(args, name.lstrip("-").replace("-", "_").lower())
+    if wanted:
+        return bool(value == wanted)
+    return value is not None and value is not False and value != []
+
+
+def check_needs(args: argparse.Namespace, rules: Iterable[tuple[str, str, str]]) -> None:
+    """Check rules (option, the option that it needs, the reason or "")."""
+    for option, needed, reason in rules:
+        if _is_given(args, option) and not _is_given(args, needed):
+            raise ValueError(f"{option} needs {needed}" + (f": {reason}" if reason else ""))
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:
+    """Check that each output, by its option, can be written, and that it overwrites no input and no other output."""
+    used = {path.resolve() for path in inputs}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+        replaceable(path)
+        if path.resolve() in used:
+            raise ValueError(f"{path} would be overwritten: give {option} a file of its own")
+        used.add(path.resolve())
+
+
+def check_standard_input(paths: Iterable[Path | None]) -> None:
+    """Check that at most one input is standard input."""
+    if sum(str(path) == "-" for path in paths) > 1:
+        raise ValueError("only one file can be standard input")

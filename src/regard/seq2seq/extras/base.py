@@ -1,0 +1,135 @@
+"""The interfaces of extras: parts that extend sources or rerank translations, and are stored with a model.
+
+Nothing outside this folder names an extra. A model holds those that it was trained with by their names; see
+`regard.seq2seq.extras.EXTRAS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from regard.seq2seq.data.batching import Corpus, EncodedPair
+from regard.seq2seq.data.dataset import own_tokens
+from regard.seq2seq.data.packing import Row
+from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
+
+__all__ = ["Extra", "Reranker", "SourceAugmenter", "augment"]
+
+_PER_REPORT = 1024  # sources between two reports of progress
+
+
+class Extra(ABC):
+    """A part of a model that is learned from the training pairs, next to the network."""
+
+    largest: ClassVar[int | None] = None  # the largest option, if there is a limit
+
+    @property
+    @abstractmethod
+    def option(self) -> int:
+        """The value of ``Seq2Seq(extras={name: value})``."""
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, option: int, pairs: Sequence[tuple[Row, Row]], sizes: tuple[int, int]) -> Self:
+        """Learn from pairs of token ids, with vocabularies of these sizes."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return the settings, for JSON."""
+
+    @abstractmethod
+    def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
+        """Return what was learned, as bytes by name."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
+        """Return the extra of `describe` and `data`; raise ValueError if they are invalid."""
+
+    @abstractmethod
+    def shared(self) -> object:
+        """Return what must be equal in all models of an ensemble."""
+
+
+class SourceAugmenter(Extra):
+    """An extra that appends tokens to sources, for the attention to read.
+
+    The appended tokens are of the target; in the network's source vocabulary they follow the tokens of the source.
+    """
+
+    @abstractmethod
+    def extend(self, sources: Sequence[Row], size: int) -> list[list[int]]:
+        """Return sources with END and the appended tokens, whose ids start at `size`."""
+
+
+class Reranker(Extra):
+    """An extra that ranks the hypotheses of a beam by its own log-probabilities, too."""
+
+    weight: float  # of its log-probabilities; that of the network's is 1
+
+    @abstractmethod
+    def rerank(
+        self,
+        sources: Sequence[Row],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        scoring: Scoring,
+        n_best: int,
+    ) -> list[list[Hypothesis]]:
+        """Return the `n_best` hypotheses of each source with new scores, the best first."""
+
+    @abstractmethod
+    def fit_weight(
+        self,
+        sources: Sequence[Row],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        references: Sequence[Sequence[Row]],
+        scoring: Scoring,
+    ) -> None:
+        """Choose the weight whose best hypotheses have the fewest errors."""
+
+    @abstractmethod
+    def propose(self, sources: Sequence[Row], count: int) -> list[list[Row]]:
+        """Return up to `count` candidates for each source, which the beam may have missed."""
+
+
+def augment(
+    corpus: Corpus, augmenter: SourceAugmenter, size: int, progress: Callable[[int], object]
+) -> Corpus:
+    """Append tokens to the sources of a corpus.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Pairs without an augmenter.
+    augmenter : SourceAugmenter
+        What appends them.
+    size : int
+        The number of tokens in the source's vocabulary.
+    progress : callable
+        Called with the number of sources done since its last call.
+
+    Returns
+    -------
+    Corpus
+        The same pairs, with longer sources.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.vocabulary import END
+    >>> from regard.seq2seq.extras.translation_memory import TranslationMemory
+    >>> memory = TranslationMemory(1, [[5, 6], [7]], [[4, 4], [5]])
+    >>> longer = augment(Corpus([EncodedPair([6, END], [1, 4, END])]), memory, 10, lambda count: None)
+    >>> longer[0].source.tolist()
+    [6, 2, 1, 14, 14]
+    """
+
+    def extended() -> Iterator[EncodedPair]:
+        for start in range(0, len(corpus), _PER_REPORT):
+            pairs = [corpus[i] for i in range(start, min(start + _PER_REPORT, len(corpus)))]
+            sources = augmenter.extend([own_tokens(pair)[0] for pair in pairs], size)
+            yield from (pair._replace(source=row) for pair, row in zip(pairs, sources, strict=True))
+            progress(len(pairs))
+
+    return Corpus(extended())

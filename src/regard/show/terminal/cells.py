@@ -1,0 +1,205 @@
+"""The cells of a heat map, on a terminal and in a figure: validation, masks, labels and the darkest shade."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.show.terminal.text import clean, display_width, fit
+
+__all__ = ["Cells", "checked_cells", "darkest", "head_name", "labels", "percent"]
+
+LONGEST_LABEL = 24  # columns of a terminal
+_UNIFORM = 4  # the darkest shade is at least so many times the weight of each key where all have the same
+_LEAST = 1e-5  # a scale that ends below would have six digits after the point
+
+
+class Cells(NamedTuple):
+    """The numbers of a heat map, and the cells that have none.
+
+    Parameters
+    ----------
+    values : ndarray
+        (..., n, m), 0 where a cell is missing.
+    missing : ndarray of bool
+        (..., n, m): masked, or in logits -inf.
+    signed : bool
+        Whether the numbers may be negative.
+    """
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    signed: bool = False
+
+
+def checked_cells(
+    weights: ArrayLike | Sequence[ArrayLike], dimensions: tuple[int, ...] = (2,), *, signed: bool = False
+) -> Cells:
+    """Return weights as the cells of a heat map.
+
+    Parameters
+    ----------
+    weights
+        (n, m), or with leading dimensions for heads, between 0 and 1, or NaN. A masked array may leave cells out.
+    dimensions
+        The numbers of dimensions that are allowed.
+    signed
+        Whether they may be any real numbers.
+
+    Returns
+    -------
+    Cells
+        The same numbers.
+
+    Raises
+    ------
+    ValueError
+        If the weights have another shape, another data type, or lie outside of the range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> checked_cells(np.ma.masked_equal([[0.25, 0.75]], 0.75)).missing
+    array([[False,  True]])
+    """
+    array: Any = np.ma.array(weights)
+    masked = np.ma.getmaskarray(array)
+    values = np.where(masked, 0, array.data) if masked.any() else array.data
+    if values.ndim not in dimensions or values.dtype.kind not in "biuf":
+        shows = "an (n, m) array" if dimensions == (2,) else "(h, n, m) or (layers, h, n, m) arrays"
+        raise ValueError(
+            f"a heat map shows {shows} of real numbers: weights are {values.shape} of type {values.dtype}"
+            f"\n  hint: {_hint(values, dimensions)}"
+        )
+    outside = (values < 0) | (values > 1 + 1e-6)
+    if not signed and outside.any():
+        *head, i, j = np.argwhere(outside)[0]
+        where = f"row {i + 1}, column {j + 1}" + (f" of {head_name(head)}" if head else "")
+        raise ValueError(
+            f"weights must lie between 0 and 1: {values[(*head, i, j)]} in {where}"
+            "\n  hint: show.figures.heatmap draws scores, logits and differences with signed=True"
+        )
+    missing = masked | np.isneginf(values) if signed else masked
+    return Cells(np.where(missing, 0, values) if missing.any() else values, missing, signed)
+
+
+def _hint(values: NDArray[Any], dimensions: tuple[int, ...]) -> str:
+    if values.dtype == object:
+        return "pass the weights of recorded attentions: [attention.weights for attention in seen]"
+    if dimensions == (2,):
+        return "choose one head with weights[..., head, :, :]; figures.heatmaps draws several"
+    if values.ndim > max(dimensions):
+        return "choose one sentence of a batch: [attention.weights[sentence] for attention in seen]"
+    return "figures.heatmap draws an (n, m) array"
+
+
+def darkest(cells: Cells) -> float:
+    """Return the number that the darkest shade stands for.
+
+    Parameters
+    ----------
+    cells
+        Weights, or signed numbers.
+
+    Returns
+    -------
+    float
+        The largest weight, at least four times that of m uniform ones: uniform weights are never dark where there are
+        several. Of signed numbers the largest magnitude.
+
+    Examples
+    --------
+    >>> darkest(checked_cells([[0.125] * 8])), darkest(checked_cells([[0.9, 0.1]]))
+    (0.5, 1.0)
+    """
+    finite = cells.values[np.isfinite(cells.values)].astype(np.float64)
+    high, low = float(finite.max(initial=0)), float(finite.min(initial=0))
+    if cells.signed:
+        top = min(max(high, -low), 1e300)  # the range from -top to top must be finite, too
+        return top if top >= 1e-300 else 1.0
+    top = max(high, min(1.0, _UNIFORM / cells.values.shape[-1]))
+    return top if top >= _LEAST else 1.0
+
+
+def head_name(index: Sequence[int]) -> str:
+    """Name a head by its number, and that of its layer, from 1.
+
+    Parameters
+    ----------
+    index : sequence of int
+        (head,) or (layer, head), from 0.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Examples
+    --------
+    >>> head_name((1,)), head_name((0, 3))
+    ('head 2', 'layer 1, head 4')
+    """
+    named = zip(("layer", "head")[-len(index) :], index, strict=True)
+    return ", ".join(f"{name} {number + 1}" for name, number in named)
+
+
+def labels(names: Sequence[str] | None, count: int, side: str, default: str = "") -> list[str]:
+    """Return one printable label for each row or column, cut to 24 columns of a terminal.
+
+    Parameters
+    ----------
+    names
+        `count` names, or None for numbers from 1.
+    count
+        The number of rows or columns.
+    side
+        What is labelled ("rows", "columns"), for the error.
+    default
+        A prefix of the numbers.
+
+    Returns
+    -------
+    list of str
+        `count` labels.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer names than `count`.
+
+    Examples
+    --------
+    >>> labels(None, 2, "rows", "query "), labels(["le", "chat"], 2, "rows")
+    (['query 1', 'query 2'], ['le', 'chat'])
+    """
+    if names is None:
+        return [f"{default}{i + 1}" for i in range(count)]
+    if len(names) != count:
+        raise ValueError(f"{side} must name each of the {count} {side}: {len(names)} words given")
+    cleaned = [clean(str(name)) for name in names]
+    return [fit(name, min(display_width(name), LONGEST_LABEL) or 1) for name in cleaned]
+
+
+def percent(weight: float) -> str:
+    """Write a weight in percent, as short as the cell of a heat map.
+
+    Parameters
+    ----------
+    weight
+        Between 0 and 1, or NaN.
+
+    Returns
+    -------
+    str
+        A whole number, a dot for less than one half, or nothing for an exact 0.
+
+    Examples
+    --------
+    >>> [percent(weight) for weight in (0.25, 0.001, 0.0)]
+    ['25', '·', '']
+    """
+    if weight == 0:
+        return ""
+    text = f"{100 * weight:.0f}"
+    return "·" if text == "0" else text

@@ -1,0 +1,73 @@
+"""Each sentence is tokenized once by everything that reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.data import tokenizers
+
+PAIRS = [(f"word {i}", f"mot {i}") for i in range(40)]
+SIDES = [pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each text was cut into words."""
+    counts: Counter[str] = Counter()
+    cut = tokenizers.cut
+
+    def counting(text: str) -> list[str]:
+        counts[text] += 1
+        return cut(text)
+
+    monkeypatch.setattr(tokenizers, "cut", counting)
+    return counts
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """A model of each direction, sources, and pairs."""
+    forward, backward = tmp_path / "forward.safetensors", tmp_path / "backward.safetensors"
+    Seq2Seq(epochs=1).fit(*SIDES).save(forward)
+    Seq2Seq(epochs=1).fit(*SIDES[::-1]).save(backward)
+    sources, pairs = tmp_path / "sources", tmp_path / "pairs"
+    sources.write_text("".join(f"{source}\n" for source in SIDES[0]))
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    return {"forward": str(forward), "backward": str(backward), "sources": str(sources), "pairs": str(pairs)}
+
+
+@pytest.mark.parametrize("valid", [None, (["other word"], ["autre mot"])])
+def test_training(valid: tuple[list[str], list[str]] | None, cuts: Counter[str]) -> None:
+    Seq2Seq(epochs=1).fit(*SIDES, valid=valid)
+    assert set(cuts) >= {*SIDES[0], *SIDES[1]}
+    assert set(cuts.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate {forward} {sources}",
+        "translate {forward} {sources} --sample 2",
+        "align {forward} {pairs}",
+        "align {forward} {pairs} --reverse {backward}",
+        "evaluate {forward} {pairs}",
+    ],
+)
+def test_commands(command: str, files: dict[str, str], cuts: Counter[str]) -> None:
+    cuts.clear()
+    assert main(command.format(**files).split()) == 0
+    assert set(SIDES[0]) <= set(cuts)
+    assert set(cuts.values()) == {1}
+
+
+def test_training_command(files: dict[str, str], tmp_path: Path, cuts: Counter[str]) -> None:
+    """The texts are cut once more before the split, which counts tokens."""
+    cuts.clear()
+    command = "train {pairs} --out {out} --epochs 1".format(**files, out=tmp_path / "run")
+    assert main(command.split()) == 0
+    assert max(cuts.values()) <= 2
