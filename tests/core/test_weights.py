@@ -153,6 +153,7 @@ def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
         assert (z[p == 0] <= tau.max() + 1e-6).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(row=rows)
 def test_sparser_than_softmax(row: list[float]) -> None:

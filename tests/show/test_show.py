@@ -78,6 +78,7 @@ def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None
     assert display_width(fit(clean(word), width, right=right)) == width
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["C"]), max_size=60), st.integers(2, 30), st.integers(1, 4))
 def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width: int, most: int) -> None:
     lines = wrap(text, width, most)
@@ -893,6 +894,7 @@ def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int],
     assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
 
 
+@pytest.mark.slow
 def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

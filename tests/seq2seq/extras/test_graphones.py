@@ -339,6 +339,7 @@ def test_ranked_by_both() -> None:
     assert len(graphones.rerank([(5, 5)], [found], scoring, 1)[0]) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(PAIRS, st.lists(st.integers(4, 6), min_size=1, max_size=3), st.integers(1, 3))
 def test_proposals_are_the_most_probable_sequences_of_units(
