@@ -84,6 +84,7 @@ def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -
     assert math.isclose(found.sum(), 1.0 if (logits > -INF).any() else 0.0, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 @every_function
 @settings(max_examples=40)
 @given(row=rows, shift=st.integers(-50, 50))

@@ -801,6 +801,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("band", [*BANDS, None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5), (127, 40), (128, 40)])
