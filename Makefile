@@ -49,6 +49,6 @@ $(VENV)/build: $(VENV)/pyvenv.cfg
 	@touch $@
 
 # Installed in place, so that a change in Python is seen at once; done again when what decides about the rest changes.
-$(VENV)/cli $(VENV)/dev: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/*)
+$(VENV)/cli $(VENV)/dev: $(VENV)/build pyproject.toml native/CMakeLists.txt $(wildcard src/regard/kernels/source/* src/regard/kernels/source/*/*)
 	$(PIP) --no-build-isolation --editable '.[$(@F)]'
 	@touch $@

@@ -30,7 +30,7 @@ from peers import LIBRARIES, Case, Data, Definition, Plain, PlainSciPy, Turn
 from probe import Probe, compile_into
 from threadpoolctl import threadpool_limits
 
-from regard.kernels import native
+from regard.kernels.library import instruction_sets, missing
 from regard.kernels.matrix import multiply
 
 GB = 1e9
@@ -463,7 +463,7 @@ def header(probe: Path | None, threads: Sequence[int], as_installed: bool) -> No
         "-: the library has no such operation; (minimum-maximum) over all rounds; onnxruntime's operators are"
     )
     print("MultiHeadAttention and, for decoding, GroupQueryAttention; masks without a name there are arrays")
-    print(f"regard's kernel: {', '.join(native.instruction_sets()[:1]) or native.missing()}")
+    print(f"regard's kernel: {', '.join(instruction_sets()[:1]) or missing()}")
     for name in TUNING:
         if name in os.environ:
             print(f"{name}={os.environ[name]} is left out of the environment: it would slow NumPy down")

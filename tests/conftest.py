@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from regard.kernels import native
+from regard.kernels import library
 
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 
 # The one profile: no test may depend on how fast or how busy the machine is.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,9 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
 )
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
-    loaded = native.library()
+    loaded = library.load()
     if loaded is None:
-        pytest.skip(native.missing())
+        pytest.skip(library.missing())
     assert loaded.regard_choose(request.param.encode())
     yield request.param
     loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())

@@ -17,7 +17,7 @@ from regard import _check
 from regard._layout import Layout
 from regard._problem import Problem, prepare
 from regard.context import recording, remember
-from regard.kernels import choose, native
+from regard.kernels import choose, fast_path
 from regard.kernels.pairs import sum_to
 from regard.mask import MaskLike, window
 from regard.position import BiasLike, bind_bias
@@ -97,7 +97,7 @@ def attention(
         and out is None
         and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
     ):
-        context: Array | None = native.dense(queries, keys, values, band, scale, threads)
+        context: Array | None = fast_path.dense(queries, keys, values, band, scale, threads)
         if context is not None:
             return context
     problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
@@ -279,7 +279,7 @@ def attention_vjp(
     usual = (
         sink is None and mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
     )
-    short = native.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
+    short = fast_path.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
     if short is None:
         return long_way(remembered=False)
     context, gradients = short

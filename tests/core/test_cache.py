@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 import regard
 from regard import KVCache, mask, position
-from regard.kernels import native
+from regard.kernels import library
 
 Array = NDArray[Any]
-KERNELS = ["blocked", *([] if native.missing() else ["native"])]
+KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 LEAD, GROUP, D, E = (2, 3), 2, 8, 5
 
 
@@ -79,7 +79,7 @@ def test_decoding_is_the_causal_attention(kernel: str, window: int | None, sizes
     budget.assert_within(found, exact.context, allowed)
 
 
-@pytest.mark.skipif(bool(native.missing()), reason="a promise of the native kernel")
+@pytest.mark.skipif(bool(library.missing()), reason="a promise of the native kernel")
 @pytest.mark.parametrize("dtype", strategies.DTYPES.values(), ids=strategies.DTYPES)
 def test_the_native_kernel_decodes_bit_by_bit_what_it_computes_at_once(dtype: Any) -> None:
     q, k, v = arrays(300, dtype)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 import regard
 from regard import mask, weights
-from regard.kernels import native
+from regard.kernels import library
 from regard.nn import check_gradients
 
 Array = NDArray[Any]
-KERNELS = ["blocked", *([] if native.missing() else ["native"])]
+KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 import regard
 from regard import _threads
 from regard._threads import Each, Workers, give_up_if_asked, interruptible, two_threads
-from regard.kernels import matrix, native, recurrence
+from regard.kernels import fast_path, library, matrix, recurrence
 
 Array = NDArray[Any]
-needs_library = pytest.mark.skipif(native.library() is None, reason=native.missing() or "there is a library")
+needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
 needs_threads = pytest.mark.skipif("NO_THREADS" in os.environ, reason="no thread can be started")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows can't send a process SIGINT alone")
 
@@ -41,7 +41,7 @@ INTERRUPTED = """
     how = {"kernel": kernel, "threads": threads}
     x = np.random.default_rng(0).standard_normal((1 << 20, 4)).astype(np.float32)
     masks = regard.mask
-    p = prepare(x[: 1 << 18], x[: 1 << 18], x[: 1 << 18], "scaled_dot", None, None, None, None, "softmax")
+    p = prepare(x[: 1 << 18], x[: 1 << 18], x[: 1 << 18], "scaled_dot", None, None, None, None, "softmax", None)
     numbers = np.zeros((1, 2, 1 << 18), np.float32)
     context = x[None, : 1 << 18]
     calls = {
@@ -95,7 +95,8 @@ def test_ctrl_c_ends_every_long_call_and_the_next_one_is_right(kernel: str, thre
 def stopped(monkeypatch: pytest.MonkeyPatch) -> ctypes.c_int32:
     """Ask every call of the library to stop before it begins."""
     stop = ctypes.c_int32(1)
-    monkeypatch.setattr(native, "interruptible", lambda call, _: call(ctypes.addressof(stop)))
+    for module in (library, fast_path):
+        monkeypatch.setattr(module, "interruptible", lambda call, _: call(ctypes.addressof(stop)))
     return stop
 
 
@@ -115,7 +116,7 @@ def test_calls_that_are_asked_to_stop_return_at_once(isa: str, stopped: ctypes.c
 
 
 @needs_library
-@pytest.mark.skipif(native.trains(native.library()) is None, reason="these kernels need a newer processor")
+@pytest.mark.skipif(library.trains(library.load()) is None, reason="these kernels need a newer processor")
 def test_kernels_of_training_that_are_asked_to_stop_leave_what_was_there(stopped: ctypes.c_int32) -> None:
     a, b = np.ones((64, 32), np.float32), np.ones((32, 48), np.float32)
     out = np.full((64, 48), 7, np.float32)
@@ -262,7 +263,7 @@ def test_a_long_call_is_made_without_a_thread(startable: int) -> None:
 FORBIDDEN = """
     import threading
     import numpy as np, regard
-    from regard.kernels import native
+    from regard.kernels import library
     from regard.seq2seq import Seq2Seq
     try:
         threading.Thread(target=print).start()

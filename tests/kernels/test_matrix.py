@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.kernels import matrix, native
+from regard.kernels import library, matrix
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 
 
 # For the whole module, since hypothesis wants no fixture that is made for each test.
 @pytest.fixture(scope="module", params=SETS or ["none"])
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
-    loaded = native.library()
+    loaded = library.load()
     if loaded is None:
-        pytest.skip(native.missing())
+        pytest.skip(library.missing())
     assert loaded.regard_choose(request.param.encode())
     yield request.param
     loaded.regard_choose(os.environ.get("REGARD_INSTRUCTION_SET", SETS[0]).encode())
@@ -146,7 +146,7 @@ STRANGE = (1e-36, 1e-42, -3e-39, 1e19, np.finfo(np.float32).max, np.inf, -np.inf
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")  # NumPy's, of infinite numbers
 @pytest.mark.parametrize("depth", [240, 900])
 def test_numbers_of_every_size(isa: str, depth: int) -> None:
-    """Also those that a unit for bfloat16 can't take; and only the rows that have them are computed another way."""
+    """Denormal, very large and non-finite numbers change only the rows that have them."""
     a, b, bias = draw(50, depth), draw(depth, 290), draw(1, 290)[0]
     if matrix._steps(a, b, None, None) is None:
         pytest.skip("NumPy's products overflow where they like")
@@ -174,7 +174,7 @@ def test_large_sums_are_not_infinite_on_the_way(isa: str) -> None:
 
 
 def test_small_products_are_off_by_less_than_any_number_that_counts(isa: str) -> None:
-    """A matrix unit knows no numbers below 2^-126."""
+    """Products below 2^-126 are denormal."""
     a, b = draw(20, 256) * np.float32(2.0**-60), draw(256, 256) * np.float32(2.0**-60)
     exact = a.astype(float) @ b.astype(float)
     added = np.abs(a.astype(float)) @ np.abs(b.astype(float))
@@ -200,7 +200,7 @@ def test_any_rows_may_be_strange(isa: str, turned: bool) -> None:
     "shape", [(4200, 70, 1000), (40, 70, 4200), (1100, 100, 1200), (1200, 100, 1100)], ids=str
 )
 def test_strange_numbers_far_away(isa: str, shape: tuple[int, int, int]) -> None:
-    """A unit holds the smaller matrix near, and takes so many rows or columns of the other one at a time."""
+    """Numbers below the normal range in the first, a middle and one of the last rows and columns of large matrices."""
     rows, depth, columns = shape
     a, b = draw(rows, depth), draw(depth, columns)
     a[[0, rows // 2, rows - 3], 7], b[9, [0, columns // 2, columns - 3]] = 1e-36, 1e-36

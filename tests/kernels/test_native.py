@@ -28,11 +28,12 @@ from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
 from regard import nn
-from regard.kernels import native
+from regard.kernels import fast_path, library, matrix, problem, recurrence, search, training
+from regard.kernels import rows as layers
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
-needs_library = pytest.mark.skipif(not SETS, reason=native.missing() or "there is a library")
+SETS = library.instruction_sets()
+needs_library = pytest.mark.skipif(not SETS, reason=library.missing() or "there is a library")
 NATIVE = [
     name
     for name in OPTIONS
@@ -1084,7 +1085,7 @@ def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
 def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     """Collect the arrays whose addresses the library gets."""
     given: list[Array] = []
-    address, addresses = native.address, native.addresses
+    address, addresses = library.address, problem.addresses
 
     def of_array(x: Array, ours: bool = True) -> int:
         given.append(x)
@@ -1094,8 +1095,9 @@ def pointers(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
         given.append(x.array)
         return addresses(x)
 
-    monkeypatch.setattr(native, "address", of_array)
-    monkeypatch.setattr(native, "addresses", of_items)
+    for module in (library, fast_path):
+        monkeypatch.setattr(module, "address", of_array)
+    monkeypatch.setattr(problem, "addresses", of_items)
     return given
 
 
@@ -1171,6 +1173,67 @@ def test_law_8_kernels_of_training_get_aligned_arrays_only(pointers: list[Array]
     assert all(x.flags.aligned for x in pointers)
 
 
+MIRRORS: dict[str, Any] = {
+    "Problem": library.CProblem,
+    "Matrices": library.CMatrices,
+    "Node": library.CNode,
+    "Dense": library.CDense,
+    "Recurrence": recurrence.CRecurrence,
+    "Product": matrix.CProduct,
+    "Search": search.CSearch,
+    "Softmax": training.CSoftmax,
+    "Prediction": training.CPrediction,
+    "Tops": training.CTops,
+    "Rows": training.CRows,
+    "Adam": training.CAdam,
+    "Ending": search._ENDING,
+    "Norm": layers.CNorm,
+    "Drop": layers.CDrop,
+    "Rectified": layers.CRectified,
+}
+
+
+@needs_library
+@pytest.mark.parametrize("name", MIRRORS)
+def test_every_field_of_a_structure_has_the_librarys_offset_and_size(name: str) -> None:
+    loaded = library.load()
+    assert loaded is not None
+    assert library.layout_difference(loaded, {name: MIRRORS[name]}) == ""
+
+
+@needs_library
+def test_a_field_that_differs_is_named() -> None:
+    class Swapped(ctypes.Structure):
+        _fields_ = [
+            *((name, ctypes.c_int64) for name in ("rows", "size")),
+            *((name, ctypes.c_void_p) for name in ("added", "places", "table")),
+        ]
+
+    class Short(ctypes.Structure):
+        _fields_ = Swapped._fields_[:4]
+
+    loaded = library.load()
+    assert loaded is not None
+    start = "the library belongs to another version: "
+    assert library.layout_difference(loaded, {"Rows": Swapped}) == (
+        f"{start}Rows.places is 8 bytes at 16 there and 8 bytes at 24 here"
+    )
+    assert library.layout_difference(loaded, {"Rows": Short}) == (
+        f"{start}Rows.* is 40 bytes at 0 there and 32 bytes at 0 here"
+    )
+    assert library.layout_difference(loaded, {"Column": Short}).startswith(
+        f"{start}Column.* is missing there"
+    )
+    with pytest.warns(
+        RuntimeWarning, match=r"can't be used \(.* Rows\.places is .*; the NumPy kernel does its work"
+    ):
+        assert library.checked({"Rows": Swapped})() is None
+
+
+def test_the_fast_path_packs_a_whole_structure() -> None:
+    assert library.DENSE.size == library.DENSE_BACK.size == ctypes.sizeof(library.CDense)
+
+
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter."""
     return subprocess.run(
@@ -1182,8 +1245,8 @@ def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 WITHOUT = """
     import warnings
     import numpy as np, regard
-    from regard.kernels import native
-    native.LIBRARY = "missing.so"
+    from regard.kernels import library
+    library.FILE = "missing.so"
     x = np.eye(3)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -1192,7 +1255,7 @@ WITHOUT = """
         regard.attention_vjp(x, x, x)[1](x)
         regard.attention(x, x, x, kernel="blocked")
     same = (regard.attention(x, x, x) == regard.attention(x, x, x, kernel="blocked")).all()
-    print(len(seen), seen[0].category.__name__, seen[0].filename, same, native.instruction_sets())
+    print(len(seen), seen[0].category.__name__, seen[0].filename, same, library.instruction_sets())
     print(seen[0].message)
     try:
         regard.attention(x, x, x, kernel="native")
@@ -1216,11 +1279,11 @@ def test_without_the_library_auto_says_so_once_and_native_raises() -> None:
 UNUSABLE = """
     import sys, warnings
     import numpy as np, regard
-    from regard.kernels import native
+    from regard.kernels import library
     x = np.eye(3)
     wanted = regard.attention(x, x, x, kernel="blocked")
-    for native.LIBRARY in sys.stdin.read().split():
-        native.library.cache_clear(), native.warn_once.cache_clear(), native._failure.clear()
+    for library.FILE in sys.stdin.read().split():
+        library.load.cache_clear(), library.warn_once.cache_clear(), library._failure.clear()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = [regard.attention(x, x, x), regard.attention_vjp(x, x, x)[0]]
@@ -1236,7 +1299,7 @@ UNUSABLE = """
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
 def test_a_library_that_cannot_be_used_is_warned_of_once(tmp_path: Path) -> None:
     """Cut short, made for another processor, no library at all, without rights, or of another version."""
-    whole = Path(native.__file__).with_name(native.LIBRARY).read_bytes()
+    whole = Path(library.__file__).with_name(library.FILE).read_bytes()
     machine = 18  # where ELF has the processor's number
     contents = {
         **{f"cut{size}": whole[:size] for size in (0, 10, 63, 64, 5000, len(whole) // 2, len(whole) - 1)},
@@ -1282,7 +1345,7 @@ ONE = """
 @pytest.mark.slow
 def test_an_instruction_set_can_be_asked_for() -> None:
     """What a fresh process computes is what choosing it here computes; with and without fused products differ."""
-    loaded, found = native.library(), {}
+    loaded, found = library.load(), {}
     assert loaded is not None
     x = np.random.default_rng(0).standard_normal((3, 20, 33)).astype(np.float32)
     for name in SETS:
@@ -1301,7 +1364,7 @@ def test_an_instruction_set_can_be_asked_for() -> None:
 
 def exp2(x: Array) -> Array:
     """The kernel's 2^x."""
-    loaded = native.library()
+    loaded = library.load()
     assert loaded is not None
     whole = np.zeros(-(-len(x) // 16) * 16, x.dtype)
     whole[: len(x)] = x
@@ -1383,5 +1446,5 @@ def test_exp2_of_float64_is_within_2_ulp(isa: str) -> None:
 
 if __name__ == "__main__":  # every float32 from -160 to 1 on every instruction set; takes minutes
     for each in SETS:
-        native.library().regard_choose(each.encode())  # type: ignore[union-attr]
+        library.load().regard_choose(each.encode())  # type: ignore[union-attr]
         print(each, max(worst_of_floats(-0.0, -160), worst_of_floats(0.0, 1)), "ulp at most", flush=True)

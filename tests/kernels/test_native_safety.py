@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import regard
-from regard.kernels import native
+from regard.kernels import library
 
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 HERE = Path(__file__).parent
-SOURCE = Path(native.__file__).parent / "source"
-needs_library = pytest.mark.skipif(not SETS, reason=native.missing() or "there is a library")
+SOURCE = Path(library.__file__).parent / "source"
+needs_library = pytest.mark.skipif(not SETS, reason=library.missing() or "there is a library")
 slow = pytest.mark.slow
 
 
@@ -53,22 +53,21 @@ NAME = "neon" if platform.machine() in ("aarch64", "arm64") else "baseline"
 def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     """Compile the kernel once, with the driver; skip where the sanitizer is not to be had."""
     assert COMPILER is not None
-    command = [COMPILER, *COMMON, f"-fsanitize={sanitizer}"]
+    command = [COMPILER, *COMMON, f"-I{SOURCE}", f"-fsanitize={sanitizer}"]
     probe = directory / "probe.cpp"
     probe.write_text("int main() {}")
     if run(*command, str(probe), "-o", str(directory / "probe")).returncode:
         pytest.skip(f"the compiler has no -fsanitize={sanitizer}")
-    library = directory / "library.cpp"
-    text, whole = (SOURCE / "library.cpp").read_text(), "constexpr int64_t KEPT = PREDICTION_ROOM;"
-    assert whole in text  # memory that is kept from call to call would hide who writes a little too far
-    library.write_text(text.replace(whole, "constexpr int64_t KEPT = 0;"))
+    memory = directory / "memory.cpp"
+    text, limit = (SOURCE / "library" / "memory.cpp").read_text(), "constexpr int64_t KEPT = PREDICTION_ROOM;"
+    assert limit in text  # memory that is kept from call to call would hide writes a little too far
+    memory.write_text(text.replace(limit, "constexpr int64_t KEPT = 0;"))
+    kernels = [SOURCE / "attention.cpp", *(SOURCE / "training").glob("*.cpp")]
+    parts = [path for path in (SOURCE / "library").glob("*.cpp") if path.name != "memory.cpp"]
     units = {
-        **{
-            name: [*flags, f"-DISA={NAME}", str(SOURCE / f"{name}.cpp")]
-            for name in ("kernel", "matrix", "prediction", "recurrence", "rows", "search", "training")
-        },
-        "library": [f"-I{SOURCE}", f"-DREGARD_HAVE_{NAME.upper()}", str(library)],
-        "driver": [f"-I{SOURCE}", str(HERE / "native" / "driver.cpp")],
+        **{path.stem: [*flags, f"-DISA={NAME}", str(path)] for path in kernels},
+        **{path.stem: [f"-DREGARD_HAVE_{NAME.upper()}", str(path)] for path in (*parts, memory)},
+        "driver": [str(HERE / "native" / "driver.cpp")],
     }
     objects = {name: str(directory / f"{name}.o") for name in units}
     with ThreadPoolExecutor(2) as pool:

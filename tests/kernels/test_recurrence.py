@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from regard import nn, scores
 from regard.context import attend
-from regard.kernels import native, recurrence
+from regard.kernels import library, recurrence
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 SIZES = [
     (1, 1, 1, 1, 1, 1),
     (3, 5, 7, 3, 9, 4),
@@ -266,7 +266,7 @@ def test_law_4_a_nan_reaches_the_rows_that_see_it_and_no_other(isa: str, twice: 
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_law_5_a_row_does_not_depend_on_the_others(isa: str, twice: bool) -> None:
-    loaded = native.library()
+    loaded = library.load()
     if not (loaded and loaded.regard_trains()):
         pytest.skip("NumPy's products promise nothing about single bits")
     T, B, H, A, C, n = 4, 21, 18, 20, 35, 3
@@ -374,7 +374,7 @@ def test_nothing_to_do(isa: str, kind: Any, twice: bool) -> None:
 
 def test_float64_and_mixtures_are_numpys(isa: str) -> None:
     plain = draw(2, 2).astype(np.float32)
-    loaded = native.library()
+    loaded = library.load()
     assert recurrence.native_does(plain, None) == bool(loaded and loaded.regard_trains())
     assert not recurrence.native_does(plain, plain.astype(float))
     arrays = gru_arrays(3, 5, 6)

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from regard import nn
-from regard.kernels import native
-from regard.kernels import rows as library
+from regard.kernels import library
+from regard.kernels import rows as kernels
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 SIZES = [(1, 1), (3, 5), (70, 33), (2, 16), (5, 200)]
 
 
@@ -76,7 +76,7 @@ def test_dropout_is_numpys_to_the_bit(
     found, back = nn.dropout(x, 0.3, np.random.default_rng(1))
     dx = back(dy)[0]
     with monkeypatch.context() as patch:
-        patch.setattr(library, "_library", lambda: None)
+        patch.setattr(kernels, "_library", lambda: None)
         wanted, back = nn.dropout(x, 0.3, np.random.default_rng(1))
         np.testing.assert_array_equal(dx, back(dy)[0])
     np.testing.assert_array_equal(found, wanted)

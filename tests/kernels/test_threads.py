@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard._threads import VARIABLES, Each, one_blas_thread, two_threads
-from regard.kernels import native
+from regard.kernels import library
 from regard.nn import Adam
 
 Array = NDArray[Any]
@@ -235,7 +235,7 @@ def test_law_12_threads_do_not_keep_the_process_alive() -> None:
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="resident size and threads are read from /proc"
 )
-@pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
+@pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
 def test_law_12_ten_thousand_calls_leave_nothing_behind() -> None:
     printed = fresh(
         """
@@ -347,7 +347,7 @@ def test_a_thread_translates_after_the_main_thread_has_ended() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads can't be kept to processors here")
 def test_the_pool_is_kept_off_its_caller_and_may_run_anywhere_else() -> None:
     """Linux likes to wake a thread where its caller runs, which has no time for it."""
-    if native.library() is None or len(os.sched_getaffinity(0)) < 2:
+    if library.load() is None or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("it takes the library and two processors")
     script = """
         import os, threading, time, numpy as np, regard

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from regard import nn
-from regard.kernels import native, training
+from regard.kernels import library, training
 
 Array = NDArray[Any]
-SETS = native.instruction_sets()
+SETS = library.instruction_sets()
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_tops_of_a_product_are_those_of_its_numbers(
 
 @pytest.mark.parametrize("size", [20, 33, 96])
 def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
-    """Also of those that a unit for bfloat16 can't take; and a row never depends on the others."""
+    """Denormal and very large numbers change only the rows that have them."""
     readout, weight, bias = (draw(*shape).astype(np.float32) for shape in ((70, size), (250, size), (250,)))
     strange = {5: 1e-36, 17: -1e-41, 31: 1e20, 64: 1e-32}
     for row, number in strange.items():

@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from strategies import BATCH, HEADS, OPTIONS, SMOOTH_OPTIONS, SOFTMAX_OPTIONS, Case, case
 
 import regard
-from regard.kernels import native
+from regard.kernels import library
 
 Array = NDArray[Any]
 every_option = pytest.mark.parametrize("name", OPTIONS)
 # whether bfloat16 is multiplied in pairs here, as it is stored
-PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*native.instruction_sets(), "")[0]) in ("amx", "avx512bf16")
+PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*library.instruction_sets(), "")[0]) in (
+    "amx",
+    "avx512bf16",
+)
 EPS32, EPS64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
 
 
@@ -204,7 +207,7 @@ def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
 # what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
 HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
 POISON = [np.nan, np.inf, -np.inf, 3e38]
-KERNELS = ["blocked", *([] if native.missing() else ["native"])]
+KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 
 
 def hiding() -> dict[str, dict[str, Any]]:
@@ -1255,7 +1258,7 @@ def test_law_8_pieces_give_the_bits_of_the_whole(monkeypatch: pytest.MonkeyPatch
         option = {"mask": rng.random((*lead, n, 3000)) < 0.5} if masked else {"score": "cosine"}
         whole = regard.partial(q, k, v, **option)
         with monkeypatch.context() as patch:
-            patch.setattr("regard.kernels.native.COPIED", 1 << 16)
+            patch.setattr("regard.kernels.problem.COPIED", 1 << 16)
             found = regard.partial(q, *(np.asfortranarray(x) for x in (k, v)), **option)
             foreign = regard.partial(*(x.astype(x.dtype.newbyteorder()) for x in (q, k, v)), **option)
         for part in (found, foreign):

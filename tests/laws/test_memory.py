@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.kernels import native
+from regard.kernels import library
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="peak resident size is read from /proc"
@@ -224,7 +224,7 @@ def test_law_6_by_blocks_at_4096(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not native.instruction_sets(), reason=native.missing() or "there is a library")
+@pytest.mark.skipif(not library.instruction_sets(), reason=library.missing() or "there is a library")
 @pytest.mark.parametrize(
     ("name", "door"),
     [("mask-window", "attention_vjp"), ("mask-documents", "attention_vjp"), ("none", "attention")],
@@ -312,16 +312,16 @@ READERS = """
     import sys
     from pathlib import Path
     from regard.seq2seq.alignment.links import read_gold
-    from regard.seq2seq.commands.link_files import Skipped
+    from regard.seq2seq.commands.link_files import SkippedPairs
     from regard.seq2seq.data.parallel_text import read_pairs, read_two
     from regard.seq2seq.training.log import columns, entries
-    from regard.show.files import read_array, read_arrays
+    from regard.show.array_files import read_array, read_arrays
 
     def peak():
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
-    path, skipped = Path("untrusted"), Skipped()
+    path, skipped = Path("untrusted"), SkippedPairs()
     with open("/proc/self/clear_refs", "w") as marks:
         marks.write("5")  # from here on the peak counts anew
     before = peak()

@@ -259,7 +259,7 @@ def test_minutes_end_the_training() -> None:
         ({"vocabulary": 5, "target": "subwords"}, "vocabulary must be at least 6. Got 5 instead."),
         ({"minutes": 0.0}, "minutes must be greater than 0. Got 0.0 instead."),
         ({"max_tokens": 0}, "max_tokens must be at least 1. Got 0 instead."),
-        ({"min_count": 0}, "least must be at least 1. Got 0 instead."),
+        ({"min_count": 0}, "min_count must be at least 1. Got 0 instead."),
         ({"rate": float("nan")}, "rate must be finite. Got nan instead."),
         ({"seed": -1}, "seed must be at least 0. Got -1 instead."),
         ({"recipe": {"seed": -1}}, "seed must be at least 0. Got -1 instead."),

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from regard import _check
 from regard._problem import Problem
-from regard.kernels import blocked, native
+from regard.kernels import blocked, library, native
 
 __all__: list[str] = []
 
@@ -18,9 +18,9 @@ def choose(kernel: str, p: Problem) -> ModuleType:
     _check.choice("kernel", kernel, KERNELS)
     if kernel == "blocked":
         return blocked
-    reason = native.missing()
+    reason = library.missing()
     if reason and kernel == "auto":
-        native.warn_once()
+        library.warn_once()
     reason = reason or native.refusal(p)
     if not reason:
         return native

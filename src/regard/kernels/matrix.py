@@ -1,4 +1,4 @@
-"""Products of matrices with what often follows them: the native library's (`source/matrix.cpp`), and the same in NumPy.
+"""Products of matrices with what often follows them: the library's (`training/matrix.cpp`) and NumPy's.
 
 Which of the two does the work is decided in `_steps`: the library has them for float32 only, and uses the thread
 that calls it and no other. A row of a product never depends on the others there.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels import native
+from regard.kernels import library
 
 __all__: list[str] = []
 
@@ -26,15 +26,15 @@ class CProduct(ctypes.Structure):
     """`struct Product`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "depth", "columns")),
-        *((name, native.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, native.Pointer) for name in ("a", "b", "bias", "out", "sums")),
-        *((name, native.Int) for name in ("onto", "squash")),
-        ("stop", native.Pointer),
+        *((name, library.Int) for name in ("rows", "depth", "columns")),
+        *((name, library.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
+        *((name, library.Pointer) for name in ("a", "b", "bias", "out", "sums")),
+        *((name, library.Int) for name in ("onto", "squash")),
+        ("stop", library.Pointer),
     ]
 
 
-_library = native.checked("regard_product_size", CProduct)
+_library = library.checked({"Product": CProduct})
 
 
 def multiply(
@@ -91,7 +91,7 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
 
 def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
     """Return how many numbers lie between rows and columns of a and b, and rows of out; None if it can't be done."""
-    if native.trains(_library()) is None or len(a) < _FEW or not a.size or not b.size:
+    if library.trains(_library()) is None or len(a) < _FEW or not a.size or not b.size:
         return None
     if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None
@@ -131,7 +131,7 @@ def _run(
 ) -> None:
     loaded = _library()
     assert loaded is not None
-    at = (None if x is None else native.address(x) for x in (a, b, *rest))
+    at = (None if x is None else library.address(x) for x in (a, b, *rest))
     c = CProduct(*a.shape, b.shape[1], *steps, *at, add, squash)
 
     def call(stop: int) -> int:
@@ -139,5 +139,5 @@ def _run(
         failed: int = loaded.regard_multiply(ctypes.byref(c))
         return failed
 
-    if native.interruptible(call, a.size * b.shape[1]):
+    if library.interruptible(call, a.size * b.shape[1]):
         raise MemoryError

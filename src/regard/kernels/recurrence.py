@@ -1,4 +1,4 @@
-"""Gated recurrent units over whole sequences: the native library's (`source/recurrence.cpp`), and the same in NumPy.
+"""Gated recurrent units over whole sequences: the library's (`training/recurrence.cpp`) and NumPy's.
 
 Which of the two does the work is decided in `native_does`, and by how states lie: the library has them for float32
 only. It uses the thread that calls it and no other. Arrays are taken as `nn` has checked them. Letters: n steps of B
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels import native
+from regard.kernels import library
 
 __all__: list[str] = []
 
@@ -30,7 +30,7 @@ Pull = Callable[..., Any]
 
 def native_does(*arrays: Array | None) -> bool:
     """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
-    return native.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
+    return library.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
 
 
 # ---- a sequence of steps -------------------------------------------------------------------------------------
@@ -319,24 +319,24 @@ class CRecurrence(ctypes.Structure):
     """One recurrence: `struct Recurrence`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("steps", "batch", "size", "reversed")),
-        *((name, native.Int) for name in ("input_row", "state_row", "dinput_row", "dstate_row")),
-        *((name, native.Pointer) for name in ("lengths", "inputs", "state_weight", "state_bias", "start")),
-        *((name, native.Pointer) for name in ("states", "gates")),
-        *((name, native.Int) for name in ("positions", "hidden", "context")),
-        *((name, native.Pointer) for name in ("seen", "keys", "values", "query_weight", "vector")),
-        *((name, native.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
-        *((name, native.Pointer) for name in ("after_weight", "after_bias", "between", "after_gates")),
-        ("sentences", native.Int),
-        *((name, native.Pointer) for name in ("sentence", "kept")),
-        ("warm", native.Int),
-        *((name, native.Pointer) for name in ("dstates", "dcontexts", "dweights")),
-        *((name, native.Pointer) for name in ("dinputs", "dhidden", "dstart", "dafter", "dafter_hidden")),
-        *((name, native.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
+        *((name, library.Int) for name in ("steps", "batch", "size", "reversed")),
+        *((name, library.Int) for name in ("input_row", "state_row", "dinput_row", "dstate_row")),
+        *((name, library.Pointer) for name in ("lengths", "inputs", "state_weight", "state_bias", "start")),
+        *((name, library.Pointer) for name in ("states", "gates")),
+        *((name, library.Int) for name in ("positions", "hidden", "context")),
+        *((name, library.Pointer) for name in ("seen", "keys", "values", "query_weight", "vector")),
+        *((name, library.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
+        *((name, library.Pointer) for name in ("after_weight", "after_bias", "between", "after_gates")),
+        ("sentences", library.Int),
+        *((name, library.Pointer) for name in ("sentence", "kept")),
+        ("warm", library.Int),
+        *((name, library.Pointer) for name in ("dstates", "dcontexts", "dweights")),
+        *((name, library.Pointer) for name in ("dinputs", "dhidden", "dstart", "dafter", "dafter_hidden")),
+        *((name, library.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
     ]
 
 
-_library = native.checked("regard_recurrence_size", CRecurrence)
+_library = library.checked({"Recurrence": CRecurrence})
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class _Call:
         """Tell where arrays are."""
         for name, x in arrays.items():
             self.alive.append(x)
-            setattr(self.c, name, None if x is None else native.address(x))
+            setattr(self.c, name, None if x is None else library.address(x))
 
     def again(self) -> _Call:
         """Return a copy that can be told more."""
@@ -366,8 +366,8 @@ class _Call:
             failed: int = loaded.regard_recur(ctypes.byref(c), int(backward))
             return failed
 
-        each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + native.SLOW * c.positions)
-        if native.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
+        each = 3 * c.size * (c.size + c.context) + c.hidden * (c.size + library.SLOW * c.positions)
+        if library.interruptible(call, c.steps * c.batch * each * (2 if backward else 1)):
             raise MemoryError
 
 
@@ -416,7 +416,7 @@ def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
 
 def _gates(rows: int, size: int) -> Array:
     """Return room for what the kernel keeps of each step for the way back."""
-    return np.empty((rows, 4, -(-size // native.FILLED) * native.FILLED), np.float32)
+    return np.empty((rows, 4, library.padded(size)), np.float32)
 
 
 def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
@@ -524,5 +524,5 @@ class Search:
         assert loaded is not None
         needed = loaded.regard_recurrence_room(ctypes.byref(call.c))
         if needed > len(self.kept):
-            self.kept, call.c.warm = native.room(needed), 0
-            call.c.kept = native.address(self.kept)
+            self.kept, call.c.warm = library.workspace(needed), 0
+            call.c.kept = library.address(self.kept)

@@ -1,4 +1,4 @@
-"""What layers do to rows of numbers beside products, in the library: `source/rows.cpp`.
+"""What layers do to rows of numbers beside products, in the library: `source/training/rows.cpp`.
 
 It does float32 only, and says no to the rest. `nn` has all of it in NumPy. Letters: N rows, W numbers in each.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels import native
+from regard.kernels import library
 
 __all__: list[str] = []
 
@@ -22,9 +22,9 @@ class CNorm(ctypes.Structure):
     """`struct Norm`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "size")),
-        *((name, native.Pointer) for name in ("x", "gain", "shift", "y", "moments")),
-        *((name, native.Pointer) for name in ("dy", "onto", "dx", "dgain", "dshift")),
+        *((name, library.Int) for name in ("rows", "size")),
+        *((name, library.Pointer) for name in ("x", "gain", "shift", "y", "moments")),
+        *((name, library.Pointer) for name in ("dy", "onto", "dx", "dgain", "dshift")),
         ("epsilon", ctypes.c_float),
     ]
 
@@ -33,8 +33,8 @@ class CDrop(ctypes.Structure):
     """`struct Drop`."""
 
     _fields_ = [
-        ("count", native.Int),
-        *((name, native.Pointer) for name in ("chances", "x", "y")),
+        ("count", library.Int),
+        *((name, library.Pointer) for name in ("chances", "x", "y")),
         ("bar", ctypes.c_int32),
         ("scale", ctypes.c_float),
     ]
@@ -43,19 +43,19 @@ class CDrop(ctypes.Structure):
 class CRectified(ctypes.Structure):
     """`struct Rectified`."""
 
-    _fields_ = [("count", native.Int), *((name, native.Pointer) for name in ("y", "d"))]
+    _fields_ = [("count", library.Int), *((name, library.Pointer) for name in ("y", "d"))]
 
 
-_library = native.checked("regard_rows_size", CNorm, CDrop, CRectified)
+_library = library.checked({"Norm": CNorm, "Drop": CDrop, "Rectified": CRectified})
 
 
 def _at(x: Array | None) -> int | None:
-    return None if x is None else native.address(x)
+    return None if x is None else library.address(x)
 
 
 def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:
     """Normalise rows (N, W); return them, and each one's mean and what it was multiplied by (N, 2). None: not done."""
-    loaded = native.trains(_library(), x, gain, shift)
+    loaded = library.trains(_library(), x, gain, shift)
     if loaded is None or not x.size or not gain.shape == shift.shape == x.shape[1:]:
         return None
     y, moments = np.empty_like(x), np.empty((len(x), 2), np.float32)
@@ -69,7 +69,7 @@ def norm_back(
     x: Array, gain: Array, moments: Array, dy: Array, onto: Array | None
 ) -> tuple[Array, Array, Array] | None:
     """Return the gradients of rows (N, W), to which `onto` is added, of the gain and of the shift. None: not done."""
-    loaded = native.trains(_library(), x, gain, dy, onto)
+    loaded = library.trains(_library(), x, gain, dy, onto)
     if loaded is None:
         return None
     dx, dgain, dshift = np.empty_like(x), np.zeros_like(gain), np.zeros_like(gain)
@@ -80,7 +80,7 @@ def norm_back(
 
 def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
     """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
-    loaded = native.trains(_library(), x)
+    loaded = library.trains(_library(), x)
     if (
         loaded is None
         or not (chances.flags.c_contiguous and chances.flags.aligned)
@@ -94,7 +94,7 @@ def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array
 
 def unrectify(y: Array, d: Array) -> bool:
     """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
-    loaded = native.trains(_library(), y, d)
+    loaded = library.trains(_library(), y, d)
     if loaded is None or y.shape != d.shape or not d.flags.writeable:
         return False
     loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))

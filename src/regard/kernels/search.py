@@ -1,4 +1,4 @@
-"""Beam search with a fused recurrent decoder, many steps in one call of the native library (`source/search.cpp`).
+"""Beam search with a fused recurrent decoder, many steps in one call of the library (`training/search.cpp`).
 
 `seq2seq/decoding/beam.py` has the same search for every network, step by step; `recurrence.native_does` tells whether
 the library can. It runs on the calling thread. Letters: S sentences, T source positions, R hypotheses that continue, H
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels import native, recurrence, training
+from regard.kernels import library, recurrence, training
 
 __all__: list[str] = []
 
@@ -39,14 +39,14 @@ class CSearch(ctypes.Structure):
 
     _fields_ = [
         ("decoder", recurrence.CRecurrence),
-        *((name, native.Int) for name in ("words", "size", "begin", "end")),
-        *((name, native.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
-        *((name, native.Pointer) for name in ("output_weight", "output_bias", "output_split")),
-        *((name, native.Int) for name in ("width", "n_best")),
-        *((name, native.Pointer) for name in ("most", "room")),
-        *((name, native.Int) for name in ("step", "rows", "capacity", "steps_taken")),
-        *((name, native.Pointer) for name in ("taken", "said", "parents", "logs", "looks")),
-        *((name, native.Pointer) for name in ("ended", "endings")),
+        *((name, library.Int) for name in ("words", "size", "begin", "end")),
+        *((name, library.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
+        *((name, library.Pointer) for name in ("output_weight", "output_bias")),
+        *((name, library.Int) for name in ("width", "n_best")),
+        *((name, library.Pointer) for name in ("most", "room")),
+        *((name, library.Int) for name in ("step", "rows", "capacity", "steps_taken")),
+        *((name, library.Pointer) for name in ("taken", "said", "parents", "logs", "looks")),
+        *((name, library.Pointer) for name in ("ended", "endings")),
         *((name, ctypes.c_double) for name in ("penalty", "offset", "wrong")),
     ]
 
@@ -137,7 +137,7 @@ class Found(NamedTuple):
     endings: list[list[Ending]]
 
 
-_loaded = native.checked("regard_search_size", CSearch)
+_loaded = library.checked({"Search": CSearch, "Ending": _ENDING})
 
 
 def _library() -> ctypes.CDLL:
@@ -171,13 +171,12 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
     arrays |= {"most": np.require(aims.most, np.int64, ["C", "A"]), "ended": ended, "endings": endings}
     c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
     for name, x in arrays.items():
-        setattr(c.decoder if name == "start" else c, name, native.address(x))
+        setattr(c.decoder if name == "start" else c, name, library.address(x))
     c.words, c.size = decoder.embedding.shape
-    c.output_split = decoder.words.split
     for name in ("begin", "end", "width", "n_best", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
-    room = native.room(_library().regard_search_room(ctypes.byref(c)))
-    c.room = native.address(room)
+    room = library.workspace(_library().regard_search_room(ctypes.byref(c)))
+    c.room = library.address(room)
     said = [step for part in _parts(c, sentences * aims.width) for step in part]
     return Found(said, _endings(endings, ended))
 
@@ -189,7 +188,9 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
     while True:
         taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
         logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
-        c.taken, c.said, c.parents, c.logs, c.looks = map(native.address, (taken, said, parents, logs, looks))
+        c.taken, c.said, c.parents, c.logs, c.looks = map(
+            library.address, (taken, said, parents, logs, looks)
+        )
         if status := _library().regard_search(ctypes.byref(c)):
             raise MemoryError if status == 1 else NotFinite(c.wrong)
         ends = np.cumsum(taken[: c.steps_taken])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels import native
+from regard.kernels import library
 
 __all__: list[str] = []
 
@@ -27,8 +27,8 @@ class CSoftmax(ctypes.Structure):
     """`struct Softmax`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "words")),
-        *((name, native.Pointer) for name in ("logits", "bias", "dbias", "targets", "found")),
+        *((name, library.Int) for name in ("rows", "words")),
+        *((name, library.Pointer) for name in ("logits", "bias", "dbias", "targets", "found")),
         *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
     ]
 
@@ -37,10 +37,10 @@ class CTops(ctypes.Structure):
     """`struct Tops`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "words", "size", "count", "first")),
+        *((name, library.Int) for name in ("rows", "words", "size", "count", "first")),
         *(
-            (name, native.Pointer)
-            for name in ("logits", "readout", "weight", "bias", "split", "best", "found", "places")
+            (name, library.Pointer)
+            for name in ("logits", "readout", "weight", "bias", "best", "found", "places")
         ),
     ]
 
@@ -49,11 +49,11 @@ class CPrediction(ctypes.Structure):
     """`struct Prediction`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "words", "size")),
-        *((name, native.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
-        *((name, native.Pointer) for name in ("dreadout", "dweight", "dbias", "kept")),
+        *((name, library.Int) for name in ("rows", "words", "size")),
+        *((name, library.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
+        *((name, library.Pointer) for name in ("dreadout", "dweight", "dbias", "kept")),
         *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
-        ("stop", native.Pointer),
+        ("stop", library.Pointer),
     ]
 
 
@@ -61,8 +61,8 @@ class CRows(ctypes.Structure):
     """`struct Rows`."""
 
     _fields_ = [
-        *((name, native.Int) for name in ("rows", "size")),
-        *((name, native.Pointer) for name in ("places", "added", "table")),
+        *((name, library.Int) for name in ("rows", "size")),
+        *((name, library.Pointer) for name in ("places", "added", "table")),
     ]
 
 
@@ -70,22 +70,17 @@ class CAdam(ctypes.Structure):
     """`struct Adam`."""
 
     _fields_ = [
-        ("count", native.Int),
-        *((name, native.Pointer) for name in ("parameters", "mean", "square", "gradient")),
+        ("count", library.Int),
+        *((name, library.Pointer) for name in ("parameters", "mean", "square", "gradient")),
         *((name, ctypes.c_float) for name in ("keep_mean", "add_mean", "keep_square", "add_square")),
         *((name, ctypes.c_float) for name in ("epsilon", "rate")),
     ]
 
 
-_library = native.checked(
-    "regard_training_size",
-    CSoftmax,
-    CPrediction,
-    CRows,
-    CAdam,
-    CTops,
-    regard_narrow=_NARROW,
-    regard_words=_WORDS,
+_library = library.checked(
+    {"Softmax": CSoftmax, "Prediction": CPrediction, "Tops": CTops, "Rows": CRows, "Adam": CAdam},
+    narrow=_NARROW,
+    words=_WORDS,
 )
 
 
@@ -97,17 +92,17 @@ def cross_entropy(
     Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, counted from the largest; and the
     gradient of the bias, if there is one.
     """
-    loaded = native.trains(_library(), logits, bias)
+    loaded = library.trains(_library(), logits, bias)
     if loaded is None or not logits.size:
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
     rows, words = logits.shape
     found, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(words, np.float32)
     c = CSoftmax(
-        rows, words, native.address(logits), None, None, native.address(targets), native.address(found)
+        rows, words, library.address(logits), None, None, library.address(targets), library.address(found)
     )
     if bias is not None and dbias is not None:
-        c.bias, c.dbias = native.address(bias), native.address(dbias)
+        c.bias, c.dbias = library.address(bias), library.address(dbias)
     c.share, c.spread, c.taken = share, share * smoothing / words, share * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
     return found, dbias
@@ -119,10 +114,10 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the largest (N, count) in
     falling order, of equals the first word first, -inf where there are no more; their places.
     """
-    loaded = native.trains(_library(), logits)
+    loaded = library.trains(_library(), logits)
     if loaded is None or not logits.size:
         return None
-    return _tops(CTops(*logits.shape, 0, count, first, native.address(logits)))
+    return _tops(CTops(*logits.shape, 0, count, first, library.address(logits)))
 
 
 def _tops(c: CTops) -> tuple[Array, Array, Array]:
@@ -131,7 +126,7 @@ def _tops(c: CTops) -> tuple[Array, Array, Array]:
     assert loaded is not None
     found, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
     places = np.empty((c.rows, c.count), np.int64)
-    c.best, c.found, c.places = map(native.address, (best, found, places))
+    c.best, c.found, c.places = map(library.address, (best, found, places))
     if loaded.regard_tops(ctypes.byref(c)):
         raise MemoryError
     return found, best, places
@@ -149,38 +144,19 @@ class Words:
         whole, some = divmod(self.count, _NARROW)
         self.weight[:whole] = weight[: self.count - some].reshape(whole, _NARROW, self.size).swapaxes(1, 2)
         self.weight[whole:, :, :some] = weight[self.count - some :].T
-        self._parts = _split(weight)
-
-    @property
-    def split(self) -> int | None:
-        """Where the matrix lies in parts for a unit of the processor; None if there is none, or it can't take them."""
-        return None if self._parts is None else native.address(self._parts)
 
     @classmethod
     def of(cls, weight: Array, bias: Array) -> Words | None:
         """Return them, or None if the library does nothing with them."""
-        does = native.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
+        does = library.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
         return cls(weight, bias) if does and weight.dtype == bias.dtype == np.float32 else None
 
     def tops(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
         """Find the largest logits of readouts (N, E): see `tops`."""
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
-        at = map(native.address, (readout, self.weight, self.bias))
-        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at, self.split))
-
-
-def _split(columns: Array) -> Array | None:
-    """Return columns (V, E) of a right side in parts; None where no unit multiplies them."""
-    loaded = _library()
-    assert loaded is not None
-    columns = native.aligned(columns)
-    if not (size := loaded.regard_split_room(*columns.shape)):
-        return None
-    room = native.room(size)
-    return (
-        room if loaded.regard_split(native.address(columns), *columns.shape, native.address(room)) else None
-    )
+        at = map(library.address, (readout, self.weight, self.bias))
+        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at))
 
 
 def predict(
@@ -191,7 +167,7 @@ def predict(
     Returns (N, 4): each row's largest logit, its sum of exponentials counted from there, the target's logit and the sum
     of all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
     """
-    loaded = native.trains(_library(), readout, weight, bias)
+    loaded = library.trains(_library(), readout, weight, bias)
     if loaded is None or not (readout.size and weight.size):
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
@@ -200,7 +176,7 @@ def predict(
 
     def run(*made: Array, numbers: tuple[float, ...] = ()) -> None:
         arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)), logits)
-        at = (None if x is None else native.address(x) for x in arrays)
+        at = (None if x is None else library.address(x) for x in arrays)
         c = CPrediction(len(readout), *weight.shape, *at, *numbers)
 
         def call(stop: int) -> int:
@@ -208,7 +184,7 @@ def predict(
             failed: int = loaded.regard_predict(ctypes.byref(c), int(bool(made)))
             return failed
 
-        if native.interruptible(call, readout.size * len(weight) * (3 if made else 1)):
+        if library.interruptible(call, readout.size * len(weight) * (3 if made else 1)):
             raise MemoryError
 
     def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:
@@ -230,7 +206,7 @@ def _room_for_logits(rows: int, words: int) -> Array | None:
 
 def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> bool:
     """Add rows (N, E) to those of a table (V, E) at places (N,), one by one; False if the library doesn't do it."""
-    loaded = native.trains(_library(), table, rows)
+    loaded = library.trains(_library(), table, rows)
     if loaded is None:
         return False
     places = np.require(places, np.int64, ["C", "A"])
@@ -239,7 +215,9 @@ def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> boo
     if rows.shape != (places.size, table.shape[1]) or not table.flags.writeable:
         return False
     loaded.regard_add_rows(
-        ctypes.byref(CRows(*rows.shape, native.address(places), native.address(rows), native.address(table)))
+        ctypes.byref(
+            CRows(*rows.shape, library.address(places), library.address(rows), library.address(table))
+        )
     )
     return True
 
@@ -258,8 +236,8 @@ class Walk(NamedTuple):
 def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: Walk) -> bool:
     """Take a step, and return True; False if the library doesn't do it."""
     arrays = parameters, mean, square, gradient
-    loaded = native.trains(_library(), *arrays)
+    loaded = library.trains(_library(), *arrays)
     if loaded is None or len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
         return False
-    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(native.address, arrays), *walk)))
+    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(library.address, arrays), *walk)))
     return True

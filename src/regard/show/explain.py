@@ -120,6 +120,10 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     )
     names = f"{', '.join(_NORMALIZE)} (default softmax)"
     group.add_argument("--normalize", choices=_NORMALIZE, default="softmax", metavar="NAME", help=names)
+    _add_mask(group)
+
+
+def _add_mask(group: Any) -> None:
     group.add_argument(
         "--causal", action="store_true", help="query i attends to the keys up to its own position"
     )
@@ -139,7 +143,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
         "--mask",
         type=argument_types.path,
         metavar="FILE",
-        help="(n, m) .npy or CSV, 1: the query may see the key",
+        help="(n, m) .npy or CSV, 1: the key is visible to the query",
     )
 
 

@@ -3,7 +3,7 @@
 //
 //     driver COUNT CALLERS [INSTRUCTION_SET]
 
-#include "problem.h"
+#include "core/problem.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,8 +36,6 @@ void regard_unrectify(const Rectified* p);
 int64_t regard_recurrence_room(const Recurrence* p);
 int32_t regard_search(Search* p);
 int64_t regard_search_room(const Search* p);
-int64_t regard_split_room(int64_t lines, int64_t depth);
-int32_t regard_split(const float* columns, int64_t count, int64_t depth, char* to);
 }
 
 namespace {
@@ -243,14 +241,6 @@ int check(uint64_t seed) {
     return 0;
 }
 
-// Words in parts for a unit, where there is one.
-const char* split(Source& source, int64_t words, int64_t size) {
-    const int64_t bytes = regard_split_room(words, size);
-    if (!bytes || source.chance(0.3)) return nullptr;
-    char* parts = source.room(bytes);
-    return regard_split(source.floats(words * size), words, size, parts) ? parts : nullptr;
-}
-
 // All that training asks for, of random sizes; only the sanitizers judge.
 void train(uint64_t seed) {
     Source source(seed);
@@ -299,7 +289,7 @@ void train(uint64_t seed) {
     regard_adam(&w);
     const int64_t filled = (words + WORDS - 1) / WORDS * WORDS;
     Tops o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
-           split(source, words, h), nullptr, draw(2 * b), nullptr};
+           nullptr, draw(2 * b), nullptr};
     o.best = draw(b * o.count), o.places = source.take<int64_t>(b * o.count);
     regard_tops(&o), o.logits = nullptr, regard_tops(&o);
     Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
@@ -357,7 +347,6 @@ void find(uint64_t seed) {
     x.taken = source.take<int64_t>(x.capacity), x.said = source.take<int64_t>(x.capacity);
     x.parents = source.take<int64_t>(x.capacity), x.logs = source.take<double>(x.capacity);
     x.looks = draw(x.capacity * t), x.ended = source.take<int64_t>(s), x.endings = source.take<Ending>(s * x.n_best);
-    x.output_split = split(source, words, e);
     x.room = source.room(regard_search_room(&x));
     while (!regard_search(&x) && x.rows) continue;
 }

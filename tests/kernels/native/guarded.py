@@ -2,7 +2,7 @@
 
     guarded.py INSTRUCTION_SET end|start
 
-What the caller hands over and what `regard.kernels.native` makes for the library (results too) lies so that it ends
+What the caller hands over and what `regard.kernels` makes for the library (results too) lies so that it ends
 just before, or begins just after, a page without any rights: a single byte too far ends the process. The names of what
 runs are printed first, so that the last one printed is the one that failed.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import nn, position
-from regard.kernels import matrix, native, recurrence, search, training
+from regard.kernels import fast_path, library, matrix, native, problem, recurrence, search, training
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -93,7 +93,7 @@ class Edge:
         return getattr(np, name)
 
 
-class Call(native.Call):
+class Call(problem.Call):
     """A call whose small arrays (addresses, counts, what is learned) lie at the edge as well."""
 
     def pointer(self, array: Array) -> int:
@@ -104,15 +104,17 @@ class Call(native.Call):
 
 def install() -> None:
     """Let the native kernel's Python side make its arrays at the edge."""
-    readable = native._readable
-    native.np = position.np = matrix.np = recurrence.np = search.np = training.np = Edge()
-    native.Call = Call
+    readable = problem._readable
+    modules: list[Any] = [library, problem, native, fast_path, position, matrix, recurrence, search, training]
+    for module in modules:
+        module.np = Edge()
+    problem.Call = Call
 
     def at_the_edge(x: Array, dtype: Any) -> Array:
         y = readable(x, dtype)
         return y if is_guarded(y) else guarded(y)
 
-    native._readable = at_the_edge
+    problem._readable = at_the_edge
 
 
 def options(n: int, m: int, d: int, dtype: Any) -> dict[str, dict[str, Any]]:
@@ -252,12 +254,12 @@ def main(isa: str, side: str) -> None:
     """Every dtype, size and option."""
     global SIDE
     SIDE = side
-    loaded = native.library()
+    loaded = library.load()
     assert loaded is not None
     assert loaded.regard_choose(isa.encode())
     install()
     probe = guarded(np.ones((2, 3, 4), np.float32))
-    assert native._readable(probe, probe.dtype) is probe
+    assert problem._readable(probe, probe.dtype) is probe
     dtypes = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
     for dtype, sizes in itertools.product(dtypes if side == "end" else dtypes[::2], SIZES):
         for name in options(1, 1, 1, dtype):

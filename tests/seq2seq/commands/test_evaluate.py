@@ -289,7 +289,9 @@ def test_lines_with_one_source_are_alternatives_where_asked(capsys: pytest.Captu
     write("model", "attention", "read\tR EH D", "cat\tK AE T")
     write("test", "read\tR IY D", "cat\tK AE T", "read\tR EH D")
     out, err = told(capsys, "model", "test")
-    assert err.startswith("sources with several targets: 1; with --alternatives each of them is right\n")
+    assert err.startswith(
+        "sources with several targets: 1; with --alternatives each of them counts as right\n"
+    )
     assert rows(out, "exact %")["model"][-2:] == ["66.7", f"{100 / 9:.1f}"]
     out, err = told(capsys, "model", "test", "--alternatives")
     assert out.startswith("2 items of test")

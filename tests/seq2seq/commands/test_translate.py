@@ -234,7 +234,7 @@ def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
         model.calls.clear()
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(*parts)))
         said_by(["translate", "m", "--sample", "1", "--seed", seed], capsys)
-        return [options["seed"] for _, options in model.calls]
+        return [options["rng"] for _, options in model.calls]
 
     at_once = seeds("3", b"a\na\nb\n")
     assert len(set(at_once)) == 3

@@ -68,7 +68,7 @@ BAD_PAIRS = {
     b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB" + CSV,
     b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB" + CSV,
     b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
-    b"a\tb\n" + b"x" * (3 << 20): ", line 2: longer than 1048576 bytes",
+    b"a\tb\n" + bytes(range(32, 127)) * (3 << 14): ", line 2: longer than 1048576 bytes",
 }
 
 

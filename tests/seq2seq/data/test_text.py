@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.seq2seq.data import normalization as tidy_module
+from regard.seq2seq.data import normalization as module
 from regard.seq2seq.data import subwords
 from regard.seq2seq.data.normalization import NORMALIZATIONS, is_blank, normalize, normalize_tokens
 from regard.seq2seq.data.subwords import Segmenter, learn_pieces, read_scores
@@ -283,7 +283,7 @@ def runs(text: str) -> list[int]:
 @pytest.mark.slow
 @given(MARKED | MARKED.map(lambda text: text * 9))
 def test_runs_of_marks_are_limited_before_they_are_sorted(text: str) -> None:
-    safe = tidy_module._stream_safe(text)
+    safe = module._stream_safe(text)
     assert max(runs(safe), default=0) <= 30
     assert safe.replace("\u034f", "") == text
     once = normalize(text)
@@ -299,12 +299,12 @@ def test_normalising_never_meets_a_long_run_of_marks(
 ) -> None:
     met: list[str] = []
 
-    def normalize(form: str, text: str) -> str:
+    def counted(form: str, text: str) -> str:
         met.append(text)
         return unicodedata.normalize(form, text)
 
-    fake = SimpleNamespace(normalize=normalize, combining=unicodedata.combining)
-    monkeypatch.setattr(tidy_module, "unicodedata", fake)
+    fake = SimpleNamespace(normalize=counted, combining=unicodedata.combining)
+    monkeypatch.setattr(module, "unicodedata", fake)
     text = "a" + "\u0301\u0316" * 2000
     assert normalize(text, normalization).replace("\u034f", "").startswith("\u00e1")
     assert max(max(runs(part), default=0) for part in met) <= 30
@@ -530,7 +530,7 @@ def test_what_stands_for_an_unknown_token(
 def test_arguments_are_checked() -> None:
     said = error(ValueError, learn, "word", SENTENCES)
     assert said == (
-        "kind must be one of 'words', 'characters', 'tokens', 'subwords'. Got 'word' instead.\n"
+        "token_type must be one of 'words', 'characters', 'tokens', 'subwords'. Got 'word' instead.\n"
         "  hint: did you mean 'words'?"
     )
     assert (

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard import kernels
-from regard.kernels import native, training
+from regard.kernels import library, training
 from regard.seq2seq.data.batching import Batch
 from regard.seq2seq.data.vocabulary import END, PAD, START
 from regard.seq2seq.decoding.beam import _Beam, beam
@@ -286,7 +286,7 @@ def plain_network(style: str, seed: int, *, end: float = 0.0) -> RecurrentNetwor
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
+@pytest.mark.skipif(library.load() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), seed=st.integers(0, 1000), width=st.integers(1, 7), end=st.floats(-3, 5))
@@ -767,7 +767,7 @@ def test_a_recurrent_network_that_is_broken_is_told(value: float, width: int) ->
     assert str(caught.value) == f"the predictions of the network must be finite. Got {value} instead."
 
 
-@pytest.mark.skipif(native.library() is None, reason="there is no native kernel")
+@pytest.mark.skipif(library.load() is None, reason="there is no native kernel")
 @pytest.mark.parametrize("style", ["bahdanau", "conditional"])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 2), (3, 3), (3, 1)])
 def test_words_of_other_hypotheses_are_refused(style: str, shape: tuple[int, int]) -> None:

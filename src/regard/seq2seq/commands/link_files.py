@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from regard.seq2seq.alignment.links import Gold, of_tokens, read_gold, word_numb
 from regard.seq2seq.data.batching import Links
 from regard.seq2seq.data.parallel_text import Pair, Side, Skipped
 from regard.seq2seq.data.tokenizers import Tokenizer
+from regard.show.terminal import note
 
 __all__ = [
     "LINKS_FROM",
@@ -79,7 +79,7 @@ def warn_if_from_one(path: Path, links: Sequence[Links], first: int | None, opti
     """
     if first is None and any(links) and not any(0 in link for each in links for link in each):
         message = f"{path}: no link has the number 0; if the first word has the number 1, give {option} 1"
-        print(message, file=sys.stderr)
+        note(message)
 
 
 def read_links(path: Path, skipped: Collection[int], count: int, first: int | None = None) -> list[LineLinks]:

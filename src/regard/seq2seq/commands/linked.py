@@ -55,7 +55,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _names(args: argparse.Namespace) -> list[str]:
     if not args.names:
-        if len({path.resolve() for path in args.links}) < len(args.links):
+        if len({_files.real(path) for path in args.links}) < len(args.links):
             raise ValueError("the files of --links must be different files")
         return names_of(args.links)
     if len(args.names) != len(args.links):

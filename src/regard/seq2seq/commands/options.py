@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from regard import _files
 from regard._check import replaceable
 
 __all__ = ["check_needs", "check_outputs", "check_standard_input", "first_given"]
@@ -33,16 +34,16 @@ def check_needs(args: argparse.Namespace, rules: Iterable[tuple[str, str, str]])
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:
     """Check that each output, by its option, can be written, and that it overwrites no input and no other output."""
-    used = {path.resolve() for path in inputs}
+    used = {_files.real(path) for path in inputs}
     for option, path in outputs.items():
         if path is None:
             continue
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}")
         replaceable(path)
-        if path.resolve() in used:
+        if _files.real(path) in used:
             raise ValueError(f"{path} would be overwritten: give {option} a file of its own")
-        used.add(path.resolve())
+        used.add(_files.real(path))
 
 
 def check_standard_input(paths: Iterable[Path | None]) -> None:

@@ -1,5 +1,5 @@
 // What layers do to rows of numbers beside products: one pass over memory each; float32.
-#include "some.h"
+#include "core/tails.h"
 
 namespace regard {
 namespace ISA {
@@ -60,10 +60,10 @@ void norm(const Norm& p, bool backward) { backward ? denormalize(p) : normalize(
 
 // y = x times 0 or scale, by chance.
 void drop(const Drop& p) {
-    typedef uint16_t Few __attribute__((vector_size(BYTES / 2)));
+    typedef uint16_t Decode __attribute__((vector_size(BYTES / 2)));
     for (int64_t i = 0; i < p.count; i += UNITS) {
         const int64_t some = p.count - i;
-        Few few{};
+        Decode few{};
         memcpy(&few, p.chances + i, size_t(some < UNITS ? some : UNITS) * sizeof(uint16_t));
         const I<float> chances = __builtin_convertvector(few, I<float>);
         store_first(p.y + i, load_first(p.x + i, some) * (chances >= p.bar ? all(p.scale) : Lane{}), some);

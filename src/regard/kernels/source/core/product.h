@@ -1,7 +1,7 @@
 // The one product that all others are made of, and the memory that a thread works in.
 #pragma once
 
-#include "unit.h"
+#include "amx/unit.h"
 
 namespace regard {
 namespace ISA {

@@ -4,7 +4,7 @@
 // while all of them pass by: it is read where it is, or, where its rows lie side by side, gathered first. It meets one
 // part of the depth after the other while its sums are near, too. A part of a panel stays in the nearest cache. A number
 // of the result is a sum over the depth in order, whatever the shapes: a row never depends on the others.
-#include "some.h"
+#include "core/tails.h"
 
 #include <new>
 
@@ -185,17 +185,9 @@ class Multiply {
     }
 };
 
-void multiply_by_vectors(const Product& p, char* scratch) {
-    static_assert(sizeof(Multiply) <= PRODUCT_ROOM - TRIPLE_ROOM);
-    (new (scratch) Multiply(p))->run();
-}
-
-// A unit's numbers have to be split, b's for every call: small ones are done by then. How many rows there are doesn't
-// matter, so that none depends on the others.
-constexpr int64_t WORTH_SPLITTING = 1 << 14;
 void multiply(const Product& p, char* scratch) {
-    const bool large = p.depth * p.columns >= WORTH_SPLITTING && p.columns >= UNITS;
-    large && triples ? triples->multiply(p, scratch, multiply_by_vectors) : multiply_by_vectors(p, scratch);
+    static_assert(sizeof(Multiply) <= PRODUCT_ROOM);
+    (new (scratch) Multiply(p))->run();
 }
 
 }  // namespace ISA

@@ -1,7 +1,7 @@
 // Backward, for a tile of NV vectors of queries.
 #pragma once
 
-#include "strip.h"
+#include "core/score_block.h"
 
 namespace regard {
 namespace ISA {
@@ -70,7 +70,7 @@ struct Collected {
 template <class T>
 struct PairsBack {
     const Problem& p;
-    const Desk<T>& desk;
+    const Workspace<T>& workspace;
     const Features<T>& left;
     const int64_t rows, step;  // queries, and from key to key in the strip
     T *dstrip, *dqueries, *dlearned;
@@ -81,7 +81,7 @@ struct PairsBack {
             for (int64_t r = 0; r < rows; r++) {
                 T down = dstrip[c * step + r] * T(p.scale);
                 if (p.score == DISTANCES) pull_distance(r, c, down, dkeys);
-                else if (left.wild[r] || desk.right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
+                else if (left.wild[r] || workspace.right.wild[c]) pull_wild(r, c, down, dkeys), down = 0;
                 dstrip[c * step + r] = down;
             }
         if (p.score == PERCEPTRON) in_steps<4>(0, rows, [&](auto size, int64_t r) {
@@ -94,13 +94,13 @@ struct PairsBack {
     template <int R>
     INLINE void pull_perceptron(int64_t r, int64_t first, int64_t last, T* dkeys) {
         for (int64_t f = 0; f < left.width; f += L<T>) {
-            V<T> exps[R], dleft[R], dvector{}, slope = load(desk.of_pairs.vector + f) * T(4);
+            V<T> exps[R], dleft[R], dvector{}, slope = load(workspace.of_pairs.vector + f) * T(4);
             UNROLL for (int u = 0; u < R; u++) {
                 exps[u] = load(left.exps + (r + u) * left.width + f);
                 dleft[u] = load(dqueries + (r + u) * filled(p.d) + f);
             }
             for (int64_t c = first; c < last; c++) {
-                V<T> key = load(desk.right.exps + c * desk.right.width + f), dright = load(dkeys + c * filled(p.d) + f);
+                V<T> key = load(workspace.right.exps + c * workspace.right.width + f), dright = load(dkeys + c * filled(p.d) + f);
                 UNROLL for (int u = 0; u < R; u++) {
                     V<T> down = all(dstrip[c * step + r + u]);
                     V<T> s = reciprocal(fma(exps[u], key, all(T(1))));
@@ -118,11 +118,11 @@ struct PairsBack {
 
     void pull_wild(int64_t r, int64_t c, T down, T* dkeys) {
         if (down == 0) return;
-        const T *one = left.rows.at + r * left.rows.stride, *other = desk.right.rows.at + c * desk.right.rows.stride;
+        const T *one = left.rows.at + r * left.rows.stride, *other = workspace.right.rows.at + c * workspace.right.rows.stride;
         auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
         for (int64_t f = 0; f < p.d; f += L<T>) {
             V<T> high = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
-            V<T> steep = load(desk.of_pairs.vector + f) * (T(1) - high * high) * down;
+            V<T> steep = load(workspace.of_pairs.vector + f) * (T(1) - high * high) * down;
             add(dqueries + r * filled(p.d) + f, steep), add(dkeys + c * filled(p.d) + f, steep);
             add(dlearned + f, high * down);
         }
@@ -130,10 +130,10 @@ struct PairsBack {
 
     void pull_distance(int64_t r, int64_t c, T down, T* dkeys) {
         if (down == 0) return;  // not seen: no influence, be it infinitely far
-        const T inverse = desk.of_pairs.inverse;
+        const T inverse = workspace.of_pairs.inverse;
         T squares = 0;
         for (int64_t f = 0; f < p.d; f++) {
-            T apart = (left.rows.at[r * left.rows.stride + f] - desk.right.rows.at[c * desk.right.rows.stride + f]) * inverse;
+            T apart = (left.rows.at[r * left.rows.stride + f] - workspace.right.rows.at[c * workspace.right.rows.stride + f]) * inverse;
             squares += apart * apart;
             dqueries[r * filled(p.d) + f] -= down * apart * inverse;
             dkeys[c * filled(p.d) + f] += down * apart * inverse;
@@ -143,9 +143,9 @@ struct PairsBack {
 };
 
 template <class T, int NV>
-class Back : Strip<T, NV> {
-    using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
-    using Strip<T, NV>::strip, Strip<T, NV>::room, Strip<T, NV>::scale, Strip<T, NV>::left, Strip<T, NV>::desk;
+class Back : ScoreBlock<T, NV> {
+    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i, ScoreBlock<T, NV>::rows;
+    using ScoreBlock<T, NV>::strip, ScoreBlock<T, NV>::room, ScoreBlock<T, NV>::scale, ScoreBlock<T, NV>::left, ScoreBlock<T, NV>::workspace;
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Collected<T> out;
     const bool finite_keys_only;  // nobody has to look
@@ -153,8 +153,8 @@ class Back : Strip<T, NV> {
     V<T> base[NV], logsum[NV], mean[NV], lost[NV];
 
    public:
-    Back(Desk<T>& desk, int64_t i, int64_t rows, const Collected<T>& out, bool finite)
-        : Strip<T, NV>(desk, i, rows), out(out), finite_keys_only(finite) {
+    Back(Workspace<T>& workspace, int64_t i, int64_t rows, const Collected<T>& out, bool finite)
+        : ScoreBlock<T, NV>(workspace, i, rows), out(out), finite_keys_only(finite) {
         dstrip = room.template take<T>(K * W);
         if (scale.cap != 0) caps = room.template take<T>(K * W);
         values_room = room.template take<T>(p.values_type == p.compute ? 0 : K * p.e);
@@ -170,11 +170,11 @@ class Back : Strip<T, NV> {
     void run(int64_t first, int64_t last) {
         if (guess(p, item, i, rows, first, last - first) == NOBODY) return;
         if (first) read();
-        Sight sight;
+        Visibility visibility;
         for (int64_t j = first; j < last; j += K) {
-            Seen seen = look(p, item, i, rows, j, std::min(K, last - j), sight);
-            if (ASKS) desk.look_beyond((j - first) / K);
-            if (seen != NOBODY) block(j, seen, sight);
+            Seen seen = look(p, item, i, rows, j, std::min(K, last - j), visibility);
+            if (ASKS) workspace.look_beyond((j - first) / K);
+            if (seen != NOBODY) block(j, seen, visibility);
         }
         write();
     }
@@ -219,10 +219,10 @@ class Back : Strip<T, NV> {
         }
     }
 
-    void block(int64_t j, Seen seen, const Sight& sight) {
-        const int64_t first = sight.first, last = sight.last;
+    void block(int64_t j, Seen seen, const Visibility& visibility) {
+        const int64_t first = visibility.first, last = visibility.last;
         V<T> ignored[NV] = {};
-        this->logits(j, seen, sight, ignored, caps);
+        this->logits(j, seen, visibility, ignored, caps);
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, values_room);
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
@@ -246,7 +246,7 @@ class Back : Strip<T, NV> {
             for (int64_t c = first * W; c < last * W; c += L<T>) store(dstrip + c, load(dstrip + c) * factor);
         if (p.score == PRODUCTS) pull_products(j, first, last);
         else
-            PairsBack<T>{p, desk, left, rows, W, dstrip, dqueries, out.dlearned}.pull(first, last,
+            PairsBack<T>{p, workspace, left, rows, W, dstrip, dqueries, out.dlearned}.pull(first, last,
                                                                                       out.dkeys + j * filled(p.d));
     }
 
@@ -290,7 +290,7 @@ class Back : Strip<T, NV> {
     void pull_products(int64_t j, int64_t first, int64_t last) {
         add_product<T>(out.dkeys + (j + first) * filled(p.d), filled(p.d), last - first, p.d, dstrip + first * W,
                              W, rows_q, filled(p.d), rows);
-        Block<T> keys = finite_keys(desk.keys(j), first, last);
+        Block<T> keys = finite_keys(workspace.keys(j), first, last);
         in_steps<ROWS>(0, p.d, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV];
@@ -306,10 +306,10 @@ class Back : Strip<T, NV> {
     // Keys with 0 in place of what is not finite; where that is seen, weights are NaN already.
     Block<T> finite_keys(Block<T> keys, int64_t first, int64_t last) {
         if (finite_keys_only || all_finite<T>(keys, first, last, p.d)) return keys;
-        desk.forget();
+        workspace.forget();
         for (int64_t c = first; c < last; c++)
-            for (int64_t f = 0; f < p.d; f++) desk.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
-        return {desk.keys_room, p.d};
+            for (int64_t f = 0; f < p.d; f++) workspace.keys_room[c * p.d + f] = finite(keys.at[c * keys.stride + f]);
+        return {workspace.keys_room, p.d};
     }
 
     T* found() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }

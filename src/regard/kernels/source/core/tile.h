@@ -1,7 +1,7 @@
 // Forward, for tiles of NV vectors of queries.
 #pragma once
 
-#include "strip.h"
+#include "core/score_block.h"
 
 #include <new>
 
@@ -71,19 +71,19 @@ void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
 }
 
 template <class T, int NV>
-class Tile : Strip<T, NV> {
-    using Strip<T, NV>::W, Strip<T, NV>::p, Strip<T, NV>::item, Strip<T, NV>::i, Strip<T, NV>::rows;
-    using Strip<T, NV>::strip, Strip<T, NV>::desk;
+class Tile : ScoreBlock<T, NV> {
+    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i, ScoreBlock<T, NV>::rows;
+    using ScoreBlock<T, NV>::strip, ScoreBlock<T, NV>::workspace;
     Running<T, NV> whole, part;  // of all keys so far, and of a chunk
     uint8_t* taints;
     bool sees;           // anybody of this chunk
     bool clean = false;  // whether values that are not finite are taken out and counted
 
    public:
-    Tile(Desk<T>& desk, int64_t i, int64_t rows) : Strip<T, NV>(desk, i, rows) {
-        whole.context = desk.room.template take<T>(rows_of_context() * W);
-        part.context = desk.room.template take<T>(chunks() ? rows_of_context() * W : 0);
-        taints = desk.room.template take<uint8_t>(p.e * W);
+    Tile(Workspace<T>& workspace, int64_t i, int64_t rows) : ScoreBlock<T, NV>(workspace, i, rows) {
+        whole.context = workspace.room.template take<T>(rows_of_context() * W);
+        part.context = workspace.room.template take<T>(chunks() ? rows_of_context() * W : 0);
+        taints = workspace.room.template take<uint8_t>(p.e * W);
     }
 
     // The keys come in order, by chunks, and in them by blocks.
@@ -97,9 +97,9 @@ class Tile : Strip<T, NV> {
     }
     ONCE void take(int64_t j, int64_t keys) {
         if (!sees) return;
-        Sight sight;
-        Seen seen = look(p, item, i, rows, j, keys, sight);
-        if (seen != NOBODY) block(chunks() ? part : whole, j, seen, sight);
+        Visibility visibility;
+        Seen seen = look(p, item, i, rows, j, keys, visibility);
+        if (seen != NOBODY) block(chunks() ? part : whole, j, seen, visibility);
     }
     void end_chunk() {
         if (chunks() && sees) absorb<T, NV>(whole, part, p.e);
@@ -164,18 +164,18 @@ class Tile : Strip<T, NV> {
         memset(x.context, 0, rows_of_context() * W * sizeof(T));
     }
 
-    ONCE void block(Running<T, NV>& x, int64_t j, Seen seen, const Sight& sight) {
-        const int64_t first = sight.first, last = sight.last;
+    ONCE void block(Running<T, NV>& x, int64_t j, Seen seen, const Visibility& visibility) {
+        const int64_t first = visibility.first, last = visibility.last;
         V<T> top[NV], from[NV], faded[NV];
         UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
-        this->logits(j, seen, sight, top);
+        this->logits(j, seen, visibility, top);
         UNROLL for (int v = 0; v < NV; v++) {
             from[v] = countable<T>(top[v]);
             faded[v] = exp2<T>(x.top[v] - from[v]);
             x.top[v] = top[v];
         }
         if (UNIT) fade(x.context, faded);
-        const Block<T> values = clean ? clean_values(j, first, last) : desk.values(j);
+        const Block<T> values = clean ? clean_values(j, first, last) : workspace.values(j);
         weigh(x, first, last, from, faded);
         // Pairs begin with those of weights that have been taken together.
         const int64_t start = PAIRS ? (first & -TOGETHER) / 2 : first;
@@ -193,7 +193,7 @@ class Tile : Strip<T, NV> {
             V<T> sums[R][NV] = {};  // of this block alone: rounding errors of long sums could add up in one direction
             T* context = x.context + c * W;
             product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
-                                     stop - start, desk.values_ahead);
+                                     stop - start, workspace.values_ahead);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     T* at = context + r * W + v * L<T>;
@@ -241,16 +241,16 @@ class Tile : Strip<T, NV> {
     // The values with 0 in place of what is not finite, which is counted for those who see it. Products may take more keys
     // at a time than are seen.
     COLD Block<T> clean_values(int64_t j, int64_t first, int64_t last) {
-        desk.forget();
-        T* room = desk.values_room;
+        workspace.forget();
+        T* room = workspace.values_room;
         auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
             for (int64_t r = 0; r < rows && c >= first && c < last; r++)
                 if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
         };
 #if defined(__AVX512BF16__)
-        const Block<T> values = desk.values(j);
+        const Block<T> values = workspace.values(j);
         clean_pairs<UNIT>(room, values.stride, p.e, std::min<int64_t>(KEYS_AT_ONCE, p.m - j), tell);
-        desk.forget();
+        workspace.forget();
         return values;
 #else
         Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, room);
@@ -267,18 +267,18 @@ class Tile : Strip<T, NV> {
 };
 
 template <class T, int NV>
-ONCE void walk(const Problem& p, Desk<T>& desk, Tile<T, NV>* first, Tile<T, NV>* end) {
+ONCE void walk(const Problem& p, Workspace<T>& workspace, Tile<T, NV>* first, Tile<T, NV>* end) {
     auto each = [&](auto&& f) INLINE_LAMBDA {
         for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
     };
     each([](auto& x) { x.begin(); });
-    const int64_t keys = std::min(p.to_key, end_of_sight(p, desk.item, desk.i, desk.stop - desk.i));
+    const int64_t keys = std::min(p.to_key, end_of_sight(p, workspace.item, workspace.i, workspace.stop - workspace.i));
     for (int64_t j = p.from_key; j < keys; j += CHUNK) {
         const int64_t last = std::min(j + CHUNK, keys);
         each([&](auto& x) { x.begin_chunk(j, last); });
         for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
             if (stopped(p.stop)) return;
-            if (ASKS) desk.look_ahead(b, b + KEYS_AT_ONCE >= keys);
+            if (ASKS) workspace.look_ahead(b, b + KEYS_AT_ONCE >= keys);
             each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
         }
         each([](auto& x) { x.end_chunk(); });
@@ -291,12 +291,12 @@ void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Room room) 
     constexpr int64_t W = NV * L<T>;
     const int64_t count = (stop - i + W - 1) / W;
     Tile<T, NV>* const tiles = room.take<Tile<T, NV>>(count);
-    Desk<T> desk(p, item, W, room, i, stop);
-    for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(desk, i + t * W, std::min(W, stop - i - t * W));
+    Workspace<T> workspace(p, item, W, room, i, stop);
+    for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
     Unit unit;
-    walk(p, desk, tiles, tiles + count);
+    walk(p, workspace, tiles, tiles + count);
     for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {
-        if (tile->must_clean()) walk(p, desk, tile, tile + 1);
+        if (tile->must_clean()) walk(p, workspace, tile, tile + 1);
         tile->write();
     }
 }

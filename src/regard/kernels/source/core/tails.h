@@ -1,7 +1,7 @@
 // Vectors at the ends of rows, where fewer numbers are left than there are lanes: one copy of what is rarely needed.
 #pragma once
 
-#include "scores.h"
+#include "core/scores.h"
 
 namespace regard {
 namespace ISA {

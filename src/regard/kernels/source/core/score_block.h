@@ -1,7 +1,7 @@
 // The logits of a tile of queries and a block of keys.
 #pragma once
 
-#include "scores.h"
+#include "core/scores.h"
 
 namespace regard {
 namespace ISA {
@@ -9,7 +9,7 @@ namespace ISA {
 // What the tiles of a task share: room for one strip of logits, and the block of keys and values that they work on. It is
 // widened, paired or turned over by the first tile that asks for it, once for all of them.
 template <class T>
-struct Desk {
+struct Workspace {
     static constexpr int64_t K = KEYS_AT_ONCE;
     const Problem& p;
     const int64_t item, i, stop, tiles;  // queries from i to stop - 1
@@ -19,7 +19,7 @@ struct Desk {
     Features<T> right;
     Ahead keys_ahead, values_ahead;  // what comes after the block
 
-    COLD Desk(const Problem& p, int64_t item, int64_t width, Room given, int64_t i, int64_t stop)
+    COLD Workspace(const Problem& p, int64_t item, int64_t width, Room given, int64_t i, int64_t stop)
         : p(p), item(item), i(i), stop(stop), tiles((stop - i + width - 1) / width), room(given) {
         strip = room.take<T>(K * width);
         keys_ahead.at = values_ahead.at = reinterpret_cast<const char*>(strip);
@@ -91,10 +91,10 @@ struct Desk {
 };
 
 template <class T, int NV>
-class Strip {
+class ScoreBlock {
    protected:
     static constexpr int64_t W = NV * L<T>;
-    Desk<T>& desk;
+    Workspace<T>& workspace;
     const Problem& p;
     const int64_t item, i, rows;
     const Scale<T> scale;
@@ -106,9 +106,9 @@ class Strip {
     bool scaled;      // whether any of these is not 1
     bool unfinished;  // whether logits need more than the products give
 
-    Strip(Desk<T>& desk, int64_t i, int64_t rows)
-        : desk(desk), p(desk.p), item(desk.item), i(i), rows(rows), scale(scale_of<T>(p)), room(desk.room),
-          strip(desk.strip), bias(desk.bias), left(features<T>(p, room, W)) {
+    ScoreBlock(Workspace<T>& workspace, int64_t i, int64_t rows)
+        : workspace(workspace), p(workspace.p), item(workspace.item), i(i), rows(rows), scale(scale_of<T>(p)), room(workspace.room),
+          strip(workspace.strip), bias(workspace.bias), left(features<T>(p, room, W)) {
         take_queries();
     }
 
@@ -130,34 +130,34 @@ class Strip {
     }
 
     // Fill the strip [key][query] with logits, and raise `top` to the largest of them.
-    void logits(int64_t j, Seen seen, const Sight& sight, V<T> (&top)[NV], T* caps = nullptr) {
+    void logits(int64_t j, Seen seen, const Visibility& visibility, V<T> (&top)[NV], T* caps = nullptr) {
         V<T> ignored[NV] = {};
         const bool hides = seen == SOME, later = hides && (unfinished || UNIT);
-        scores(j, sight, unfinished || later ? ignored : top, hides && !later);
-        if (unfinished) finish(j, sight, hides ? ignored : top, caps);
-        if (later) hide(sight, top);
+        scores(j, visibility, unfinished || later ? ignored : top, hides && !later);
+        if (unfinished) finish(j, visibility, hides ? ignored : top, caps);
+        if (later) hide(visibility, top);
     }
 
    private:
-    void scores(int64_t j, const Sight& sight, V<T> (&top)[NV], bool hides) {
-        const int64_t first = sight.first, last = sight.last;
+    void scores(int64_t j, const Visibility& visibility, V<T> (&top)[NV], bool hides) {
+        const int64_t first = visibility.first, last = visibility.last;
         if constexpr (UNIT) return scores_of_unit(j, first, last, top);
-        Block<T> keys = desk.keys(j);
+        Block<T> keys = workspace.keys(j);
         if (score_of(p) != PRODUCTS) {
-            prepare<T>(p, desk.right, keys, first, last);
-            return score_pairs<T>(p, desk.of_pairs, left, rows, desk.right, first, last, strip, W, 1);
+            prepare<T>(p, workspace.right, keys, first, last);
+            return score_pairs<T>(p, workspace.of_pairs, left, rows, workspace.right, first, last, strip, W, 1);
         }
         in_steps<ROWS>(first, last, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
             V<T> sums[R][NV] = {};
             product<T, R, NV, true>(sums, keys.at + c * keys.stride, keys.stride, queries, W, numbers(p.d),
-                                    desk.keys_ahead);
+                                    workspace.keys_ahead);
             if (scaled)
                 UNROLL for (int r = 0; r < R; r++)
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= after[v];
             if (hides)
                 UNROLL for (int r = 0; r < R; r++)
-                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] = seen_by<T>(sight.words[c + r] >> (v * L<T>), sums[r][v]);
+                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] = seen_by<T>(visibility.words[c + r] >> (v * L<T>), sums[r][v]);
             T* to = strip + c * W;
             UNROLL for (int v = 0; v < NV; v++) {
                 V<T> most = sums[0][v];
@@ -170,36 +170,13 @@ class Strip {
         });
     }
 
-    void scores_of_unit([[maybe_unused]] int64_t j, [[maybe_unused]] int64_t first, [[maybe_unused]] int64_t last,
-                        [[maybe_unused]] V<T> (&top)[NV]) {
-#if defined(__AMX_BF16__)
-        const int64_t start = first & -SIDE, stop = up_to(SIDE, last);
-        const Bytes keys = filled_rows(p.keys, item, j + start, std::min(stop, p.m - j) - start, p.d,
-                                       reinterpret_cast<char*>(desk.keys_room));
-        V<T> most[NV], factor[NV];
-        UNROLL for (int v = 0; v < NV; v++) most[v] = top[v], factor[v] = after[v];
-        in_steps<2>(start / SIDE, stop / SIDE, [&](auto size, int64_t number) {
-            constexpr int R = decltype(size)::value;
-            const int64_t c = number * SIDE;
-            desk.keys_ahead.ask(R * SIDE * numbers(p.d) / 16 / desk.tiles);
-            multiply_unit<R, W>(strip + c * W, W, {keys.at + (c - start) * keys.row, keys.row}, bytes_of(queries, W),
-                                filled_columns(p.d), false);
-            T *at = strip + std::max(c, first) * W, *const end = strip + std::min(c + R * SIDE, last) * W;
-            for (; at < end; at += W)
-                UNROLL for (int v = 0; v < NV; v++) {
-                    V<T> x = load(at + v * L<T>) * factor[v];
-                    store(at + v * L<T>, x);
-                    most[v] = larger(most[v], x);
-                }
-        });
-        UNROLL for (int v = 0; v < NV; v++) top[v] = most[v];
-#endif
-    }
+    inline void scores_of_unit(int64_t j, int64_t first, int64_t last,
+                               V<T> (&top)[NV]);
 
     // Make logits of scores that are no products, or have a cap or a bias.
-    void finish(int64_t j, const Sight& sight, V<T> (&top)[NV], T* caps) {
-        if (p.bias) fetch_bias<T>(p, item, i, rows, j, sight.first, sight.last, bias, W);
-        for (int64_t c = sight.first; c < sight.last; c++)
+    void finish(int64_t j, const Visibility& visibility, V<T> (&top)[NV], T* caps) {
+        if (p.bias) fetch_bias<T>(p, item, i, rows, j, visibility.first, visibility.last, bias, W);
+        for (int64_t c = visibility.first; c < visibility.last; c++)
             UNROLL for (int v = 0; v < NV; v++) {
                 T* at = strip + c * W + v * L<T>;
                 V<T> x = score_of(p) == PRODUCTS ? load(at) : load(at) * after[v];
@@ -215,13 +192,13 @@ class Strip {
     }
 
     // -inf where not seen, when logits are finished.
-    void hide(const Sight& sight, V<T> (&top)[NV]) {
+    void hide(const Visibility& visibility, V<T> (&top)[NV]) {
         V<T> most[NV];
         UNROLL for (int v = 0; v < NV; v++) most[v] = top[v];
-        T* at = strip + sight.first * W;
-        for (int64_t c = sight.first; c < sight.last; c++, at += W)
+        T* at = strip + visibility.first * W;
+        for (int64_t c = visibility.first; c < visibility.last; c++, at += W)
             UNROLL for (int v = 0; v < NV; v++) {
-                V<T> x = seen_by<T>(sight.words[c] >> (v * L<T>), load(at + v * L<T>));
+                V<T> x = seen_by<T>(visibility.words[c] >> (v * L<T>), load(at + v * L<T>));
                 store(at + v * L<T>, x);
                 most[v] = larger(most[v], x);
             }
@@ -231,3 +208,5 @@ class Strip {
 
 }  // namespace ISA
 }  // namespace regard
+
+#include "amx/scores.h"

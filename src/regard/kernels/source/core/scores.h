@@ -1,8 +1,8 @@
 // From scores to logits: scores that are no products, factor, cap and bias.
 #pragma once
 
-#include "product.h"
-#include "sight.h"
+#include "core/product.h"
+#include "core/mask.h"
 
 namespace regard {
 namespace ISA {

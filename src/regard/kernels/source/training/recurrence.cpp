@@ -3,8 +3,8 @@
 // Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
 // Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
 //
-// A file of its own, so that it changes nothing in how the compiler treats kernel.cpp.
-#include "some.h"
+// A file of its own, so that it changes nothing in how the compiler treats attention.cpp.
+#include "core/tails.h"
 
 namespace regard {
 namespace ISA {

@@ -5,12 +5,12 @@
 // the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
 // way back makes the block again, unless it was kept, turns it into the gradient of the logits, and multiplies it with both
 // matrices at once.
-#include "some.h"
+#include "core/tails.h"
 
 namespace regard {
 namespace ISA {
 
-void multiply_by_vectors(const Product& p, char* scratch);  // matrix.cpp
+void multiply(const Product& p, char* scratch);  // matrix.cpp
 
 // What is known of a row's words so far, a number for each lane: each has a largest logit and sums of its own, so that
 // nothing is summed up across a vector before the last block.
@@ -47,21 +47,21 @@ struct Known {
     }
 };
 
-constexpr float NOTHING = 0x1p-100f;  // beside probabilities' sum of 1; what is smaller would be slow (triple.cpp)
+constexpr float NOTHING = 0x1p-100f;  // next to the probabilities' sum of 1; products of smaller numbers would be denormal, which is slow
 constexpr int64_t ROWS_AT_ONCE = 512, ROWS_TO_RANK = 128;
 static_assert(PRODUCT_ROOM + ROWS_AT_ONCE * (WORDS * int64_t(sizeof(float)) + int64_t(sizeof(Known))) <= PREDICTION_ROOM);
 
 class Predict {
     const Prediction& p;
     char* scratch;
-    float *const room, *const kept;   // for a block, for all of them; where a unit multiplies, they are made again
+    float *const room, *const kept;   // for a block, for all of them
     Known* known_of;                  // each row
     int64_t row, rows, first, words;  // what is in the block
     float* block;                     // logits [row][WORDS]
 
    public:
     Predict(const Prediction& p, char* scratch)
-        : p(p), scratch(scratch), room(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)), kept(triples ? nullptr : p.kept),
+        : p(p), scratch(scratch), room(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)), kept(p.kept),
           known_of(reinterpret_cast<Known*>(room + WORDS * ROWS_AT_ONCE)) {}
 
     void run(bool backward) {
@@ -80,14 +80,9 @@ class Predict {
     const float* weight() const { return p.weight + first * p.size; }
     bool has_target(int64_t r) const { return p.targets[row + r] >= first && p.targets[row + r] < first + words; }
 
-    // Blocks are small for a unit, but a batch has many rows for each of them; how many doesn't matter, as in matrix.cpp.
-    void times(const Product& x) const {
-        triples && p.size >= 2 * UNITS ? triples->multiply(x, scratch, multiply_by_vectors) : multiply_by_vectors(x, scratch);
-    }
-
     void logits() const {
-        times({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr, block,
-               nullptr, false, false});
+        multiply({rows, p.size, words, p.size, 1, 1, p.size, WORDS, readout(), weight(), p.bias ? p.bias + first : nullptr, block,
+                  nullptr, false, false}, scratch);
     }
 
     void meet(int64_t r) const {
@@ -118,10 +113,10 @@ class Predict {
 
     // Give the block's gradient to readouts and matrix.
     void spread() const {
-        times({rows, words, p.size, WORDS, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size, nullptr,
-               first > 0, false});
-        times({words, rows, p.size, 1, WORDS, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size, nullptr,
-               row > 0, false});
+        multiply({rows, words, p.size, WORDS, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size, nullptr,
+                  first > 0, false}, scratch);
+        multiply({words, rows, p.size, 1, WORDS, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size, nullptr,
+                  row > 0, false}, scratch);
     }
 };
 
@@ -145,21 +140,16 @@ class Rank {
     float* block;
     Known* known_of;
     int64_t row, rows, first, words;
-    char* const split;  // the rows' parts for a unit
-    const bool by_unit;
-    uint32_t strange[ROWS_TO_RANK / SPLIT_TOGETHER];
 
    public:
     Rank(const Tops& p, char* scratch)
         : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_ROOM)),
-          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)), split(scratch + PRODUCT_ROOM - TRIPLE_ROOM),
-          by_unit(triples && p.split && triples->room(ROWS_TO_RANK, p.size) <= TRIPLE_ROOM) {}
+          known_of(reinterpret_cast<Known*>(block + WORDS * ROWS_AT_ONCE)) {}
 
     void run() {
         for (row = 0; row < p.rows; row += ROWS_TO_RANK)
             for (first = 0; first < p.words; first += WORDS) {
                 rows = std::min<int64_t>(ROWS_TO_RANK, p.rows - row), words = std::min<int64_t>(WORDS, p.words - first);
-                if (by_unit && first == 0) triples->split(p.readout + row * p.size, p.size, rows, p.size, false, split, strange);
                 if (!p.logits) logits();
                 for (int64_t r = 0; r < rows; r++)
                     p.logits ? meet(r, p.logits + (row + r) * p.words + first) : meet(r, block + r * WORDS);
@@ -168,17 +158,9 @@ class Rank {
 
    private:
     void logits() const {
-        if (!by_unit) return by_vectors(0, rows);
-        static_assert(WORDS % SPLIT_TOGETHER == 0 && ROWS_TO_RANK % SPLIT_TOGETHER == 0);
-        triples->meet(split, rows, p.split + triples->room(first, p.size), words, p.size, p.bias + first, false, block, WORDS);
-        for (int64_t r = 0; r < rows; r++)
-            if (strange[r / SPLIT_TOGETHER] >> r % SPLIT_TOGETHER & 1) by_vectors(r, 1);
-    }
-    void by_vectors(int64_t r, int64_t count) const {
         for (int64_t w = 0; w < words; w += NARROW)
-            multiply_by_vectors({count, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + (row + r) * p.size,
-                                 p.weight + (first + w) * p.size, p.bias + first + w, block + r * WORDS + w, nullptr, false, false},
-                                scratch);
+            multiply({rows, p.size, NARROW, p.size, 1, NARROW, 1, WORDS, p.readout + row * p.size, p.weight + (first + w) * p.size,
+                      p.bias + first + w, block + w, nullptr, false, false}, scratch);
     }
 
     void meet(int64_t r, const float* x) const {

@@ -1,7 +1,7 @@
 // Vectors of the instruction set: arithmetic, exponential, squares turned over.
 #pragma once
 
-#include "problem.h"
+#include "core/problem.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // Rows are the hypotheses that go on, those of a sentence side by side. A step gathers what its words give and the states
 // they come from, takes a step of the recurrence, and asks for the likeliest words; then every sentence chooses among them
 // by itself. A row never depends on other sentences' rows.
-#include "some.h"
+#include "core/tails.h"
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@ namespace ISA {
 
 int64_t recurrence_scratch(const Recurrence& p);                     // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
-void multiply_by_vectors(const Product& p, char* scratch);           // matrix.cpp; few rows are not worth more
-void tops(const Tops& p, char* scratch);                             // prediction.cpp
+void multiply(const Product& p, char* scratch);                      // matrix.cpp
+void tops(const Tops& p, char* scratch);                             // output_layer.cpp
 
 class Find {
     struct Hypothesis {
@@ -106,9 +106,9 @@ class Find {
                 store_first(readout + r * p.size + c, load_first(of_word + c, p.size - c) + load_first(seen + c, p.size - c),
                             p.size - c);
         }
-        multiply_by_vectors({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
+        multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
                              true, TANH}, scratch);
-        tops({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, p.output_split, best, found,
+        tops({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, best, found,
               places},
              scratch);
     }
@@ -124,7 +124,7 @@ class Find {
             memcpy(embedded + fresh++ * p.size, p.embedding + word * p.size, p.size * sizeof(float));
         }
         if (fresh)
-            multiply_by_vectors({fresh, p.size, given_size, p.size, 1, given_size, 1, given_size, embedded, p.word_weight,
+            multiply({fresh, p.size, given_size, p.size, 1, given_size, 1, given_size, embedded, p.word_weight,
                                  p.word_bias, made, nullptr, false, 0}, scratch);
         for (int64_t i = 0; i < fresh; i++)
             memcpy(table + unknown[i] * given_size, made + i * given_size, given_size * sizeof(float));

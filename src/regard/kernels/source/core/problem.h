@@ -1,4 +1,4 @@
-// One attention as the Python side describes it (kernels/native.py has the same structures), and what an instruction
+// One attention as the Python side describes it (kernels/library.py has the same structures), and what an instruction
 // set offers. Letters: n queries, m keys, d compared size, e value size; `items` separate n x m problems.
 #pragma once
 
@@ -99,8 +99,8 @@ struct Recurrence {
     const int32_t* stop = nullptr;                               // as in Problem
 };
 
-// Bytes to work in: for a product by a matrix unit, for any product, for a prediction.
-constexpr int64_t TRIPLE_ROOM = 1072 << 10, PRODUCT_ROOM = (800 << 10) + TRIPLE_ROOM, PREDICTION_ROOM = (608 << 10) + PRODUCT_ROOM;
+// Bytes of workspace for a product and for a prediction.
+constexpr int64_t PRODUCT_ROOM = 800 << 10, PREDICTION_ROOM = (608 << 10) + PRODUCT_ROOM;
 
 enum : int64_t { TANH = 1, RECTIFIER = 2 };
 // A product of two matrices, and what often follows it (kernels/matrix.py has the same structure).
@@ -142,7 +142,6 @@ struct Tops {
     int64_t rows, words, size, count, first;  // words before the first are not looked for
     const float* logits;                      // (rows, words); or null, and what they are made of:
     const float *readout, *weight, *bias;     // (rows, size), (parts, size, NARROW), (parts, NARROW), with 0 at the end
-    const char* split;                        // what regard_split made of the weights (words, size), or null
     float *best, *found;                      // (rows, count); (rows, 2): the largest of all, the sum of exponentials
     int64_t* places;                          // (rows, count)
 };
@@ -158,8 +157,7 @@ struct Search {
     int64_t words, size, begin, end;                   // V, E; the words before the first and after the last
     const float *embedding, *word_weight, *word_bias;  // (V, E); (E, 3H + E), (3H + E,): what words give to gates and readout
     const float *readout_weight;                       // (H, E)
-    const float *output_weight, *output_bias;          // as in Tops, and so is this:
-    const char* output_split;
+    const float *output_weight, *output_bias;          // as in Tops
     int64_t width, n_best;                             // hypotheses of a sentence; endings kept
     const int64_t* most;                               // (S,) words after which it is broken off
     char* room;                                        // regard_search_room bytes, at a multiple of 64; kept from call to call
@@ -236,27 +234,12 @@ enum Seen { NOBODY, SOME, EVERYBODY };
 // What a tile of queries sees of a block of keys: for each key a bit for each query. Only the keys from first to last - 1
 // matter: EVERYBODY sees those, SOME see them by their words.
 using Words = uint64_t[KEYS_AT_ONCE];
-struct Sight {
+struct Visibility {
     Words words;
     int64_t first, last;
 };
 
-// Products of float32 by a unit for matrices of bfloat16 (triple.cpp).
-struct Triples {
-    // `by_vectors` does what the unit can't.
-    void (*multiply)(const Product&, char* scratch, void (*by_vectors)(const Product&, char* scratch));
-    // The same in two steps, for matrices that meet more than once. First `lines` of `depth` numbers, rows of a or columns of
-    // b, are split into so many bytes. Returns whether the unit takes them all; a bit for each line that it doesn't take is
-    // in `strange`, a word for SPLIT_TOGETHER lines, where that is not null.
-    int64_t (*room)(int64_t lines, int64_t depth);
-    bool (*split)(const float* lines, int64_t line, int64_t count, int64_t depth, bool of_b, char* to, uint32_t* strange);
-    // Then out = bias + a b, or out += a b where there is `onto`, in whole sixteens of rows and columns: there must be room.
-    void (*meet)(const char* a, int64_t rows, const char* b, int64_t columns, int64_t depth, const float* bias, bool onto,
-                 float* out, int64_t out_row);
-};
-constexpr int64_t SPLIT_TOGETHER = 32;
 extern const bool made_by_amd;  // the processor
-extern const Triples* triples;  // of the instruction set that was chosen; null where it has no such unit
 
 // What an instruction set offers. A pass is done in phases, a phase in tasks that any thread may take.
 struct Kernel {
@@ -267,10 +250,9 @@ struct Kernel {
     void (*run)(const Problem&, bool backward, int phase, int64_t task, char* shared, char* scratch);
     void (*exp2)(const void* x, void* y, int64_t count, int32_t type);  // for tests: count is a multiple of 16
     Training training;
-    const Triples* triples;
-    // Who of a block sees whom (sight.h).
+    // Who of a block sees whom (mask.h).
     Seen (*guess)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys);
-    Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight&);
+    Seen (*look)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Visibility&);
 };
 constexpr int PHASES = 2;
 

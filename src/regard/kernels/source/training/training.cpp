@@ -1,5 +1,5 @@
 // What else takes time where small networks are trained: a softmax, rows of tables, and Adam; float32.
-#include "some.h"
+#include "core/tails.h"
 
 namespace regard {
 namespace ISA {

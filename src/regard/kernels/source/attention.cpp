@@ -5,13 +5,14 @@
 // there are too few queries to fill lanes (decoding), lanes are keys and then values; every sum is taken in the same
 // order as in the other arrangement, and no multiplication is fused with an addition unless fma() says so.
 //
-//   lanes.h  vectors, exp2      product.h  the one product     strip.h     logits of a tile
-//   stored.h half precision     scores.h   from scores to      tile.h      forward
-//   unit.h   a matrix unit                 logits              few.h       forward, decoding
-//   sight.h  who sees whom                                     backward.h  gradients
-#include "few.h"
+//   core/    vectors, storage types, prefetching, masks, the product, scores, and tiles of queries forward and backward
+//   decode/  few queries
+//   amx/     Intel's matrix unit
+#include "amx/decode.h"
+#include "decode/scores.h"
+#include "decode/values.h"
 #if !defined(__AVX512BF16__)  // gradients are computed in float32
-#include "backward.h"
+#include "core/backward.h"
 #endif
 
 namespace regard {
@@ -59,7 +60,7 @@ void few(const Problem& p, int64_t task, char* shared, Room room) {
             found[(c - first) * at.rows + r] = {
                 own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + c) * size,
                 width_of<T>(p.e)};
-    Few<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
+    Decode<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
            std::min(p.to_key, p.from_key + last * CHUNK), room).run(found);
     if (own)
         for (int64_t r = 0; r < at.rows; r++) write<T>(p, found[r], (at.ahead + r) / p.n, (at.ahead + r) % p.n);
@@ -216,9 +217,9 @@ void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalu
                 if (stopped(p.stop)) return;
                 const int64_t i = t * width, rows = std::min(width, p.n - i);
                 const bool wide = rows > L<T>;
-                Desk<T> desk(p, item, wide ? width : L<T>, room, i, i + rows);
-                if (wide) Back<T, 3>(desk, i, rows, out, finite).run(j, last);
-                else Back<T, 1>(desk, i, rows, out, finite).run(j, last);
+                Workspace<T> workspace(p, item, wide ? width : L<T>, room, i, i + rows);
+                if (wide) Back<T, 3>(workspace, i, rows, out, finite).run(j, last);
+                else Back<T, 1>(workspace, i, rows, out, finite).run(j, last);
             }
         }
     }
@@ -265,17 +266,17 @@ void run(const Problem& p, bool backward, int phase, int64_t task, char* shared,
     else OF_TYPE(forward, p, phase, task, shared, scratch);
 }
 
-int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
+int64_t recurrence_scratch(const Recurrence& p);  // training/recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
-void multiply(const Product& p, char* scratch);  // matrix.cpp
-void predict(const Prediction& p, bool backward, char* scratch);  // prediction.cpp
+void multiply(const Product& p, char* scratch);  // training/matrix.cpp
+void predict(const Prediction& p, bool backward, char* scratch);  // training/output_layer.cpp
 void tops(const Tops& p, char* scratch);
-int64_t search_room(const Search& p);  // search.cpp
+int64_t search_room(const Search& p);  // training/search.cpp
 bool search(Search& p, char* scratch);
-void cross_entropy(const Softmax& p);  // training.cpp
+void cross_entropy(const Softmax& p);  // training/training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
-void norm(const Norm& p, bool backward);  // rows.cpp
+void norm(const Norm& p, bool backward);  // training/rows.cpp
 void drop(const Drop& p);
 void unrectify(const Rectified& p);
 
@@ -295,22 +296,10 @@ constexpr Training training = {recurrence_scratch, recur, multiply, predict, cro
 #else
 constexpr Training training = {};
 #endif
-#if defined(__AMX_BF16__)
-void multiply_triples(const Product& p, char* scratch, void (*by_vectors)(const Product&, char*));  // triple.cpp
-int64_t triples_room(int64_t lines, int64_t depth);
-bool split_triples(const float*, int64_t line, int64_t count, int64_t depth, bool of_b, char* to, uint32_t* strange);
-void meet_triples(const char* a, int64_t rows, const char* b, int64_t columns, int64_t depth, const float* bias, bool onto,
-                  float* out, int64_t out_row);
-constexpr Triples by_unit = {multiply_triples, triples_room, split_triples, meet_triples};
-constexpr const Triples* offered = &by_unit;
-#else
-constexpr const Triples* offered = nullptr;
-#endif
-
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, offered, guess, look};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, guess, look};
 
 }  // namespace ISA
 }  // namespace regard

@@ -1,7 +1,7 @@
 // Products of matrices of bfloat16, where the processor has a unit for them (Intel's AMX).
 #pragma once
 
-#include "stored.h"
+#include "core/prefetch.h"
 
 namespace regard {
 namespace ISA {
@@ -134,6 +134,18 @@ struct Unit {
 
 // So many of queries' and keys' numbers there is room for.
 INLINE int64_t filled_columns(int64_t d) { return UNIT ? up_to(SUMMED, d) : d; }
+
+// Where a unit multiplies matrices, one query gets the same results from vectors: it has no numbers below 1.2e-38.
+struct LikeUnit {
+#if defined(__AMX_BF16__)
+    static constexpr unsigned NONE_SO_SMALL = 0x8040;  // neither taken in nor given out
+    const unsigned before = _mm_getcsr();
+    LikeUnit() { _mm_setcsr(before | NONE_SO_SMALL); }
+    ~LikeUnit() { _mm_setcsr(before); }
+#else
+    LikeUnit() {}
+#endif
+};
 
 }  // namespace ISA
 }  // namespace regard

@@ -1,7 +1,7 @@
 // Who may see whom: the program of a mask, answered for blocks and for pairs.
 #pragma once
 
-#include "lanes.h"
+#include "core/lanes.h"
 
 namespace regard {
 #if defined(__AVX512BF16__)
@@ -10,7 +10,7 @@ namespace ISA {
 inline Seen guess(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     return avx512::kernel.guess(p, item, i, rows, j, keys);
 }
-inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
+inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Visibility& s) {
     return avx512::kernel.look(p, item, i, rows, j, keys, s);
 }
 }  // namespace ISA
@@ -167,7 +167,7 @@ inline void look_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int6
     }
 }
 
-ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Sight& s) {
+ONCE inline Seen look(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, Visibility& s) {
     s.first = 0, s.last = keys;
     Seen seen = guess(p, item, i, rows, j, keys);
     if (seen != SOME) return seen;

@@ -1,0 +1,181 @@
+"""A fast path for scaled dot-product attention.
+
+It fills one flat structure, since checks and structures of the general path cost a small attention more than its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check
+from regard._layout import Layout, apart
+from regard.kernels import library, problem
+from regard.kernels.library import DENSE, DENSE_BACK, WORTH, address, interruptible, load, padded, type_number
+from regard.kernels.native import MANY
+from regard.mask import window
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+
+SMALL = 1 << 24  # numbers of queries times numbers of values up to which no call is long
+
+# The numbers of `CDense` up to the type and from the threads to the band, the scale, and the items' dimensions.
+Dense = tuple[tuple[int, ...], tuple[int, int, int, int], float, tuple[int, ...]]
+
+
+def _dense(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> Dense | None:
+    """Return scaled dot-product attention, in a band if there is one, as numbers; None where the fast path can't do it.
+
+    Invalid arguments return None, too: the general path raises their errors.
+    """
+    if not (_simple(queries) and _simple(keys) and _simple(values)):
+        return None
+    if not queries.dtype == keys.dtype == values.dtype or load() is None:
+        return None
+    lead, (n, d), (m, e) = queries.shape[:-2], queries.shape[-2:], values.shape[-2:]
+    if keys.shape[-2:] != (m, d) or keys.shape[:-2] != values.shape[:-2]:
+        return None
+    group = 1 if keys.shape[:-2] == lead else _group(lead, keys.shape[:-2])
+    q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
+    if not group or q is None or k is None or v is None:
+        return None
+    seen = (0, 0, 0) if band is None else _seen(band, Layout(lead, None, n, m))
+    if seen is None:
+        return None
+    items = queries.size // (n * d)
+    if threads is None:
+        threads = 1 if items * n * m * (d + e) < WORTH else library.processors()
+    kind = -1 if queries.dtype.char == "l" else type_number(queries.dtype)  # no type that the library reads
+    inputs = (*q, *k, *v, items, n, m, d, e, group, kind)
+    return inputs, (threads, *seen), 1 / d**0.5 if scale is None else scale, lead
+
+
+def dense(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> Array | None:
+    """Compute attention on the fast path, or return None where it can't."""
+    found = _dense(queries, keys, values, band, scale, threads)
+    if found is None:
+        return None
+    if queries.dtype.char == "l":
+        if keys.nbytes + values.nbytes > problem.COPIED:
+            return None
+        return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
+    inputs, options, scale, lead = found
+    half, loaded = queries.itemsize == 2, load()
+    context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
+    given = *inputs, address(context), *options, scale
+    if loaded is None:
+        return None
+    if queries.size * values.size < SMALL:  # never long: spare it the rest
+        failed: int = loaded.regard_dense(DENSE.pack(*given, 0))
+    else:
+        items, n, m, d, e = inputs[9:14]
+        failed = interruptible(
+            lambda stop: int(loaded.regard_dense(DENSE.pack(*given, stop))),
+            library.work(items, n, m, d + e, False),
+        )
+    if failed:
+        return None
+    return _check.rounded(context, queries.dtype) if half else context
+
+
+def dense_vjp(
+    queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
+) -> tuple[Array, Callable[[Any], tuple[Array, Array, Array] | None]] | None:
+    """Compute attention on the fast path; return the context, and the pullback to queries, keys and values.
+
+    Both return None where the general path has to do it.
+    """
+    found = _dense(queries, keys, values, band, scale, threads)
+    if found is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
+        return None
+    (n, d), (m, e), dtype = queries.shape[-2:], values.shape[-2:], queries.dtype
+    inputs, options, scale, lead = found
+    context = np.empty((*lead, n, e), dtype)
+    statistic = np.empty((queries.size // (n * d), 2, n), dtype)
+
+    def run(*gradients: int) -> int:
+        loaded = load()
+        assert loaded is not None
+        places = *inputs, address(context), *options, address(statistic), *gradients, scale
+        return interruptible(
+            lambda stop: int(loaded.regard_dense(DENSE_BACK.pack(*places, stop))),
+            library.work(queries.size // (n * d), n, m, d + e, gradients[0] != 0),
+        )
+
+    if run(0, 0, 0, 0):
+        return None
+    given, alive = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
+    of_keys = keys.shape[:-1]  # now: the user may give arrays another shape
+    shapes = queries.shape, (*of_keys, padded(d)), (*of_keys, padded(e))
+
+    def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
+        if not (alive and _simple(dcontext) and dcontext.dtype == dtype and dcontext.shape == context.shape):
+            return None
+        dcontext = library.aligned(dcontext)
+        dqueries, dkeys, dvalues = (np.zeros(shape, dtype) for shape in shapes)
+        if run(address(dcontext, False), address(dqueries), address(dkeys), address(dvalues)):
+            return None
+        return dqueries, _cropped(dkeys, d), _cropped(dvalues, e)
+
+    return given, gradients
+
+
+def _seen(band: window, layout: Layout) -> tuple[int, int, int] | None:
+    """Return 1 and the least and the largest visible j - i; None where the mask is more than a band."""
+    try:
+        band.bind(layout)
+        steps = band.steps(layout)
+    except ValueError:  # the general path raises it, with all shapes
+        return None
+    if steps is None or [step.kind for step in steps] != ["band"]:
+        return None
+    return 1, *problem.ends(steps[0])
+
+
+def _simple(x: Any) -> bool:
+    """Return whether this is an array that the library reads, and not empty."""
+    return (
+        type(x) is np.ndarray
+        and 2 <= x.ndim <= _check.DIMENSIONS
+        and x.size > 0
+        and (x.dtype.char in "fdl" or _check.is_half(x.dtype))
+        and x.dtype.isnative
+        and x.flags.aligned
+    )
+
+
+def _matrices(x: Array) -> tuple[int, int, int] | None:
+    """Return the address of the first matrix and the bytes from matrix to matrix and from row to row.
+
+    None means that the library can't read this order.
+    """
+    size, columns = x.itemsize, x.shape[-1]
+    if x.flags.c_contiguous and (size > 2 or columns % 2 == 0):
+        row = columns * size
+        return address(x, False), x.shape[-2] * row, row
+    row, column = x.strides[-2:]
+    if column != size or row % max(size, 4):  # pairs of half precision are read as one
+        return None
+    between = apart(x.shape[:-2], x.strides)
+    return None if between is None else (x.ctypes.data, between, row)
+
+
+def _group(lead: tuple[int, ...], of_keys: tuple[int, ...]) -> int:
+    """Return how many query heads read one key head; 0 where the leading dimensions differ in more than that."""
+    if len(lead) != len(of_keys) or not lead or lead[:-1] != of_keys[:-1] or lead[-1] % of_keys[-1]:
+        return 0
+    return lead[-1] // of_keys[-1]
+
+
+def _cropped(x: Array, columns: int) -> Array:
+    """Return rows without their padding."""
+    return x if x.shape[-1] == columns else x[..., :columns].copy()

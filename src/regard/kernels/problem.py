@@ -1,0 +1,323 @@
+"""An attention in the library's form: the structures of `source/core/problem.h`, filled from a `Problem`."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import _check, scores
+from regard._layout import Items, slices
+from regard._problem import Problem
+from regard.kernels import library
+from regard.kernels import pairs as pairing
+from regard.kernels.library import CMatrices, CNode, CProblem
+from regard.kernels.pairs import Distances, Pairs, Perceptron
+from regard.mask import Step
+from regard.position import ArrayBias, DistanceBias, readable
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+Addresses = NDArray[np.int64]
+
+KINDS = {"products": 0, "perceptron": 1, "distances": 2}
+STEPS = {"band": 0, "keys": 1, "queries": 2, "documents": 3, "dense": 4, "both": 5, "not": 6}
+NO_BIAS, ARRAY_BIAS, DISTANCE_BIAS = range(3)
+FAR = 1 << 62  # further than any key
+CHUNK = 1024  # keys that the library sums up by themselves: a piece is a multiple of them
+COPIED = 1 << 20  # bytes of keys and values that are converted at a time
+
+
+def thread_count(p: Problem, threads: int | None) -> int:
+    """Return `threads`, or if that is None the number of processors where more than one thread pays."""
+    if threads is not None:
+        return threads
+    work = p.layout.items * p.layout.n * p.layout.m * (p.queries.shape[-1] + p.values.shape[-1])
+    return 1 if work < library.WORTH else library.processors()
+
+
+def _readable(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return an array whose rows the library can read: aligned, of this dtype, columns side by side."""
+    return x if _fits(x, dtype) else np.array(x, dtype, order="C")
+
+
+def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
+    """Return whether the library can read an array where it is."""
+    row, column = x.strides[-2:]
+    return bool(
+        x.dtype == dtype
+        and x.flags.aligned
+        and (x.shape[-1] < 2 or column == x.itemsize)
+        and (x.shape[-2] < 2 or row % 4 == 0)  # pairs of half precision are read as one
+        and row % x.itemsize == 0
+    )
+
+
+def addresses(x: Items) -> Addresses:
+    """Return the address of each item's matrix."""
+    start: int = x.array.__array_interface__["data"][0]
+    places = np.full((), start, np.int64)
+    for size, stride in zip(x.lead, x.array.strides, strict=False):
+        places = places[..., None] + np.arange(size, dtype=np.int64) * stride
+    return np.ascontiguousarray(places.reshape(-1)[x.source])
+
+
+@dataclass
+class Call:
+    """A problem in the library's form, with the arrays that it points to."""
+
+    p: Problem
+    pairs: Pairs
+    values: Items
+    c: CProblem
+    alive: list[Any]
+
+    def pointer(self, array: Array) -> int:
+        """Return the address of an array, and keep the array alive."""
+        self.alive.append(array)
+        return _address(array)
+
+    def matrices(self, x: Items) -> CMatrices:
+        """Return the matrices of all items."""
+        start, row = self.pointer(x.array), x.array.strides[-2]
+        if x.stored == 1:
+            return CMatrices(start, 0, None, row)
+        if x.own and x.step is not None:
+            return CMatrices(start, x.step, None, row)
+        return CMatrices(start, 0, self.pointer(addresses(x)), row)
+
+    def run(self, backward: bool, threads: int | None) -> None:
+        """Run the kernel."""
+        run(self.c, self.p, backward, threads)
+
+
+def run(c: CProblem, p: Problem, backward: bool, threads: int | None) -> None:
+    """Run the kernel on a problem, or on a piece of it."""
+    loaded = library.load()
+    assert loaded is not None
+    c.threads = thread_count(p, threads)
+
+    def call(stop: int) -> int:
+        c.stop = stop
+        failed: int = loaded.regard_run(ctypes.byref(c), int(backward))
+        return failed
+
+    # Each number of a pair goes through tanh or a square, unless scores are products.
+    each = library.SLOW if c.score != KINDS["products"] else 1
+    if library.interruptible(
+        call, library.work(c.items, c.n, c.to_key - c.from_key, each * (c.d + c.e), backward)
+    ):
+        raise MemoryError
+
+
+def _read_type(x: Array, p: Problem, plain: bool) -> np.dtype[Any]:
+    """Return the dtype in which the library reads an array: half precision as stored if the array is `plain`."""
+    half = plain and _check.is_half(x.dtype) and p.compute == np.float32
+    return x.dtype.newbyteorder("=") if half else p.compute
+
+
+def _plain(p: Problem) -> bool:
+    return type(p.score) in (scores.dot, scores.scaled_dot)
+
+
+def call(p: Problem) -> Call:
+    """Return a problem in the library's form."""
+    made = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
+    c, pairs = made.c, made.pairs
+    made.values = Items(
+        p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
+    )
+    c.keys_type, c.values_type = (
+        library.type_number(pairs.right.dtype),
+        library.type_number(made.values.array.dtype),
+    )
+    c.keys, c.values = made.matrices(pairs.right_items), made.matrices(made.values)
+    groups = _groups(pairs.right_items, made.values)
+    c.groups, c.group = len(groups) - 1, made.pointer(groups)
+    return made
+
+
+def _without_keys(p: Problem, keys: Array) -> Call:
+    """Return a problem in the library's form, still without keys and values."""
+    queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
+    with np.errstate(all="ignore"):
+        pairs = pairing.make(p, queries, keys)
+    c = CProblem()
+    made = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
+    c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
+    c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
+    c.compute, c.queries_type = library.type_number(p.compute), library.type_number(pairs.left.dtype)
+    c.queries = made.matrices(pairs.left_items)
+    c.scale, c.softcap, c.to_key = p.scale, p.softcap or 0, p.layout.m
+    _score(made)
+    _mask(made)
+    _bias(made)
+    return made
+
+
+class Pieces:
+    """A problem whose keys or values have to be converted, in pieces, so that never all of them are copied at once.
+
+    A piece has some items and some keys. Results equal those of a single call to the bit.
+    """
+
+    def __init__(self, p: Problem) -> None:
+        self.p, self.made = p, _without_keys(p, p.keys)
+        of_keys, of_values = _read_type(p.keys, p, _plain(p)), _read_type(p.values, p, True)
+        pairs = self.made.pairs
+        self.keys_fit = pairs.transform is None and _fits(p.keys, of_keys)
+        self.values_fit = _fits(p.values, of_values)
+        self.of_keys, self.of_values = of_keys, of_values
+        c = self.made.c
+        numbers = (0 if self.keys_fit else max(c.d, p.keys.shape[-1])) + (0 if self.values_fit else c.e)
+        self.row = max(numbers, 1) * p.compute.itemsize  # bytes of a key that are copied
+
+    @property
+    def needed(self) -> bool:
+        """Return whether a single call would copy too much at once."""
+        small = self.row * self.p.layout.m * self.made.pairs.key_items.stored <= COPIED
+        return not (small or (self.keys_fit and self.values_fit))
+
+    def __iter__(self) -> Iterator[CProblem]:
+        """Yield each piece in the library's form; it has to run before the next one is asked for."""
+        m, items = self.p.layout.m, self.p.layout.items
+        together = max(COPIED // (self.row * min(m, CHUNK)), 1)  # items
+        step = max(COPIED // (self.row * min(together, items)) // CHUNK, 1) * CHUNK  # keys
+        for some in slices(items, together):
+            for columns in slices(m, step):
+                yield self._piece(some, columns)
+
+    def _piece(self, items: slice, columns: slice) -> CProblem:
+        made = self.made
+        c = _of_items(made, items)
+        pairs = made.pairs
+        keys, starts = self._rows(pairs.key_items, items, columns, None if self.keys_fit else self._keys)
+        values, of_values = self._rows(made.values, items, columns, None if self.values_fit else self._values)
+        c.keys_type, c.values_type = library.type_number(keys.dtype), library.type_number(values.dtype)
+        c.keys = CMatrices(0, 0, _address(starts), keys.strides[-2])
+        c.values = CMatrices(0, 0, _address(of_values), values.strides[-2])
+        ends = np.flatnonzero((np.diff(starts) != 0) | (np.diff(of_values) != 0)) + 1
+        groups = np.concatenate([[0], ends, [len(starts)]]).astype(np.int64)
+        c.groups, c.group = len(groups) - 1, _address(groups)
+        c.from_key, c.to_key = columns.start, columns.stop
+        self.alive = [keys, starts, values, of_values, groups]
+        return c
+
+    def _keys(self, keys: Array, columns: slice) -> Array:
+        with np.errstate(all="ignore"):
+            return self.made.pairs.of_keys(np.array(keys, self.of_keys, order="C"), columns)
+
+    def _values(self, values: Array, columns: slice) -> Array:
+        return np.array(values, self.of_values, order="C")
+
+    @staticmethod
+    def _rows(
+        x: Items, items: slice, columns: slice, convert: Callable[[Array, slice], Array] | None
+    ) -> tuple[Array, Addresses]:
+        """Return these rows of the items' matrices, and the address where row 0 of each matrix would be."""
+        if convert is None:
+            return x.array, addresses(x)[items]
+        stored, source = np.unique(x.source[items], return_inverse=True)
+        found = convert(x.stored_rows(stored, columns), columns)
+        found = np.ascontiguousarray(found).reshape(-1, *found.shape[-2:])
+        step = 0 if len(found) == 1 else found.strides[0]
+        start = _address(found) - columns.start * found.strides[-2]
+        return found, start + source.astype(np.int64) * step
+
+
+def _address(x: Array) -> int:
+    return library.address(x, False)
+
+
+def _of_items(made: Call, items: slice) -> CProblem:
+    """Return the problem of some of the items."""
+    c, p, first = CProblem.from_buffer_copy(made.c), made.p, items.start
+    c.items = items.stop - first
+    if not first:
+        return c
+    places, size = first * ctypes.sizeof(library.Int), p.compute.itemsize
+    starts = c.queries.starts and c.queries.starts + places
+    c.queries = CMatrices(c.queries.start + first * c.queries.step, c.queries.step, starts, c.queries.row)
+    if c.nodes:
+        program = (CNode * c.nodes).from_buffer_copy((CNode * c.nodes).from_address(c.program))
+        for node in program:
+            node.left, node.right = (node.left and node.left + places), (node.right and node.right + places)
+        made.alive.append(program)
+        c.program = ctypes.addressof(program)
+    if c.bias:
+        c.bias_address += places
+    c.context += first * p.layout.n * c.e * size
+    c.statistic += first * 2 * p.layout.n * size
+    c.taints += first * p.layout.n * c.e
+    return c
+
+
+def _groups(keys: Items, values: Items) -> Addresses:
+    """Return the first item of each run that reads the same keys and values, then the number of items."""
+    if keys.own or values.own:
+        return np.arange(math.prod(keys.inner) + 1, dtype=np.int64)
+    same = (np.diff(keys.source) == 0) & (np.diff(values.source) == 0)
+    starts = np.flatnonzero(~same) + 1
+    return np.concatenate([[0], starts, [len(keys.source)]]).astype(np.int64)
+
+
+def _score(made: Call) -> None:
+    pairs, c = made.pairs, made.c
+    if isinstance(pairs, Perceptron):
+        c.score, c.vector = KINDS["perceptron"], made.pointer(library.aligned(pairs.learned["vector"]))
+    elif isinstance(pairs, Distances):
+        c.score, c.width = KINDS["distances"], float(pairs.learned["width"])
+    else:
+        c.score = KINDS["products"]
+
+
+def _mask(made: Call) -> None:
+    c, steps = made.c, made.p.steps
+    if not steps:
+        return
+    program = (CNode * len(steps))()
+    for node, step in zip(program, steps, strict=True):
+        node.kind = STEPS[step.kind]
+        node.low, node.high = ends(step)
+        if step.counts is not None:
+            node.left = made.pointer(step.counts)
+        elif step.left is not None:
+            node.left = made.pointer(addresses(step.left))
+            made.alive.append(step.left)
+            node.row, node.column = step.left.array.strides[-2:]
+        if step.right is not None:
+            node.right = made.pointer(addresses(step.right))
+            made.alive.append(step.right)
+    made.alive.append(program)
+    c.program, c.nodes = ctypes.addressof(program), len(steps)
+
+
+def ends(step: Step) -> tuple[int, int]:
+    """Return the least and the largest visible j - i of a band."""
+    return (
+        -FAR if step.low is None else max(step.low, -FAR),
+        FAR if step.high is None else min(step.high, FAR),
+    )
+
+
+def _bias(made: Call) -> None:
+    bias, p, c = made.p.bias, made.p, made.c
+    if isinstance(bias, DistanceBias):
+        with np.errstate(all="ignore"):  # as where the definition adds it
+            table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
+        starts = made.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
+        c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)
+    elif isinstance(bias, ArrayBias):
+        items = bias.items
+        if (array := readable(items.array, p.compute)) is not items.array:
+            items = Items(array, p.layout.inner)
+        made.alive.append(items)
+        c.bias, c.bias_type = ARRAY_BIAS, library.TYPES[array.dtype.name]
+        c.bias_address = made.pointer(addresses(items))
+        c.bias_row, c.bias_column = array.strides[-2:]
