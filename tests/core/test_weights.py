@@ -84,6 +84,7 @@ def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -
     assert math.isclose(found.sum(), 1.0 if (logits > -INF).any() else 0.0, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 @every_function
 @settings(max_examples=40)
 @given(row=rows, shift=st.integers(-50, 50))
@@ -153,6 +154,7 @@ def test_entmax15_meets_its_optimality_conditions(row: list[float]) -> None:
         assert (z[p == 0] <= tau.max() + 1e-6).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(row=rows)
 def test_sparser_than_softmax(row: list[float]) -> None:

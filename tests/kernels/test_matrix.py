@@ -40,6 +40,7 @@ def draw(rows: int, columns: int, turned: bool = False, beside: int = 0) -> Arra
 SIZES = st.tuples(st.integers(16, 90), st.sampled_from([1, 7, 16, 191, 192, 193, 1100]), st.integers(1, 110))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     sizes=SIZES, turned=st.tuples(st.booleans(), st.booleans()), beside=st.integers(0, 3), more=st.booleans()

@@ -639,6 +639,7 @@ def test_law_5_slices_of_every_dtype_across_chunks(isa: str, name: str, dtype: s
         assert_slices(name, m, DTYPES[dtype])
 
 
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("width", [32, 65, 256])
 def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: int, dtype: str) -> None:
@@ -801,6 +802,7 @@ def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
     assert pullback(dcontext)[3:] == (None, {}, {}, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("band", [*BANDS, None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5), (127, 40), (128, 40)])

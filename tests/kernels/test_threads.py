@@ -60,6 +60,7 @@ def run(name: str, threads: int | None, kernel: str = "auto") -> bytes:
     return b"".join(np.ascontiguousarray(x).tobytes() for x in pieces if x is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["auto", "blocked"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_law_5_bitwise_equal_whatever_the_number_of_threads(name: str, kernel: str) -> None:

@@ -359,6 +359,7 @@ UNTRUSTED = {  # content, what reads it, and the MiB that this may take: a small
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_law_11_a_file_takes_no_more_than_its_size_justifies(name: str, tmp_path: Path) -> None:
     make, call, limit = UNTRUSTED[name]

@@ -624,6 +624,7 @@ def test_what_is_no_terminal_gets_utf_8_whatever_the_system_prefers() -> None:
     assert "…" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_closed_streams_are_no_error() -> None:
     """As some that start programs without a terminal have them."""
     run = [sys.executable, "-c", "import os, sys, regard.cli; sys.stderr = None; sys.exit(regard.cli.main())"]

@@ -78,6 +78,7 @@ def test_fit_fills_its_width_exactly(word: str, width: int, right: bool) -> None
     assert display_width(fit(clean(word), width, right=right)) == width
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["C"]), max_size=60), st.integers(2, 30), st.integers(1, 4))
 def test_wrapped_lines_are_short_and_few_and_say_what_is_there(text: str, width: int, most: int) -> None:
     lines = wrap(text, width, most)
@@ -893,6 +894,7 @@ def test_large_maps_are_drawn_in_blocks_and_lose_no_peak(shape: tuple[int, int],
     assert min(box.height / drawn.shape[0], box.width / drawn.shape[1]) >= 1  # dots of a screen
 
 
+@pytest.mark.slow
 def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
@@ -905,6 +907,7 @@ def test_a_map_in_small_axes_of_the_user_s_is_drawn_in_blocks() -> None:
     assert np.diagonal(drawn).min() == 1
 
 
+@pytest.mark.slow
 def test_no_text_is_read_as_a_formula() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
@@ -956,6 +959,7 @@ def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
     assert heads[-1].get_title() == last
 
 
+@pytest.mark.slow
 def test_words_beside_many_heads_can_be_read() -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmaps
@@ -971,6 +975,7 @@ def test_words_beside_many_heads_can_be_read() -> None:
     assert min(box.width for box in boxes) > 0.7 * figure.dpi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(3, 8, 1, 1), (3, 8, 2, 2), (2, 4, 2, 2), (8, 30, 1), (3, 16, 3, 2), (2, 4, 30, 3)]
 )
@@ -1009,6 +1014,7 @@ def test_what_are_no_heads(weights: Any, options: dict[str, Any], error: str, tm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_explain_draws_all_heads_unless_one_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

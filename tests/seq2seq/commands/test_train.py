@@ -590,6 +590,7 @@ def test_who_begins_anew_is_told_how_to_go_on(
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
 
 
+@pytest.mark.slow
 def test_a_model_and_a_checkpoint_are_read_once(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

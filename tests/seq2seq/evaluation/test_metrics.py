@@ -36,6 +36,7 @@ def naive(first: str, second: str) -> int:
 # edit distance
 
 
+@pytest.mark.slow
 @given(LETTERS, LETTERS)
 def test_the_distance_is_that_of_its_definition(first: str, second: str) -> None:
     assert measure.edit_distance(first, second) == naive(first, second)

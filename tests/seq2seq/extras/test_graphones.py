@@ -170,6 +170,7 @@ def test_targets_are_cut_as_is_likeliest(pairs: list[Any], seed: int) -> None:
         assert likelihood(aligner, pair, cut) == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(PAIRS, st.integers(0, 2**16))
 def test_each_round_counts_what_all_cuts_give_as_far_as_they_are_likely(pairs: list[Any], seed: int) -> None:
@@ -338,6 +339,7 @@ def test_ranked_by_both() -> None:
     assert len(graphones.rerank([(5, 5)], [found], scoring, 1)[0]) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(PAIRS, st.lists(st.integers(4, 6), min_size=1, max_size=3), st.integers(1, 3))
 def test_proposals_are_the_most_probable_sequences_of_units(

@@ -165,6 +165,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
     ).fit(sources, [known[source[:-1]] for source in sources])
 
 
+@pytest.mark.slow
 def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
     """Names that it has never seen are called as the memory says, in which they are put afterwards."""
     fresh = names(50, 7)
@@ -184,6 +185,7 @@ def test_what_is_read_beside_a_source_is_used(reader: Seq2Seq) -> None:
         assert np.mean(looked) > 0.5
 
 
+@pytest.mark.slow
 def test_what_is_seen(reader: Seq2Seq) -> None:
     found, nothing = reader.translate(["abcdef1", ""])
     assert found.source == (*"abcdef1", "</s>")
@@ -196,6 +198,7 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert nothing.looks()[0].shape == (0, 1)
 
 
+@pytest.mark.slow
 def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     known = names(400, 1)
     sources = [name + end for end in "12" for name in known]
@@ -206,6 +209,7 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
     reader.save(tmp_path / "model")
     loaded = Seq2Seq.load(tmp_path / "model")
@@ -216,6 +220,7 @@ def test_saved_and_loaded(reader: Seq2Seq, tmp_path: Path) -> None:
         assert (one.text, one.score, one.retrieved) == (other.text, other.score, other.retrieved)
 
 
+@pytest.mark.slow
 def test_forced(reader: Seq2Seq) -> None:
     said = reader.translate(["abcdef1"])[0]
     forced = reader.align(["abcdef1"], [said.text])[0]
@@ -223,6 +228,7 @@ def test_forced(reader: Seq2Seq) -> None:
     assert forced.log_probability == pytest.approx(said.log_probability, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="coverage_penalty must be 0"):
         reader.translate(["abc"], scoring=Scoring(coverage_penalty=0.2))
@@ -236,6 +242,7 @@ def test_refused(reader: Seq2Seq) -> None:
         Translation("", (), ("</s>",), 0.0, None).looks()
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -269,6 +276,7 @@ def test_looking_up_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(parts.valid.source, at_once.valid.source)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, out, asked = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "asked.txt"
     pairs.write_text(
@@ -290,6 +298,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["train", str(pairs), "--extras", "translation_memory=-1", "--fresh", *options]) == 2
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     known = names(40, 5)
     pairs = [(name + end, text) for end in "12" for name, text in known.items()]

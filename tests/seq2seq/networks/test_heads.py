@@ -42,6 +42,7 @@ def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Se
     assert (np.triu(heads.decoder, 1) == 0).all()
 
 
+@pytest.mark.slow
 def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
     for several in model.candidates(["two one", "three"], n_best=2):
         for translation in several:
@@ -65,6 +66,7 @@ def test_only_a_transformer_has_heads() -> None:
         recurrent.heads(recurrent.translate(["two"])[0])
 
 
+@pytest.mark.slow
 def test_a_translation_of_another_model_is_refused(model: Seq2Seq) -> None:
     other = Seq2Seq(family="transformer", network=SMALL, seed=2, epochs=5).fit(*PAIRS)
     for stranger in (other, Seq2Seq(epochs=1).fit(*PAIRS), Seq2Seq(epochs=1, attention=False).fit(*PAIRS)):
@@ -97,6 +99,7 @@ def test_words_are_shown_without_the_signs_that_glue_them() -> None:
     )
 
 
+@pytest.mark.slow
 def test_translate_draws_all_heads(
     model: Seq2Seq, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

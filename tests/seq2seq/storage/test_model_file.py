@@ -587,6 +587,7 @@ def test_a_pipe_that_is_open_already_is_read_by_its_name() -> None:
         os.close(reader)
 
 
+@pytest.mark.slow
 def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(b"a\tb\n" * 500_000, 9))

@@ -65,6 +65,7 @@ def test_commands(command: str, files: dict[str, str], cuts: Counter[str]) -> No
     assert set(cuts.values()) == {1}
 
 
+@pytest.mark.slow
 def test_training_command(files: dict[str, str], tmp_path: Path, cuts: Counter[str]) -> None:
     """The texts are cut once more before the split, which counts tokens."""
     cuts.clear()
