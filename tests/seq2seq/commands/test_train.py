@@ -705,8 +705,9 @@ def test_a_checkpoint_of_other_pairs_is_told(
 def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "m"
     assert main(["train", str(pairs), "--epochs", "2", "--out", str(out)]) == 0
-    entries = read_log(out / "log.jsonl")
-    assert [entry["step"] for entry in entries if "validation" in entry][-1] == entries[-1]["step"]
+    *entries, last = read_log(out / "log.jsonl")
+    assert set(last) == {"step", "finished"}
+    assert [entry["step"] for entry in entries if "validation" in entry][-1] == last["step"]
     assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
     assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
