@@ -38,8 +38,8 @@ def _logits(logits: ArrayLike) -> Array:
     return array.astype(array.dtype.newbyteorder("=") if real else float, copy=False)
 
 
-def _in_float32(normalize: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
-    """Compute half precision in float32, whose sums are more exact, and round the weights back."""
+def _in_float32(normalize: Callable[[Array], Array]) -> Callable[[ArrayLike], Array]:
+    """Check logits; compute half precision in float32, whose sums are more exact, and round the weights back."""
 
     @functools.wraps(normalize)
     def rounded(logits: ArrayLike) -> Array:
@@ -57,7 +57,7 @@ def _without_warnings() -> np.errstate:
 
 
 @_in_float32
-def softmax(logits: ArrayLike) -> Array:
+def softmax(logits: Array) -> Array:
     """Turn logits into weights with ``exp(z_j) / sum_k exp(z_k)``.
 
     Parameters
@@ -81,12 +81,11 @@ def softmax(logits: ArrayLike) -> Array:
     >>> weights.softmax([0.0, np.log(3.0), -np.inf])
     array([0.25, 0.75, 0.  ])
     """
-    z = _logits(logits)
     with _without_warnings():
-        exponentials = np.exp(z - _largest(z))
+        exponentials = np.exp(logits - _largest(logits))
         total = exponentials.sum(-1, keepdims=True)  # at least exp(0) = 1, or 0 without a visible key
         weights: Array = exponentials / np.maximum(total, 1)
-    weights[z == -np.inf] = 0  # also in a row with a NaN
+    weights[logits == -np.inf] = 0  # also in a row with a NaN
     return weights
 
 
@@ -114,7 +113,7 @@ def _sorted(z: Array) -> tuple[Array, Array, Array]:
 
 
 @_in_float32
-def sparsemax(logits: ArrayLike) -> Array:
+def sparsemax(logits: Array) -> Array:
     """Turn logits into the nearest point of the simplex, ``max(z_j - t, 0)`` with t such that the row sums to 1.
 
     Parameters
@@ -137,16 +136,15 @@ def sparsemax(logits: ArrayLike) -> Array:
     >>> weights.sparsemax([1.0, 0.5, -1.0])
     array([0.75, 0.25, 0.  ])
     """
-    z = _logits(logits)
-    descending, rank, empty = _sorted(z)
+    descending, rank, empty = _sorted(logits)
     with _without_warnings():
         total = np.cumsum(np.where(np.isneginf(descending), 0, descending), axis=-1, dtype=np.float64)
         support = 1 + rank * descending > total
-        return _above(z, _at_last_rank(support, (total - 1) / rank), empty, 1)
+        return _above(logits, _at_last_rank(support, (total - 1) / rank), empty, 1)
 
 
 @_in_float32
-def entmax15(logits: ArrayLike) -> Array:
+def entmax15(logits: Array) -> Array:
     """Turn logits into 1.5-entmax weights, ``max(z_j / 2 - t, 0)^2`` with t such that the row sums to 1.
 
     Parameters
@@ -170,15 +168,15 @@ def entmax15(logits: ArrayLike) -> Array:
     array([1., 0.])
     """
     with _without_warnings():
-        z = _logits(logits) / 2
-    descending, rank, empty = _sorted(z)
+        logits = logits / 2
+    descending, rank, empty = _sorted(logits)
     with _without_warnings():
         finite = np.where(np.isneginf(descending), 0, descending)
         mean = np.cumsum(finite, axis=-1, dtype=np.float64) / rank
         spread = np.cumsum(finite**2, axis=-1, dtype=np.float64) - rank * mean**2
         threshold = mean - np.sqrt(np.maximum((1 - spread) / rank, 0))
         support = (threshold <= descending) & ~np.isneginf(descending)
-        return _above(z, _at_last_rank(support, threshold), empty, 2)
+        return _above(logits, _at_last_rank(support, threshold), empty, 2)
 
 
 def _at_last_rank(support: Array, candidates: Array) -> Array:
@@ -198,7 +196,7 @@ def _above(z: Array, threshold: Array, empty: Array, power: int) -> Array:
 
 
 @_in_float32
-def hard(logits: ArrayLike) -> Array:
+def hard(logits: Array) -> Array:
     """Turn logits into weight 1 for the largest (the first of equal ones) and 0 for all others.
 
     Parameters
@@ -222,12 +220,11 @@ def hard(logits: ArrayLike) -> Array:
     >>> weights.hard([1.0, 5.0, 5.0])
     array([0., 1., 0.])
     """
-    z = _logits(logits)
-    if not z.size:
-        return np.zeros_like(z)
-    one = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
-    invalid = np.isnan(z).any(-1, keepdims=True) | np.isposinf(z).any(-1, keepdims=True)
-    return np.where(np.isneginf(z), 0, np.where(invalid, np.nan, one)).astype(z.dtype)
+    if not logits.size:
+        return np.zeros_like(logits)
+    one = np.arange(logits.shape[-1]) == np.argmax(logits, axis=-1)[..., None]
+    invalid = np.isnan(logits).any(-1, keepdims=True) | np.isposinf(logits).any(-1, keepdims=True)
+    return np.where(np.isneginf(logits), 0, np.where(invalid, np.nan, one)).astype(logits.dtype)
 
 
 @dataclass(frozen=True, repr=False)
