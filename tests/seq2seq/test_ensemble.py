@@ -293,7 +293,7 @@ def test_models_that_do_not_go_together_are_refused(
         Ensemble(models)
     assert str(caught.value) == (
         f"models must {text}. Model 3 differs from model 1.\n"
-        "  hint: train them on the same pairs with the same kinds of tokens, each with a seed of its own"
+        "  hint: train them on the same pairs with the same kinds of tokens, with different seeds"
     )
 
 

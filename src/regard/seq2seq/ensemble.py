@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 _NEAR = 1 << 15  # numbers that stay in the cache for several passes
 _RARE = -70.0  # logarithm of a probability; float32 ends at -87 without a loss
-_HINT = "train them on the same pairs with the same kinds of tokens, each with different seeds"
+_HINT = "train them on the same pairs with the same kinds of tokens, with different seeds"
 
 
 class Ensemble(Translator):
