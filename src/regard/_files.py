@@ -44,7 +44,7 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
         if not stat.S_ISREG(mode) and not inherited:
             hint = "; only standard input may be a pipe: -" if pipes else ""
             raise ValueError(f"{os.fspath(path)} is no regular file{hint}")
-        if inherited:
+        if sys.platform != "win32" and inherited:  # Windows has no such paths, nor set_blocking before 3.12
             os.set_blocking(file.fileno(), True)
         try:
             yield file
