@@ -1,5 +1,5 @@
-"""Checks a wheel: its tag, and the one library in it, which must be small, need nothing but the C library, and be what
-the package loads on that system.
+"""Checks a wheel: its tag, that every module is in it, and the one library in it, which must be small, need nothing but
+the C library, and be what the package loads on that system.
 
 `wheel.py native WHEEL` expects the library, `wheel.py numpy WHEEL` that there is none.
 """
@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+SOURCE = Path(__file__).parents[1] / "src"
 LIMIT = 1_000_000  # bytes of the library
 SYSTEM = {
     *("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
@@ -71,6 +72,9 @@ def main(expected: str, wheel: Path) -> None:
         libraries = [name for name in file.namelist() if name.endswith((".so", ".dylib", ".dll"))]
         sources = [name for name in file.namelist() if name.endswith((".cpp", ".h", "CMakeLists.txt"))]
         assert not sources, f"{wheel.name} has {sources}"
+        modules = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")}
+        missing = sorted(modules - set(file.namelist()))
+        assert not missing, f"{wheel.name} lacks {missing}"
         assert re.search(r"-py3-none-[^-]+\.whl$", wheel.name), f"the tag of {wheel.name}"
         if expected == "numpy":
             assert not libraries, f"{wheel.name} has {libraries}"
