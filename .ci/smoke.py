@@ -4,6 +4,7 @@
 """
 
 import importlib.resources
+import pkgutil
 import sys
 import warnings
 from importlib.metadata import version
@@ -41,5 +42,12 @@ for normalize in ("softmax", "sparsemax", "entmax15"):
 context, pullback = regard.attention_vjp(queries, keys, values)
 assert np.allclose(pullback(np.ones_like(context)).values, 0.5)  # two queries, a quarter each
 
+for module in pkgutil.walk_packages(
+    regard.__path__, "regard."
+):  # each is there, and needs no extra to be imported
+    if (
+        module.name != "regard.kernels.libregard"
+    ):  # the library of the native kernel, which is no module of Python's
+        importlib.import_module(module.name)
 assert importlib.resources.files("regard").joinpath("py.typed").is_file()
 print(f"regard {version('regard')} works with numpy {np.__version__} and scipy {version('scipy')}")

@@ -29,6 +29,14 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that start threads, themselves or by a library, where none can be started."""
+    if "NO_THREADS" in os.environ:
+        for item in items:
+            if item.get_closest_marker("threads"):
+                item.add_marker(pytest.mark.skip(reason="no thread can be started"))
+
+
 # The best is tested quickly, the others where there is time.
 @pytest.fixture(
     params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])]

@@ -120,6 +120,7 @@ def in_threads(count: int = 8) -> None:
         list(pool.map(named, range(count)))
 
 
+@pytest.mark.threads
 def test_law_12_all_threads_are_recorded_where_that_is_asked_for() -> None:
     with regard.record() as own, regard.record(threads=True, keep="weights") as of_all:
         look()
@@ -134,6 +135,7 @@ def test_law_12_all_threads_are_recorded_where_that_is_asked_for() -> None:
     assert not any(hasattr(a, "scores") for a in of_all)
 
 
+@pytest.mark.threads
 def test_a_thread_that_was_there_before_is_recorded_and_not_after_the_block() -> None:
     begin, done = threading.Event(), threading.Event()
 
@@ -152,6 +154,7 @@ def test_a_thread_that_was_there_before_is_recorded_and_not_after_the_block() ->
     assert len(seen) == 1
 
 
+@pytest.mark.threads
 def test_what_runs_in_a_copy_of_the_context_belongs_to_the_block() -> None:
     async def tasks() -> None:
         await asyncio.gather(asyncio.to_thread(look), asyncio.to_thread(look))
@@ -163,6 +166,7 @@ def test_what_runs_in_a_copy_of_the_context_belongs_to_the_block() -> None:
     assert [a.name for a in seen] == ["block"] * 3
 
 
+@pytest.mark.threads
 def test_blocks_of_several_threads_do_not_disturb_each_other() -> None:
     def alone(threads: bool) -> int:
         with regard.record(threads=threads) as seen:

@@ -25,7 +25,6 @@ from regard.kernels import fast_path, library, matrix, recurrence
 
 Array = NDArray[Any]
 needs_library = pytest.mark.skipif(library.load() is None, reason=library.missing() or "there is a library")
-needs_threads = pytest.mark.skipif("NO_THREADS" in os.environ, reason="no thread can be started")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows can't send a process SIGINT alone")
 
 LARGE = (
@@ -79,7 +78,7 @@ INTERRUPTED = """
 
 @pytest.mark.slow
 @needs_signals
-@needs_threads
+@pytest.mark.threads
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("kernel", [pytest.param("native", marks=needs_library), "blocked"])
 def test_ctrl_c_ends_every_long_call_and_the_next_one_is_right(kernel: str, threads: str) -> None:
@@ -133,7 +132,7 @@ def test_kernels_of_training_that_are_asked_to_stop_leave_what_was_there(stopped
 
 
 @needs_signals
-@needs_threads
+@pytest.mark.threads
 def test_a_handler_that_raises_asks_the_call_to_stop_and_one_that_returns_does_not() -> None:
     seen: list[int] = []
 
@@ -160,7 +159,7 @@ def test_a_handler_that_raises_asks_the_call_to_stop_and_one_that_returns_does_n
         signal.signal(signal.SIGUSR1, before)
 
 
-@needs_threads
+@pytest.mark.threads
 def test_only_the_main_thread_needs_another_to_call_the_library() -> None:
     found: list[bool] = []
 
@@ -174,7 +173,7 @@ def test_only_the_main_thread_needs_another_to_call_the_library() -> None:
     assert not interruptible(call)
 
 
-@needs_threads
+@pytest.mark.threads
 def test_workers_whose_results_nobody_waits_for_give_up() -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -201,7 +200,7 @@ def test_workers_whose_results_nobody_waits_for_give_up() -> None:
     give_up_if_asked()  # this thread is no worker
 
 
-@needs_threads
+@pytest.mark.threads
 def test_workers_return_results_in_order_and_errors_where_they_are_asked_for() -> None:
     with Workers(3) as workers:
         assert list(workers.map(lambda i: i * i, range(50))) == [i * i for i in range(50)]

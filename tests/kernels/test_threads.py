@@ -111,6 +111,7 @@ def test_law_12_eight_python_threads_with_200_calls_each_are_bitwise_one() -> No
         assert all(all(right) for right in pool.map(calls, range(8)))
 
 
+@pytest.mark.threads
 def test_law_12_a_score_that_attends_itself_and_pools_within_pools() -> None:
     """A call inside a call, from threads of threads."""
     q, k, v = np.random.default_rng(0).standard_normal((3, 40, 6))
@@ -130,6 +131,7 @@ def test_law_12_a_score_that_attends_itself_and_pools_within_pools() -> None:
         assert {found for both in pool.map(outer, range(8)) for found in both} == {expected}
 
 
+@pytest.mark.threads
 def test_law_12_a_recording_belongs_to_its_own_thread() -> None:
     x = np.ones((2, 1))
 
@@ -152,6 +154,7 @@ def child(queue: Any) -> None:
     queue.put(run("causal", 2))
 
 
+@pytest.mark.threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_law_12_works_after_fork() -> None:
@@ -279,6 +282,7 @@ def test_law_12_no_more_threads_are_started_than_can_help() -> None:
     assert found.split() == ["True", "True"]
 
 
+@pytest.mark.threads
 def test_each_item_has_a_thread() -> None:
     with two_threads() as threads:
         idents = Each(threads)(lambda _: threading.get_ident(), range(2))

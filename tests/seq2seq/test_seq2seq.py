@@ -455,6 +455,7 @@ def test_the_type_of_a_number_makes_no_other_training() -> None:
     assert mark(dropout=0.25) != mark(dropout=0.5)
 
 
+@pytest.mark.threads
 def test_subwords_may_be_merged_pairs(tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
     options: dict[str, Any] = {"target": "subwords", "vocabulary": 30, "epochs": 1}
