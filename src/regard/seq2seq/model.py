@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
 from regard.seq2seq.data.packing import Row
-from regard.seq2seq.data.parallel_text import Pair, Side, as_pairs, paired
+from regard.seq2seq.data.parallel_text import Pair, Side, Skipped, as_pairs, paired
 from regard.seq2seq.data.splits import split_validation
 from regard.seq2seq.data.subwords import METHODS, Method
 from regard.seq2seq.data.tokenizers import SMALLEST, TOKEN_TYPES, Tokenizer, count_tokens
@@ -26,6 +27,7 @@ from regard.seq2seq.decoding.hypothesis import Scoring
 from regard.seq2seq.extras import augments, check_options, extra_class
 from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.encoders.inputs import input_of
 from regard.seq2seq.networks.families import FAMILIES, build, describe
 from regard.seq2seq.networks.transformer.heads import Heads, look_into
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -34,7 +36,7 @@ from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
 from regard.seq2seq.training.checkpoint import checkpoint_place, go_on, read_checkpoint
 from regard.seq2seq.training.loop import Step, Training
-from regard.seq2seq.translator import Translation, Translator
+from regard.seq2seq.translator import Translation, Translator, paired_examples
 
 __all__ = ["Seq2Seq"]
 
@@ -43,7 +45,7 @@ _FITTED = 1000  # validation sources, at most, that the weight of a reranker is 
 
 
 class Seq2Seq(Translator):
-    """Learn to translate from sentence pairs, with an encoder-decoder and attention.
+    """Learn to translate from sentence pairs, or to describe arrays, with an encoder-decoder and attention.
 
     Parameters
     ----------
@@ -54,8 +56,11 @@ class Seq2Seq(Translator):
     network : mapping, optional
         Options of the network, other than the defaults: fields of `RecurrentConfig` or `TransformerConfig` in
         `regard.seq2seq.networks`, such as ``{"style": "luong", "score": "general"}``.
-    source, target : {"words", "characters", "subwords", "tokens"}
-        Token type of each side; "tokens" are lists, or texts with spaces between tokens.
+    source : {"words", "characters", "subwords", "tokens"}, Vectors or Images
+        Token type of the source; "tokens" are lists, or texts with spaces between tokens. Or what reads sources that
+        are arrays: sequences or sets of vectors, or pictures.
+    target : {"words", "characters", "subwords", "tokens"}
+        Token type of the target.
     vocabulary : int, optional
         The largest vocabulary of a side.
     min_count : int, optional
@@ -112,7 +117,7 @@ class Seq2Seq(Translator):
         family: str = "recurrent",
         attention: bool = True,
         network: Mapping[str, Any] | None = None,
-        source: str = "words",
+        source: str | ArraySource = "words",
         target: str = "words",
         vocabulary: int | None = None,
         min_count: int | None = None,
@@ -129,7 +134,10 @@ class Seq2Seq(Translator):
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
         for name, kind in (("source", source), ("target", target)):
-            _check.choice(name, kind, TOKEN_TYPES)
+            if name == "target" or not isinstance(kind, ArraySource):
+                _check.choice(name, kind, TOKEN_TYPES)
+        self._inputs_of_network = input_of(source) if isinstance(source, ArraySource) else None
+        kinds = (target, target) if isinstance(source, ArraySource) else (source, target)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
@@ -140,11 +148,14 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
-        self.vocabulary, self.min_count = _known(vocabulary, min_count, (source, target))
+        self.vocabulary, self.min_count = _known(vocabulary, min_count, kinds)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
-        self.subwords = _method(subwords, (source, target))
+        self.subwords = _method(subwords, kinds)
         self.extras = check_options(extras)
+        if self._inputs_of_network is not None and (self.extras or self.lower is not None):
+            given = "extras" if self.extras else "lower"
+            _check.fail(f"{given} must not be given with a source of arrays: it is about the source's tokens.")
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -158,7 +169,7 @@ class Seq2Seq(Translator):
                 got = f"{value!r} and, in recipe, {self.recipe[name]!r}"
                 _check.fail(f"{name} must be given once. Got {got} instead.")
         self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
-        defaults.check(self.family, self.network, self.recipe)
+        defaults.check(self.family, self.network, self.recipe, self._inputs_of_network)
         self._model: files.Model[Network] | None = None
         self._judged: list[tuple[Row, Row]] = []  # what the weight of a reranker is fitted to
 
@@ -200,7 +211,7 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         sources, targets : sequences of str, or of sequences of str
-            As many on both sides: plain text, or tokens.
+            As many on both sides: plain text, or tokens. With a source of arrays, what that reads.
         valid : (sources, targets), optional
             Validation pairs, which choose the best parameters; by default some of the pairs are held out.
         links : sequence of frozensets of (int, int), optional
@@ -231,8 +242,12 @@ class Seq2Seq(Translator):
             _check.fail(
                 f"listener must be a function. Got {type(listener).__name__} instead.", kind=TypeError
             )
-        pairs = paired(sources, targets, "targets")
-        judged = None if valid is None else paired(*_two(valid), "the targets of valid")
+        if isinstance(self.source, ArraySource):
+            pairs = paired_examples(sources, targets, self.source)
+            judged = None if valid is None else paired_examples(*_two(valid), self.source)
+        else:
+            pairs = paired(sources, targets, "targets")
+            judged = None if valid is None else paired(*_two(valid), "the targets of valid")
         for step in self.steps(pairs, judged, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -354,18 +369,20 @@ class Seq2Seq(Translator):
         Training
             Before its first step.
         """
-        shared: dict[str, str] = {}
-        pairs = [keep_tokens(pair, shared) for pair in as_pairs(pairs)]
+        pairs = self._checked(pairs)
         self._check_links(links, len(pairs))
         if valid is None:
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
             pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # those with an empty side are not judged by
-            valid = as_pairs(valid, skipped=lambda _: None)
+            valid = self._checked(valid, skipped=lambda _: None)
+        source = self.source
+        if isinstance(source, ArraySource):
+            source = source.fitted(pair[0] for pair in pairs)
         texts = learn_tokenizers(
             pairs,
-            (self.source, self.target),
+            (source, self.target),
             min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
@@ -375,14 +392,15 @@ class Seq2Seq(Translator):
         links = links(*texts) if callable(links) else links
         learned = encode_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
         judged = encode_pairs(texts, valid, longest=self.max_tokens, what="validation")
-        known = len(texts[0]) + (len(texts[1]) if self._augmented else 0)
-        sizes = len(learned), known, len(texts[1])
+        own = 0 if isinstance(texts[0], ArraySource) else len(texts[0])
+        sizes = len(learned), own + (len(texts[1]) if self._augmented else 0), len(texts[1])
         asked = self._asked(learned)
-        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"))
-        extras = self._learn_extras(learned, judged, (len(texts[0]), len(texts[1])))
+        inputs = None if isinstance(self.source, str) else self._inputs_of_network
+        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"), inputs)
+        extras = self._learn_extras(learned, judged, (own, len(texts[1])))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
-                learned, judged = _augmented((learned, judged), extra, len(texts[0]), progress)
+                learned, judged = _augmented((learned, judged), extra, own, progress)
         recipe = defaults.choose_recipe(config, learned, asked)
         network = build(config)
         self._model = files.Model(network, *texts, extras)
@@ -391,6 +409,13 @@ class Seq2Seq(Translator):
         network.draw(np.random.default_rng(self.seed), counts)
         besides = ("source", "target", "extras")
         return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
+
+    def _checked(self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None) -> list[Pair]:
+        """Check pairs; texts keep their tokens."""
+        if isinstance(self.source, ArraySource):
+            return as_pairs(pairs, skipped=skipped, arrays=True)
+        shared: dict[str, str] = {}
+        return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
     def _learn_extras(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
         """Learn the extras, and store what the weight of a reranker will be fitted to."""
@@ -429,7 +454,9 @@ class Seq2Seq(Translator):
         """
         kinds = self.source, self.target
         counts = [
-            count_tokens(kind, side, self.normalization) for kind, side in zip(kinds, pair, strict=True)
+            count_tokens(kind, side, self.normalization)
+            for kind, side in zip(kinds, pair, strict=True)
+            if isinstance(kind, str)
         ]
         return all(0 < number <= self.max_tokens for number in counts)
 
@@ -440,6 +467,8 @@ class Seq2Seq(Translator):
             _check.fail("guidance must go with links, which it is about. Got no links instead.")
         if links is not None and not attends:
             _check.fail("links must not be given without attention, which learns them.")
+        if links is not None and isinstance(self.source, ArraySource):
+            _check.fail("links must not be given with a source of arrays: they are between tokens.")
         if links is not None and not callable(links):
             check_links(links, count)
 
@@ -449,13 +478,15 @@ class Seq2Seq(Translator):
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
 
-    def heads(self, translation: Translation) -> Heads:
+    def heads(self, translation: Translation, source: Any = None) -> Heads:
         """Return the attention weights of all heads of a transformer.
 
         Parameters
         ----------
         translation : Translation
             A sentence that this model has translated, or aligned.
+        source : optional
+            The example that was translated; needed if it is an array.
 
         Returns
         -------
@@ -486,7 +517,12 @@ class Seq2Seq(Translator):
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
             _check.fail(rule, hint="where others look, translation.alignment says")
-        (read,) = self._read([translation.source[:-1]])
+        if isinstance(self.model.source, ArraySource):
+            if source is None:
+                _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
+            (read,) = self._read_all([source])
+        else:
+            (read,) = self._read([translation.source[:-1]])
         encoder, decoder, source = look_into(network, read.row, [START, *translation.numbers, END])
         _check_own(translation, source[network.config.aligned].mean(axis=0))
         said = [word.replace(JOIN, "") for word in translation.tokens]
@@ -540,16 +576,18 @@ class Seq2Seq(Translator):
         """
         model = files.read_model(files.model_file(path))
         described = describe(model.network.config)
-        cut = model.target.describe() | model.source.describe()  # what both say is the source's
-        named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens")}
+        source, cut = model.source, model.target.describe()
+        if not isinstance(source, ArraySource):
+            cut |= source.describe()  # what both say is the source's
+        named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens", "inputs")}
         loaded = cls(
             family=named["family"],
             network={
                 name: value for name, value in described.items() if name not in model.network.config.idle
             },
-            source=model.source.token_type,
+            source=source if isinstance(source, ArraySource) else source.token_type,
             target=model.target.token_type,
-            lower=cut["lower"],
+            lower=None if isinstance(source, ArraySource) else cut["lower"],
             normalization=cut["normalization"],
             subwords=cut.get("method"),
             extras={name: extra.option for name, extra in model.extras.items()},

@@ -14,10 +14,13 @@ from regard import _check
 from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
+from regard.seq2seq.data.batching import Row as BatchRow
 from regard.seq2seq.data.dataset import target_ids
 from regard.seq2seq.data.packing import Row
 from regard.seq2seq.data.parallel_text import Side, as_sentences, paired
+from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.data.vocabulary import END, SPECIAL, START, UNKNOWN
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.decoding.beam import beam as beam_search
@@ -44,11 +47,14 @@ _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
 class _Read(NamedTuple):
-    """What is read of a source: its own tokens, those beside it, and the numbers of all."""
+    """What is read of a source: its own tokens, those beside it, and the numbers of all.
+
+    Of an array, the tokens are the names of its vectors or cells.
+    """
 
     own: Sequence[str]
     beside: tuple[str, ...]
-    row: list[int]
+    row: BatchRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +68,7 @@ class Translation:
     tokens : tuple of str
         Its n tokens; an unknown one is copied from the source, as `regard.seq2seq.alignment.links.copies` chooses.
     source : tuple of str
-        The source's m - 1 tokens, and </s>.
+        The source's m - 1 tokens, and </s>; of an array, the m names of its vectors, or of the cells of a picture.
     score : float
         The score that ranks translations; by default the mean log-probability of the tokens. From a beam with a
         reranker, that of `regard.seq2seq.extras.base.Reranker.rerank`.
@@ -76,6 +82,8 @@ class Translation:
         Attention weights of the retrieved tokens.
     numbers : tuple of int
         The ids that the model predicted: that of <unk> where a token is copied.
+    grid : (int, int) or None
+        Of a picture: the rows and columns of its cells, ``alignment.reshape(n, *grid)``.
 
     Examples
     --------
@@ -95,6 +103,7 @@ class Translation:
     retrieved: tuple[str, ...] = ()
     retrieved_weights: Array | None = None
     numbers: tuple[int, ...] = ()
+    grid: tuple[int, int] | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Translation):
@@ -160,8 +169,9 @@ class Translator(ABC):
 
         Parameters
         ----------
-        sources : sequence of str, or of sequences of str
-            Plain text, or tokens; the translation of an empty sentence is empty.
+        sources : sequence of str, or of sequences of str; or of arrays
+            Plain text, or tokens; the translation of an empty sentence is empty. For a model of `Vectors` or `Images`,
+            what they read.
         beam : int
             Beam size; 1 is greedy search.
         scoring : Scoring, optional
@@ -300,7 +310,7 @@ class Translator(ABC):
         list of list of Translation
             `count` for each sentence, in the order in which they were drawn.
         """
-        sources = as_sentences("sources", sources)
+        sources = as_examples("sources", sources, self.model.source)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
 
         def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
@@ -342,22 +352,21 @@ class Translator(ABC):
         ValueError
             If the sides don't pair up, or a sentence has more than 1,000 tokens.
         """
-        pairs = paired(sources, targets, "targets")
-        texts = self.model.source, self.model.target
-        cut = [(texts[0].cut(source), texts[1].cut(target)) for source, target in pairs]
-        for number, sides in enumerate(cut, 1):
-            for tokens in sides:
-                check_length(len(tokens), f"sentence {number}: ")
-        read = self._read([source for source, _ in cut])
-        ids = [target_ids(texts[1], target) for _, target in cut]
+        text = self.model.target
+        examples = paired_examples(sources, targets, self.model.source)
+        read = self._read_all([source for source, _ in examples])
+        cut = [text.cut(target) for _, target in examples]
+        for number, tokens in enumerate(cut, 1):
+            check_length(len(tokens), f"sentence {number}: ")
+        ids = [target_ids(text, target) for target in cut]
         forced = self._forced([each.row for each in read], ids, Scoring(), posterior=posterior)
         return [
             self._spell(source, hypothesis, tuple(target))
-            for source, hypothesis, (_, target) in zip(read, forced, cut, strict=True)
+            for source, hypothesis, target in zip(read, forced, cut, strict=True)
         ]
 
     def _forced(
-        self, sources: Sequence[Row], targets: Sequence[Row], scoring: Scoring, *, posterior: bool = False
+        self, sources: Sequence[BatchRow], targets: Sequence[Row], scoring: Scoring, *, posterior: bool = False
     ) -> list[Hypothesis]:
         """Decode given targets, those of sources of similar lengths together."""
         groups, network = list(_alike(sources)), self.model.network
@@ -387,16 +396,12 @@ class Translator(ABC):
         self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank in this one."""
-        sources = as_sentences("sources", sources)
-        tokens = [self.model.source.cut(source) for source in sources]
-        for number, words in enumerate(tokens, 1):
-            check_length(len(words), f"sentence {number}: ")
-        read = self._read(tokens)
-        some = [i for i, words in enumerate(tokens) if words]
-        found = [[] if words else [self._nothing()] for words in tokens]
+        read = self._read_all(as_examples("sources", sources, self.model.source))
+        some = [i for i, each in enumerate(read) if each.own]
+        found = [[] if each.own else [self._nothing()] for each in read]
         hypotheses = _searched({i: read[i].row for i in some}, search)
         if rank and some:
-            hypotheses = rank([read[i].row[: len(read[i].own)] for i in some], hypotheses)
+            hypotheses = rank([list(read[i].row[: len(read[i].own)]) for i in some], hypotheses)
         for i, several in zip(some, hypotheses, strict=True):
             found[i] = [self._spell(read[i], hypothesis) for hypothesis in several]
         return found
@@ -412,6 +417,17 @@ class Translator(ABC):
             return [[*source, END] for source in sources]
         return augmenter.extend(sources, len(self.model.source))
 
+    def _read_all(self, sources: Sequence[Any]) -> list[_Read]:
+        """Cut and encode texts, or read arrays."""
+        side = self.model.source
+        if isinstance(side, ArraySource):
+            rows = [_located(side.read, source, f"source {i}: ") for i, source in enumerate(sources, 1)]
+            return [_Read(side.names(len(row)), (), row) for row in rows]
+        tokens = [side.cut(source) for source in sources]
+        for number, words in enumerate(tokens, 1):
+            check_length(len(words), f"sentence {number}: ")
+        return self._read(tokens)
+
     def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
         """Number sources, and append what an extra adds to them."""
         source, target = self.model.source, self.model.target
@@ -423,19 +439,21 @@ class Translator(ABC):
 
     def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
         """Convert a hypothesis to a translation; without tokens, unknown tokens are copied from the source."""
-        target, own = self.model.target, source.own
-        aligned, count = best.alignment.shape[-1] > 0, len(source.own) + 1
+        target, own, side = self.model.target, source.own, self.model.source
+        is_array = isinstance(side, ArraySource)
+        aligned, count = best.alignment.shape[-1] > 0, len(source.own) + (not is_array)
         tokens = tuple(self._said(source, best)) if tokens is None else tokens
         return Translation(
             target.glue(tokens),
             tokens,
-            (*own, SPECIAL[END]),
+            tuple(own) if is_array else (*own, SPECIAL[END]),
             best.score,
             best.alignment[:, :count] if aligned else None,
             best.log_probability,
             source.beside,
             best.alignment[:, count:] if aligned and self.model.augmenter else None,
             best.words,
+            side.grid if isinstance(side, ArraySource) else None,
         )
 
     def _said(self, source: _Read, best: Hypothesis) -> list[str]:
@@ -443,6 +461,8 @@ class Translator(ABC):
         target, own = self.model.target, source.own
         said = [target.tokens[word] for word in best.words]
         unknown = [i for i, word in enumerate(best.words) if word == UNKNOWN]
+        if isinstance(self.model.source, ArraySource):
+            return said  # there is nothing to copy
         if unknown and own and best.alignment.shape[-1]:
             weights = best.alignment[unknown, : len(own)]
             chosen = copies(weights, np.array(source.row[: len(own)]) == UNKNOWN)
@@ -457,7 +477,7 @@ class Translator(ABC):
         return Translation("", (), (SPECIAL[END],), 0.0, looked, retrieved_weights=retrieved)
 
 
-def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]]:
+def _searched(rows: Mapping[int, BatchRow], search: _Search) -> list[list[Hypothesis]]:
     """Search for sequences of ids by their positions, batched by length, on two threads if possible."""
     positions, found = list(rows), dict[int, list[Hypothesis]]()
     groups = [[positions[i] for i in group] for group in _alike(list(rows.values()))]
@@ -504,6 +524,85 @@ def _generators(rng: Any, count: int) -> list[np.random.Generator]:
     return [_check.generator("rng", one) for one in rng]
 
 
+def as_examples(name: str, sources: Any, side: Tokenizer | ArraySource) -> Sequence[Any]:
+    """Check that sources are several texts, or several arrays, as a model reads them.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for errors.
+    sources : sequence
+        The sources.
+    side : Tokenizer or ArraySource
+        What reads them.
+
+    Returns
+    -------
+    sequence
+        The sources.
+
+    Raises
+    ------
+    TypeError
+        If they are not.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.tokenizers import Words
+    >>> as_examples("sources", "one", Words.learn([]))
+    Traceback (most recent call last):
+    TypeError: sources must be a sequence of sentences. Got str instead.
+    """
+    if not isinstance(side, ArraySource):
+        return as_sentences(name, sources)
+    if isinstance(sources, str | bytes | Mapping) or not hasattr(sources, "__len__"):
+        rule = f"{name} must be a sequence of {side.token_type}. Got {type(sources).__name__} instead."
+        _check.fail(rule, hint="[example], not example", kind=TypeError)
+    return list(sources)
+
+
+def paired_examples(sources: Any, targets: Any, side: Tokenizer | ArraySource) -> list[tuple[Any, Side]]:
+    """Check and pair sources, of either kind, and targets.
+
+    Parameters
+    ----------
+    sources, targets : sequence
+        As many.
+    side : Tokenizer or ArraySource
+        What reads the sources.
+
+    Returns
+    -------
+    list of (source, target)
+        The pairs.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the numbers differ, or an argument is not a sequence of examples.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.tokenizers import Words
+    >>> paired_examples(["one"], ["un"], Words.learn([]))
+    [('one', 'un')]
+    """
+    if not isinstance(side, ArraySource):
+        return paired(sources, targets, "targets")
+    given, texts = as_examples("sources", sources, side), as_sentences("targets", targets)
+    if len(given) != len(texts):
+        _check.fail(f"targets must be as many as sources. Got {len(texts)} for {len(given)} instead.")
+    return list(zip(given, texts, strict=True))
+
+
+def _located(read: Callable[[Any], Array], source: Any, where: str) -> Array:
+    """Read an array; an error says which one it is."""
+    try:
+        return read(source)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{where}{error}") from None
+
+
 def check_length(count: int, where: str = "") -> None:
     """Raise if a sentence is too long for a network.
 
@@ -529,7 +628,7 @@ def check_length(count: int, where: str = "") -> None:
         raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")
 
 
-def _alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+def _alike(rows: Sequence[BatchRow]) -> Iterator[list[int]]:
     """Yield the positions of sentences of similar lengths, each with END, so that there is little padding."""
     group: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):

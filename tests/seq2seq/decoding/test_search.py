@@ -706,7 +706,7 @@ RNG = np.random.default_rng(0)
         ),
         (
             lambda: beam(Chance(), SOURCE, LENGTHS[:2]),
-            "source and lengths must be (T, B) and (B,). Got (4, 3) and (2,) instead.",
+            "source and lengths must be (T, B) or (T, B, F), and (B,). Got (4, 3) and (2,) instead.",
         ),
         (
             lambda: beam(Chance(), SOURCE, LENGTHS + 1),

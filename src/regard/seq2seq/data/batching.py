@@ -1,4 +1,4 @@
-"""Sentence pairs as token ids: a corpus, and batches of it."""
+"""Pairs as numbers, token ids or arrays: a corpus, and batches of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.seq2seq.data.array_sources import scaled
 from regard.seq2seq.data.vocabulary import PAD
 
 __all__ = ["Batch", "Corpus", "Ids", "Links", "EncodedPair", "batches", "collate", "source_batch"]
@@ -15,16 +16,16 @@ __all__ = ["Batch", "Corpus", "Ids", "Links", "EncodedPair", "batches", "collate
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Links = frozenset[tuple[int, int]]
-Row = Sequence[int] | NDArray[np.int32]
+Row = Sequence[int] | Array  # ids (m,), or vectors or cells of a picture (m, F)
 
 
 class EncodedPair(NamedTuple):
-    """The token ids of a sentence pair.
+    """The token ids of a sentence pair, or an array and the token ids of its target.
 
     Parameters
     ----------
-    source : sequence of int
-        Ids, END last.
+    source : sequence of int, or array (m, F)
+        Ids, END last; or vectors or cells of a picture.
     target : sequence of int
         From START to END.
     links : frozenset of (int, int)
@@ -42,8 +43,8 @@ class Batch(NamedTuple):
 
     Parameters
     ----------
-    source : integer array (T, B)
-        Sources, each with END, padded with PAD.
+    source : integer array (T, B), or array (T, B, F)
+        Sources, each with END, padded with PAD; or arrays, padded with zeros.
     lengths : integer array (B,)
         The length of each source, END included.
     target : integer array (n + 1, B)
@@ -52,7 +53,7 @@ class Batch(NamedTuple):
         Attention weights that the model should have: rows sum to 1, or to 0 where they are unknown.
     """
 
-    source: Ids
+    source: Array
     lengths: Ids
     target: Ids
     links: Array | None = None
@@ -78,18 +79,18 @@ class Batch(NamedTuple):
         return Batch(self.source[:longest, sentences], lengths, target[:n], links)
 
 
-def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
+def source_batch(sources: Sequence[Row]) -> tuple[Array, Ids]:
     """Collate sources.
 
     Parameters
     ----------
-    sources : sequence of sequences of int
-        Each with END; at least one.
+    sources : sequence of sequences of int, or of arrays (m, F)
+        Each with END, or all arrays; at least one.
 
     Returns
     -------
-    source : integer array (T, B)
-        Padded with PAD.
+    source : integer array (T, B), or float32 array (T, B, F)
+        Padded with PAD, or with zeros; pictures of bytes are scaled to 0..1.
     lengths : integer array (B,)
         Their lengths.
 
@@ -98,7 +99,20 @@ def source_batch(sources: Sequence[Row]) -> tuple[Ids, Ids]:
     >>> source_batch([[5, 2], [2]])[0].tolist()
     [[5, 2], [2, 0]]
     """
-    return _filled(sources), np.array([len(source) for source in sources], np.int64)
+    filled = _stacked if _is_array(sources[0]) else _filled
+    return filled(sources), np.array([len(source) for source in sources], np.int64)
+
+
+def _is_array(row: Row) -> bool:
+    return isinstance(row, np.ndarray) and row.ndim == 2
+
+
+def _stacked(rows: Sequence[Array]) -> Array:
+    """Return arrays (m, F) as the columns of an array (T, B, F), padded with zeros."""
+    stacked = np.zeros((max(map(len, rows)), len(rows), rows[0].shape[1]), np.float32)
+    for column, row in enumerate(rows):
+        stacked[: len(row), column] = scaled(row)
+    return stacked
 
 
 def collate(pairs: Sequence[EncodedPair]) -> Batch:
@@ -145,7 +159,7 @@ def _links(pairs: Sequence[EncodedPair], longest: int, n: int) -> Array:
 
 
 class Corpus:
-    """All pairs of a training, with four bytes for a token.
+    """All pairs of a training, with four bytes for a token, and arrays as they are.
 
     Parameters
     ----------
@@ -160,9 +174,12 @@ class Corpus:
     """
 
     def __init__(self, pairs: Iterable[EncodedPair]) -> None:
-        sources, targets = _Rows(), _Rows()
+        sources: _Rows | _Arrays = _Rows()
+        targets = _Rows()
         self.links: dict[int, Links] = {}
         for number, pair in enumerate(pairs):
+            if number == 0 and _is_array(pair.source):
+                sources = _Arrays()
             sources.append(pair.source)
             targets.append(pair.target)
             if pair.links:
@@ -213,6 +230,21 @@ class _Rows:
     def arrays(self) -> tuple[NDArray[np.int32], Ids]:
         self._pack()
         return np.concatenate(self.packed), np.array(self.lengths, np.int64)
+
+
+class _Arrays:
+    """Concatenated arrays (m, F): pictures of bytes stay bytes, where all are."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Array] = []
+
+    def append(self, row: Array) -> None:
+        self.waiting.append(row)
+
+    def arrays(self) -> tuple[Array, Ids]:
+        same = len({row.dtype for row in self.waiting}) == 1
+        lengths = np.array([len(row) for row in self.waiting], np.int64)
+        return np.concatenate(self.waiting if same else list(map(scaled, self.waiting))), lengths
 
 
 def batches(corpus: Corpus, tokens: int, rng: np.random.Generator) -> list[Ids]:

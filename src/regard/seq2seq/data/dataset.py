@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from regard import _check
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
@@ -78,22 +79,22 @@ def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
 
 def learn_tokenizers(
     pairs: Sequence[Pair],
-    kinds: tuple[str, str],
+    kinds: tuple[str | ArraySource, str],
     *,
     min_count: int | None,
     size: int | None,
     lower: bool | None,
     normalization: Normalization,
     method: Method = "unigram",
-) -> tuple[Tokenizer, Tokenizer]:
+) -> tuple[Tokenizer | ArraySource, Tokenizer]:
     """Learn the tokenizers of both sides.
 
     Parameters
     ----------
     pairs : sequence of (source, target)
         The training pairs.
-    kinds : (str, str)
-        The token type of each side.
+    kinds : (str or ArraySource, str)
+        The token type of each side; or what reads the arrays of the source, which is returned.
     min_count, size, lower, normalization, method
         As for `regard.seq2seq.Seq2Seq`; `size` is its `vocabulary`, `method` its `subwords`.
 
@@ -114,8 +115,11 @@ def learn_tokenizers(
     >>> source.tokens[4:], target.tokens[4:]
     (('a', 'b'), ('c',))
     """
-    made = []
+    made: list[Any] = []
     for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
+        if isinstance(kind, ArraySource):
+            made.append(kind)
+            continue
         often = choose_min_count(len(pairs), kind) if min_count is None else min_count
         text = learn(
             kind,
@@ -170,7 +174,7 @@ def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
 
 
 def encode_pairs(
-    texts: tuple[Tokenizer, Tokenizer],
+    texts: tuple[Tokenizer | ArraySource, Tokenizer],
     pairs: Sequence[Pair],
     links: Sequence[Links] | None = None,
     *,
@@ -181,10 +185,10 @@ def encode_pairs(
 
     Parameters
     ----------
-    texts : (Tokenizer, Tokenizer)
-        The tokenizers of both sides.
+    texts : (Tokenizer or ArraySource, Tokenizer)
+        The tokenizers of both sides, or what reads the arrays of the source.
     pairs : sequence of (source, target)
-        Text, or tokens.
+        Text, tokens, or a source that is read.
     links : sequence of frozensets of (int, int), optional
         For each pair which source token each target token should attend to.
     longest : int
@@ -213,7 +217,12 @@ def encode_pairs(
 
     def numbered() -> Iterator[EncodedPair]:
         for number, pair in enumerate(pairs):
-            source, target = (text.cut(side) for text, side in zip(texts, pair, strict=True))
+            target = texts[1].cut(pair[1])
+            if isinstance(texts[0], ArraySource):
+                if 0 < len(target) <= longest:
+                    yield EncodedPair(texts[0].read(pair[0]), target_ids(texts[1], target))
+                continue
+            source = texts[0].cut(pair[0])
             if all(0 < len(side) <= longest for side in (source, target)):
                 given = _fitting(links[number], source, target, number) if links else frozenset()
                 yield EncodedPair([*texts[0].encode(source), END], target_ids(texts[1], target), given)

@@ -286,7 +286,9 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> list[Pair]:
+def as_pairs(
+    pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays: bool = False
+) -> list[Pair]:
     """Validate sentence pairs given as Python objects.
 
     Parameters
@@ -296,6 +298,8 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> lis
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
+    arrays : bool
+        Whether the sources are arrays or the names of their files, which are checked when they are read.
 
     Returns
     -------
@@ -320,7 +324,8 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None) -> lis
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
         empty = [
-            _is_empty(side, f"pair {number}: the {what}") for what, side in zip(_SIDES, pair, strict=True)
+            not (arrays and what == _SIDES[0]) and _is_empty(side, f"pair {number}: the {what}")
+            for what, side in zip(_SIDES, pair, strict=True)
         ]
         if any(empty):
             _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)

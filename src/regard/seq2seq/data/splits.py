@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.seq2seq.data.parallel_text import Pair, Side
+from regard.seq2seq.data.parallel_text import Pair
 
 __all__ = ["hold_out", "split_validation"]
 
@@ -55,8 +56,12 @@ def split_validation(
     return training, validation, others
 
 
-def _key(source: Side) -> Any:
-    return source if isinstance(source, str) else tuple(source)
+def _key(source: Any) -> Any:
+    """Return what two equal sources have in common: texts, tokens, files or arrays."""
+    if isinstance(source, np.ndarray):
+        return source.shape, source.dtype.str, hashlib.sha256(np.ascontiguousarray(source)).digest()
+    nested = isinstance(source, Sequence) and not isinstance(source, str)
+    return tuple(map(_key, source)) if nested else source
 
 
 def hold_out(

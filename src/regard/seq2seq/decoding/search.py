@@ -45,10 +45,10 @@ def longest(lengths: Ids) -> Ids:
     return 2 * lengths + 5
 
 
-def check_sentences(source: Ids, lengths: Ids) -> None:
-    if source.ndim != 2 or lengths.shape != source.shape[1:]:
+def check_sentences(source: Array, lengths: Ids) -> None:
+    if source.ndim not in (2, 3) or lengths.shape != source.shape[1:2]:
         _check.fail(
-            f"source and lengths must be (T, B) and (B,). Got {source.shape} and {lengths.shape} instead."
+            f"source and lengths must be (T, B) or (T, B, F), and (B,). Got {source.shape} and {lengths.shape} instead."
         )
     if lengths.size and not 1 <= lengths.min() <= lengths.max() <= len(source):
         _check.fail(

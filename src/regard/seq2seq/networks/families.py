@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from regard import _check
 from regard.seq2seq.networks.base import Network
+from regard.seq2seq.networks.encoders.inputs import describe_input
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
@@ -73,7 +74,7 @@ def describe(config: Config) -> dict[str, Any]:
     >>> read_config(describe(RecurrentConfig(9, 7))) == RecurrentConfig(9, 7)
     True
     """
-    return {"family": family(config)} | asdict(config)
+    return {"family": family(config)} | asdict(config) | {"inputs": describe_input(config.inputs)}
 
 
 def family(config: Config) -> str:

@@ -43,8 +43,8 @@ class Padding:
         self.sentence, self.position = np.nonzero(np.arange(self.longest) < lengths[:, None])  # (N,) each
         self.full = len(self.position) == len(lengths) * self.longest
 
-    def unpad_ids(self, ids: Ids) -> Ids:
-        """Return the tokens (N,) of padded ids, time first (at least T, B)."""
+    def unpad_ids(self, ids: Array) -> Array:
+        """Return the tokens (N,) of padded ids, or the vectors (N, F) of padded vectors, time first (at least T, B)."""
         return ids[self.position, self.sentence]
 
     def pad(self, rows: Array) -> Array:

@@ -27,6 +27,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from regard.seq2seq.data.array_sources import ArraySource, restore_source
 from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
@@ -57,14 +58,16 @@ class Model(NamedTuple, Generic[Predicts]):
     ----------
     network : Network
         Configuration and weights.
-    source, target : Tokenizer
-        How the source and the target become numbers and text again.
+    source : Tokenizer or ArraySource
+        How the source becomes numbers.
+    target : Tokenizer
+        How the target becomes numbers and text again.
     extras : mapping of str to Extra
         Optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
     """
 
     network: Predicts
-    source: Tokenizer
+    source: Tokenizer | ArraySource
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
 
@@ -115,9 +118,14 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     for extra, part in model.extras.items():
         metadata[extra] = json.dumps(part.describe())
-        for name, data in part.data((len(model.source), len(model.target))).items():
+        for name, data in part.data(_sizes(model)).items():
             arrays[f"{extra}.{name}"] = np.frombuffer(data, np.uint8)
     write(path, arrays, metadata)
+
+
+def _sizes(model: Model[Network]) -> tuple[int, int]:
+    """Return the sizes of both vocabularies; 0 for arrays."""
+    return 0 if isinstance(model.source, ArraySource) else len(model.source), len(model.target)
 
 
 def model_file(path: str | os.PathLike[str]) -> Path:
@@ -194,18 +202,20 @@ def _read(file: Container) -> Model[Network]:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
     file.expect("F32", config.shapes())  # so that the sizes that the configuration promises are in the file
     names = [name for name in EXTRAS if name in file.metadata]
+    if names and config.inputs:
+        raise Wrong(f"its configuration is damaged: {names[0]} needs a source of tokens")
     augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
     # An augmenter appends target tokens to sources, so these are source tokens, too.
     counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
+    restores = [restore_source if config.inputs else partial(restore, size=counts[0]), partial(restore, size=counts[1])]
     source, target = (
-        _restored(file, side, partial(restore, size=count), f"how its {side} is cut")
-        for side, count in zip(SIDES, counts, strict=True)
+        _restored(file, side, how, f"how its {side} is cut") for side, how in zip(SIDES, restores, strict=True)
     )
     parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
     )
-    sizes = len(source), len(target)
+    sizes = counts[0], len(target)
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
     return _assembled(file, config, source, target, extras)
 

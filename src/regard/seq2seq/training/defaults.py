@@ -11,6 +11,7 @@ import numpy as np
 
 from regard import _check
 from regard.seq2seq.data.batching import Corpus
+from regard.seq2seq.networks.encoders.inputs import Input
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.training.loop import Recipe
 
@@ -21,7 +22,9 @@ _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
 
-def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
+def check(
+    family: str, network: Mapping[str, Any], recipe: Mapping[str, Any], inputs: Input | None = None
+) -> None:
     """Check options of a network and of its training before data are read.
 
     Parameters
@@ -32,6 +35,8 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
         Fields of the family's configuration.
     recipe : mapping
         Fields of `Recipe`.
+    inputs : Input, optional
+        The network's source, if it is not tokens.
 
     Raises
     ------
@@ -45,10 +50,10 @@ def check(family: str, network: Mapping[str, Any], recipe: Mapping[str, Any]) ->
     ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
     for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
-        known = [field.name for field in fields(kind) if field.name not in ("source_tokens", "target_tokens")]
+        known = [field.name for field in fields(kind) if field.name not in ("source_tokens", "target_tokens", "inputs")]
         if unknown := sorted(set(given) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
-    config = choose_config(family, _SOME, 1, 1, network)
+    config = choose_config(family, _SOME, 0 if inputs else 1, 1, network, inputs=inputs)
     for name in network:
         if name in config.idle:
             _check.fail(
@@ -71,6 +76,7 @@ def choose_config(
     target_tokens: int,
     options: Mapping[str, Any],
     minutes: float | None = None,
+    inputs: Input | None = None,
 ) -> Config:
     """Return a network's configuration, with sizes for the number of pairs and the time.
 
@@ -81,11 +87,13 @@ def choose_config(
     pairs : int
         Number of training pairs.
     source_tokens, target_tokens : int
-        Sizes of the vocabularies.
+        Sizes of the vocabularies; 0 source tokens with `inputs`.
     options : mapping
         Fields of the configuration that are given.
     minutes : float, optional
         Time limit of the training.
+    inputs : Input, optional
+        The network's source, if it is not tokens.
 
     Returns
     -------
@@ -107,7 +115,7 @@ def choose_config(
     64
     """
     kind = FAMILIES[family].config
-    words = {"source_tokens": source_tokens, "target_tokens": target_tokens}
+    words = {"source_tokens": source_tokens, "target_tokens": target_tokens, "inputs": inputs}
     config: Config = kind(**{**words, **_sized(kind, pairs, minutes, options), **options})
     return config
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard import _check
+from regard.seq2seq.networks.encoders.inputs import Input, check_source
+from regard.seq2seq.networks.encoders.vectors import VectorInput
 from regard.seq2seq.networks.parameters import check_sizes
 from regard.seq2seq.networks.recurrent.cells import GATES, layer, parts
 
@@ -22,7 +24,7 @@ _CHOICES = {
     "style": ("conditional", "bahdanau", "luong"),
     "cell": tuple(GATES),
 }
-_LEAST = {"source_tokens": 1, "target_tokens": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
+_LEAST = {"source_tokens": 0, "target_tokens": 1, "embedding": 1, "encoder": 1, "decoder": 1, "attention": 0}
 _LEAST |= {"layers": 1, "encoder_layers": 0}
 _MOST = {"layers": 32, "encoder_layers": 32}  # an untrusted file may ask for anything
 
@@ -36,7 +38,7 @@ class RecurrentConfig:
     Parameters
     ----------
     source_tokens, target_tokens : int
-        Sizes of the two vocabularies.
+        Sizes of the two vocabularies; 0 source tokens with `inputs`.
     embedding : int
         Size of a token's embedding, and of the readout (its output matrix is the target embedding).
     encoder : int
@@ -60,6 +62,11 @@ class RecurrentConfig:
         of a batch at once, while each layer of the decoder takes a step for each token.
     feeding : bool
         In Luong's style, whether each step reads the readout of the step before (input feeding).
+    inputs : VectorInput or ImageInput, optional
+        The source of a network that reads arrays instead of tokens. A sequence of vectors is read by recurrent layers,
+        as tokens are. The annotations of a set or of a picture have no order: the decoder's first state is computed
+        from their mean (Xu et al. 2015, "Show, Attend and Tell", section 3.1.2), and `encoder_layers` is the number of
+        self-attention blocks of a set.
 
     Raises
     ------
@@ -84,6 +91,7 @@ class RecurrentConfig:
     layers: int = 1
     encoder_layers: int = 0
     feeding: bool = True
+    inputs: Input | None = None
 
     # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
     grows: ClassVar = ("embedding", "encoder", "decoder", "attention")
@@ -95,6 +103,7 @@ class RecurrentConfig:
         for name, choices in _CHOICES.items():
             _check.choice(name, getattr(self, name), choices)
         _check.flag("feeding", self.feeding)
+        check_source(self)
         if self.attends and not self.attention:
             raise ValueError('attention must be at least 1 unless the score is "none". Got 0 instead.')
         if self.score == "dot" and self.decoder != 2 * self.encoder:
@@ -107,6 +116,11 @@ class RecurrentConfig:
     def attends(self) -> bool:
         """Whether there is attention."""
         return self.score != "none"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether recurrent layers read the source."""
+        return self.inputs is None or self.inputs.ordered
 
     @property
     def projects_keys(self) -> bool:
@@ -143,13 +157,23 @@ class RecurrentConfig:
         return self._encoder() | self._attention() | self._decoder() | self._readout()
 
     def _encoder(self) -> Shapes:
-        e, h, gates = self.embedding, self.encoder, GATES[self.cell] * self.encoder
-        shapes: Shapes = {"source_embedding": (self.source_tokens, e)}
-        for number in range(self.encoder_depth):
-            shapes[layer("encoder_input", number)] = (2 * h if number else e, 2, gates)
+        h, gates = self.encoder, GATES[self.cell] * self.encoder
+        shapes = self._source()
+        for number in range(self.encoder_depth if self.ordered else 0):
+            shapes[layer("encoder_input", number)] = (2 * h if number else self.embedding, 2, gates)
             shapes[layer("encoder_bias", number)] = (2, gates)
             shapes[layer("encoder_state", number)] = (2, h, gates)
         return shapes | {"start_weight": (2 * h, self.state_size), "start_bias": (self.state_size,)}
+
+    def _source(self) -> Shapes:
+        if self.inputs is None:
+            return {"source_embedding": (self.source_tokens, self.embedding)}
+        if self.inputs.ordered:
+            return self.inputs.shapes(self.embedding)
+        shapes = self.inputs.shapes(2 * self.encoder)
+        if isinstance(self.inputs, VectorInput):
+            shapes |= self.inputs.block_shapes(2 * self.encoder, self.encoder_depth)
+        return shapes
 
     def _attention(self) -> Shapes:
         a, d, c = self.attention, self.decoder, 2 * self.encoder

@@ -1,4 +1,7 @@
-"""The encoder: recurrent layers in both directions that annotate every token of the source (Bahdanau et al. 2014, 3.2).
+"""The encoder: annotations of a source for the decoder to attend to.
+
+Tokens and sequences of vectors are read by recurrent layers in both directions (Bahdanau et al. 2014, 3.2); the
+annotations of a set and of a picture have no order (Xu et al. 2015, 3.1).
 
 Letters: T source positions, B sentences, E embedding, H encoder state of one direction, C = 2 H annotation, A attention
 size.
@@ -7,12 +10,16 @@ size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.nn import dropout, embed, linear, tanh
+from regard.seq2seq.networks.encoders.images import ImageInput, annotate
+from regard.seq2seq.networks.encoders.vectors import annotate_set, embed_vectors
+from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.recurrent.attention import Encoded
 from regard.seq2seq.networks.recurrent.cells import SEQUENCES, layer
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -34,7 +41,7 @@ def encode(
     *,
     keep: bool = True,
 ) -> tuple[Encoded, Callable[[Encoded], Named]]:
-    """Annotate source sentences.
+    """Annotate sources.
 
     Parameters
     ----------
@@ -42,10 +49,10 @@ def encode(
         The network's parameters.
     c : RecurrentConfig
         Its configuration.
-    source : integer array (T, B)
-        Tokens, time first.
+    source : integer array (T, B), or array (T, B, F)
+        Tokens, or vectors or cells of pictures; time first.
     lengths : integer array (B,)
-        Tokens of each source; padding has no influence.
+        The length of each source; padding has no influence.
     rate : float
         Dropout of the embeddings and of every layer's states.
     rng : numpy.random.Generator or None
@@ -68,13 +75,10 @@ def encode(
     >>> [part.shape for part in encoded]
     [(1, 5), (1, 3, 2), (1, 3, 6), (1, 6), (1,)]
     """
-    embedded, embed_back = embed(p["source_embedding"], source)  # (T, B, E)
-    states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
-    size = c.encoder
-    final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
+    annotations = _read if c.ordered else _annotate
+    values, final, annotate_back = annotations(p, c, source, lengths, rate, rng, keep)
     summed, start_back = linear(final, p["start_weight"], p["start_bias"])
     start, tanh_back = tanh(summed)  # (B, S)
-    values = np.ascontiguousarray(states.swapaxes(0, 1))  # (B, T, C)
     keys, keys_back = linear(values, p["key_weight"]) if c.projects_keys else (values, lambda dkeys: (dkeys,))
 
     def pullback(d: Encoded) -> Named:
@@ -84,15 +88,71 @@ def encode(
         dvalues, *of_keys = keys_back(d.keys)
         if of_keys:
             (g["key_weight"],) = of_keys
+        return g | annotate_back(dvalues, d.values, dfinal)
+
+    return Encoded(start, keys, values, final, lengths), pullback
+
+
+def _read(
+    p: Mapping[str, Array],
+    c: RecurrentConfig,
+    source: Array,
+    lengths: Ids,
+    rate: float,
+    rng: np.random.Generator | None,
+    keep: bool,
+) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
+    """Read a sequence: annotations (B, T, C), and the last states of both directions (B, C)."""
+    embedded, embed_back = _embed(p, c, source)  # (T, B, E)
+    states, states_back = _layers(p, c, embedded, lengths, rate, rng, keep)  # (T, B, C)
+    size = c.encoder
+    final = np.concatenate([states[-1, :, :size], states[0, :, size:]], axis=-1)  # (B, C)
+
+    def pullback(dkeys: Array, dvalues: Array, dfinal: Array) -> Named:
         dstates = np.empty_like(states)  # (T, B, C)
-        np.add(dvalues.swapaxes(0, 1), d.values.swapaxes(0, 1), out=dstates)
+        np.add(dkeys.swapaxes(0, 1), dvalues.swapaxes(0, 1), out=dstates)
         dstates[-1, :, :size] += dfinal[:, :size]
         dstates[0, :, size:] += dfinal[:, size:]
         dembedded, of_layers = states_back(dstates)
-        (g["source_embedding"],) = embed_back(dembedded)
-        return g | of_layers
+        return embed_back(dembedded) | of_layers
 
-    return Encoded(start, keys, values, final, lengths), pullback
+    return np.ascontiguousarray(states.swapaxes(0, 1)), final, pullback
+
+
+def _embed(p: Mapping[str, Array], c: RecurrentConfig, source: Array) -> tuple[Array, Callable[[Array], Named]]:
+    """Embed tokens or vectors: (T, B, E)."""
+    if c.inputs is not None:
+        return embed_vectors(p, source)
+    embedded, embed_back = embed(p["source_embedding"], source)
+    return embedded, lambda dembedded: {"source_embedding": embed_back(dembedded)[0]}
+
+
+def _annotate(
+    p: Mapping[str, Array],
+    c: RecurrentConfig,
+    source: Array,
+    lengths: Ids,
+    rate: float,
+    rng: np.random.Generator | None,
+    keep: bool,
+) -> tuple[Array, Array, Callable[[Array, Array, Array], Named]]:
+    """Annotate a set or a picture: annotations (B, T, C), and the mean of each example's (B, C)."""
+    if isinstance(c.inputs, ImageInput):
+        cells, inputs_back = annotate(p, c.inputs, source, rate, rng)  # (T, B, C)
+        values = np.ascontiguousarray(cells.swapaxes(0, 1))
+    else:
+        padding = Padding(lengths, len(source))
+        values, inputs_back = annotate_set(p, source, padding, partial(dropout, rate=rate, rng=rng))
+    shares = (np.arange(values.shape[1]) < lengths[:, None]) / lengths[:, None].astype(values.dtype)  # (B, T)
+    final = np.einsum("bt,btc->bc", shares, values)
+
+    def pullback(dkeys: Array, dvalues: Array, dfinal: Array) -> Named:
+        dannotations = dkeys + dvalues + shares[..., None] * dfinal[:, None]
+        if isinstance(c.inputs, ImageInput):
+            dannotations = np.ascontiguousarray(dannotations.swapaxes(0, 1))
+        return inputs_back(dannotations)
+
+    return values, final, pullback
 
 
 def _layers(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.seq2seq.data.batching import Batch, Ids
+from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.recurrent.cells import GATES
@@ -54,7 +55,11 @@ class RecurrentNetwork:
             How often each target token occurs, for the output bias.
         """
         for name, parameter in self.parameters.items():
-            if name == "source_embedding":
+            if name.startswith("image_"):
+                parameter[...] = ImageInput.draw(name, parameter.shape, rng)
+            elif name.endswith(("gain", "shift")):
+                parameter[...] = name.endswith("gain")
+            elif name == "source_embedding":
                 parameter[...] = rng.normal(0, 0.1, parameter.shape)
             elif name in ("target_embedding", "attention_vector"):
                 parameter[...] = rng.normal(0, max(parameter.shape[-1], 1) ** -0.5, parameter.shape)
@@ -149,10 +154,10 @@ class RecurrentNetwork:
 
         Parameters
         ----------
-        source : integer array (T, B)
-            Source sentences, each with END, padded with PAD.
+        source : integer array (T, B), or array (T, B, F)
+            Source sentences, each with END, padded with PAD; or arrays.
         lengths : integer array (B,)
-            Tokens of each.
+            The length of each.
         width : int
             Hypotheses of each sentence.
 

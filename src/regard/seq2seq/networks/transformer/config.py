@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from regard.seq2seq.networks.encoders.inputs import Input, check_source
 from regard.seq2seq.networks.parameters import check_sizes
 
 __all__ = ["TransformerConfig"]
@@ -21,7 +22,7 @@ class TransformerConfig:
     Parameters
     ----------
     source_tokens, target_tokens : int
-        Sizes of the two vocabularies.
+        Sizes of the two vocabularies; 0 source tokens with `inputs`.
     width : int
         The model dimension; a multiple of `heads`.
     heads : int
@@ -33,6 +34,9 @@ class TransformerConfig:
     alignment_layer : int
         The decoder layer, counted from 1, whose cross-attention is the alignment. By default (0) it is the one before
         the last, which aligns best (Garg et al. 2019, section 4.2), or the only one.
+    inputs : VectorInput or ImageInput, optional
+        The source of a network that reads arrays instead of tokens. The vectors of a set and the cells of a picture get
+        no positional encoding (those of a picture have learned positions of their own).
 
     Raises
     ------
@@ -53,6 +57,7 @@ class TransformerConfig:
     encoder_layers: int = 3
     decoder_layers: int = 3
     alignment_layer: int = 0
+    inputs: Input | None = None
 
     # how sizes and the training recipe are chosen by default, see `regard.seq2seq.training.defaults`
     grows: ClassVar = ("width", "hidden")
@@ -62,7 +67,9 @@ class TransformerConfig:
     idle: ClassVar[dict[str, str]] = {}  # options without effect: none
 
     def __post_init__(self) -> None:
-        check_sizes(self, dict.fromkeys(asdict(self), 1) | {"alignment_layer": 0}, _MOST)
+        sizes = [field.name for field in fields(self) if field.name != "inputs"]
+        check_sizes(self, dict.fromkeys(sizes, 1) | {"source_tokens": 0, "alignment_layer": 0}, _MOST)
+        check_source(self)
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads = {self.heads}. Got {self.width} instead.")
         if self.alignment_layer > self.decoder_layers:
@@ -79,7 +86,7 @@ class TransformerConfig:
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.width
-        shapes: Shapes = {"source_embedding": (self.source_tokens, w)}
+        shapes: Shapes = self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
         for i in range(self.encoder_layers):
             shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
         shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}

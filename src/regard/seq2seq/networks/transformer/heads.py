@@ -60,7 +60,7 @@ class Heads:
 
 
 def look_into(
-    network: TransformerNetwork, source: Sequence[int], target: Sequence[int]
+    network: TransformerNetwork, source: Sequence[int] | Array, target: Sequence[int]
 ) -> tuple[Array, Array, Array]:
     """Return the attention weights of all heads for a sentence and its translation.
 
@@ -68,8 +68,8 @@ def look_into(
     ----------
     network : TransformerNetwork
         The network.
-    source : sequence of int
-        The m ids of the source, END included.
+    source : sequence of int, or array (m, F)
+        The m ids of the source, END included; or its vectors or cells.
     target : sequence of int
         The n + 2 ids of the target, from START to END.
 
@@ -88,11 +88,16 @@ def look_into(
     p, heads, n = network.parameters, network.config.heads, len(target) - 2
     over, at = Padding(np.array([len(source)])), Padding(np.array([len(target) - 1]))
     with record() as encoder:
-        memory, _ = encode(p, np.array(source), over, no_dropout, heads=heads)
+        memory, _ = encode(p, network.config, _column(source), over, no_dropout)
     with record() as decoder:  # one step more than there are tokens: END
         decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
     to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
     return _stacked(encoder), to_target[..., :n], to_source
+
+
+def _column(source: Sequence[int] | Array) -> Array:
+    """Return a source as a batch of one."""
+    return np.asarray(source)[:, None]
 
 
 def _stacked(layers: Sequence[Attention]) -> Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from regard.nn import dropout as drop_out
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.data.vocabulary import PAD
+from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.output_layer import alignment_loss, log_frequency, prediction_loss
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.parameters import Parameters
@@ -61,7 +62,9 @@ class TransformerNetwork:
         Glorot and Bengio 2010, eq. 16.
         """
         for name, parameter in self.parameters.items():
-            if name.endswith(
+            if name.startswith("image_"):
+                parameter[...] = ImageInput.draw(name, parameter.shape, rng)
+            elif name.endswith(
                 "embedding"
             ):  # so that embeddings enter with variance 1, and logits leave with it
                 parameter[...] = rng.normal(0, self.config.width**-0.5, parameter.shape)
@@ -125,7 +128,7 @@ class TransformerNetwork:
         target = Padding(np.maximum((batch.target != PAD).sum(axis=0) - 1, 0))
         links = _links(batch, target, source) if guidance else None
         aligned = None if links is None else self.config.aligned
-        memory, encode_back = encode(p, source.unpad_ids(batch.source), source, drop, heads=heads)
+        memory, encode_back = encode(p, self.config, batch.source, source, drop)
         readout, weights, decode_back = decode(
             p, target.unpad_ids(batch.target), target, memory, source, drop, heads=heads, aligned=aligned
         )
@@ -167,7 +170,7 @@ class TransformerNetwork:
             Before the first token.
         """
         p, padding = self.parameters, Padding(lengths, len(source))
-        memory, _ = encode(p, padding.unpad_ids(source), padding, no_dropout, heads=self.config.heads)
+        memory, _ = encode(p, self.config, source, padding, no_dropout)
         return TransformerStepper(p, self.config.heads, self.config.aligned, memory, padding, width)
 
 

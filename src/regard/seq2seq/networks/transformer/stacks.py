@@ -15,7 +15,10 @@ from regard import mask
 from regard.nn import embed, layer_norm, linear
 from regard.position import sinusoidal
 from regard.seq2seq.data.batching import Ids
+from regard.seq2seq.networks.encoders.images import ImageInput, annotate
+from regard.seq2seq.networks.encoders.vectors import embed_vectors
 from regard.seq2seq.networks.padding import Padding
+from regard.seq2seq.networks.transformer.config import TransformerConfig
 from regard.seq2seq.networks.transformer.layers import (
     Back,
     CrossAttention,
@@ -66,23 +69,47 @@ def _embed(table: Array, ids: Ids, padding: Padding, drop: Drop) -> tuple[Array,
     return rows, lambda drows: embed_back(drop_back(drows)[0] * scale)[0]
 
 
-def encode(
-    p: Mapping[str, Array], ids: Ids, padding: Padding, drop: Drop, *, heads: int
+def _embed_source(
+    p: Mapping[str, Array], c: TransformerConfig, source: Array, padding: Padding, drop: Drop
 ) -> tuple[Array, Callable[[Array], Named]]:
-    """Encode source tokens.
+    """Embed the tokens, vectors or cells of the sources: (M, W)."""
+    if c.inputs is None:
+        rows, embed_back = _embed(p["source_embedding"], padding.unpad_ids(source), padding, drop)
+        return rows, lambda drows: {"source_embedding": embed_back(drows)}
+    if isinstance(c.inputs, ImageInput):
+        cells, cells_back = annotate(p, c.inputs, source)  # (T, B, W)
+        rows, inputs_back = cells.swapaxes(0, 1).reshape(-1, cells.shape[-1]), _of_cells(cells_back, cells.shape)
+    else:
+        rows, inputs_back = embed_vectors(p, padding.unpad_ids(source))
+        if c.inputs.ordered:
+            rows = rows + sinusoidal(padding.longest, c.width).astype(rows.dtype)[padding.position]
+    rows, drop_back = drop(rows)
+    return rows, lambda drows: inputs_back(drop_back(drows)[0])
+
+
+def _of_cells(back: Callable[[Array], Named], shape: tuple[int, ...]) -> Callable[[Array], Named]:
+    """Return the pullback of rows (M, W), by that of the cells (T, B, W) of pictures."""
+    positions, examples, width = shape
+    return lambda drows: back(np.ascontiguousarray(drows.reshape(examples, positions, width).swapaxes(0, 1)))
+
+
+def encode(
+    p: Mapping[str, Array], c: TransformerConfig, source: Array, padding: Padding, drop: Drop
+) -> tuple[Array, Callable[[Array], Named]]:
+    """Encode sources.
 
     Parameters
     ----------
     p : mapping of str to array
         The parameters.
-    ids : integer array (M,)
-        The tokens.
+    c : TransformerConfig
+        The configuration.
+    source : integer array (T, B), or array (T, B, F)
+        Tokens, or vectors or cells of pictures; time first.
     padding : Padding
-        Their positions.
+        The positions of the M that are not padding.
     drop : function
         Dropout.
-    heads : int
-        Heads of each attention.
 
     Returns
     -------
@@ -99,16 +126,17 @@ def encode(
     --------
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
     >>> from regard.seq2seq.networks.transformer.network import TransformerNetwork
-    >>> p = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8)).parameters
-    >>> memory, _ = encode(p, np.array([5, 2, 2]), Padding(np.array([2, 1])), lambda rows: (rows, None), heads=2)
+    >>> c = TransformerConfig(9, 9, width=4, heads=2, hidden=8)
+    >>> source, padding = np.array([[5, 2], [2, 0]]), Padding(np.array([2, 1]))
+    >>> memory, _ = encode(TransformerNetwork(c).parameters, c, source, padding, lambda rows: (rows, None))
     >>> memory.shape
     (3, 4)
     """
-    x, embed_back = _embed(p["source_embedding"], ids, padding, drop)
+    x, source_back = _embed_source(p, c, source, padding, drop)
     visible = mask.lengths(padding.lengths[:, None])
     backs: list[Back] = []
     for layer in layers(p, "encoder"):
-        attend = self_attention(MultiHeadAttention(padding, padding, heads, visible))
+        attend = self_attention(MultiHeadAttention(padding, padding, c.heads, visible))
         x, self_back = attention_block(p, layer + "self_", x, attend, drop)
         x, feed_forward_back = feed_forward_block(p, layer + "hidden_", x, drop)
         backs += [self_back, feed_forward_back]
@@ -119,8 +147,7 @@ def encode(
         dx, g["encoder_gain"], g["encoder_shift"] = norm_back(dmemory)
         for back in reversed(backs):
             dx = back(dx, g)
-        g["source_embedding"] = embed_back(dx)
-        return g
+        return g | source_back(dx)
 
     return memory, pullback
 

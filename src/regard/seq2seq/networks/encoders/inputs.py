@@ -1,0 +1,129 @@
+"""The inputs of a network that reads arrays instead of tokens, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from regard import _check
+from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
+from regard.seq2seq.networks.encoders.images import ImageInput
+from regard.seq2seq.networks.encoders.vectors import VectorInput
+
+__all__ = ["Input", "as_input", "check_source", "describe_input", "input_of"]
+
+Input: TypeAlias = VectorInput | ImageInput
+
+_FILTERS = (32, 64, 64, 64, 64, 64)  # channels of the stages that halve a picture, the first ones' at full size
+_KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in (VectorInput, ImageInput)}
+
+
+def as_input(described: Any) -> Input | None:
+    """Return the input that `describe_input` described, checked; inputs and None stay as they are.
+
+    Parameters
+    ----------
+    described : mapping, Input or None
+        Perhaps from an untrusted file.
+
+    Returns
+    -------
+    Input or None
+        None for tokens.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is invalid.
+
+    Examples
+    --------
+    >>> as_input({"kind": "vectors", "size": 3, "order": "set"})
+    VectorInput(size=3, order='set')
+    """
+    if described is None or isinstance(described, tuple(_KINDS.values())):
+        return described
+    if not isinstance(described, Mapping):
+        _check.fail(f"inputs must be an input. Got {described!r:.60} instead.", kind=TypeError)
+    options = dict(described)
+    kind = options.pop("kind", None)
+    _check.choice("inputs", kind, _KINDS)
+    made: Input = _KINDS[kind](**options)
+    return made
+
+
+def describe_input(inputs: Input | None) -> dict[str, Any] | None:
+    """Return an input as what JSON can hold.
+
+    Parameters
+    ----------
+    inputs : Input or None
+        None for tokens.
+
+    Returns
+    -------
+    dict or None
+        With the name of its kind.
+
+    Examples
+    --------
+    >>> describe_input(VectorInput(3))
+    {'kind': 'vectors', 'size': 3, 'order': 'sequence'}
+    """
+    return None if inputs is None else {"kind": inputs.kind} | asdict(inputs)
+
+
+def input_of(source: ArraySource) -> Input:
+    """Return the input of a network for what reads its sources.
+
+    Parameters
+    ----------
+    source : ArraySource
+        `Vectors` or `Images`.
+
+    Returns
+    -------
+    Input
+        Of the same sizes.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.array_sources import Vectors
+    >>> input_of(Vectors(3, order="set", positions=2))
+    VectorInput(size=5, order='set')
+    """
+    if isinstance(source, Vectors):
+        return VectorInput(source.size + source.positions, source.order)
+    assert isinstance(source, Images)
+    filters = tuple(_FILTERS[: source.cell.bit_length() - 1])
+    return ImageInput(source.height, source.width, source.channels, filters)
+
+
+def check_source(config: Any) -> None:
+    """Check the source of a frozen configuration: tokens of a vocabulary, or an input.
+
+    Parameters
+    ----------
+    config : object
+        With `source_tokens` and `inputs`, which becomes an `Input` or None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the input is invalid, or there is no source, or there are two.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_source(SimpleNamespace(source_tokens=5, inputs=VectorInput(2)))
+    Traceback (most recent call last):
+    ValueError: source_tokens must be 0 for a network that reads vectors. Got 5 instead.
+    """
+    inputs = as_input(config.inputs)
+    object.__setattr__(config, "inputs", inputs)
+    if inputs is not None and config.source_tokens:
+        rule = f"source_tokens must be 0 for a network that reads {inputs.kind}."
+        _check.fail(f"{rule} Got {config.source_tokens} instead.")
+    if inputs is None and not config.source_tokens:
+        _check.fail("source_tokens must be at least 1. Got 0 instead.")
