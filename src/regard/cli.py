@@ -28,6 +28,7 @@ VERBS = {
         "regard.seq2seq.commands.translate",
         "translate sentences, and show the attention weights",
     ),
+    "caption": ("regard.seq2seq.commands.caption", "describe pictures, and show where the model attended"),
     "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
     "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on test pairs"),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),

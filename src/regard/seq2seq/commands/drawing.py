@@ -9,13 +9,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regard.seq2seq.data.array_sources import Images, Loaded
 from regard.seq2seq.data.vocabulary import JOIN, SPECIAL, START
 from regard.seq2seq.networks.transformer.heads import Heads
 from regard.seq2seq.translator import Translation
 from regard.show import figures, terminal
 from regard.show.figures.canvas import require_matplotlib, warned
 
-__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_heads"]
+__all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "save_captioned", "save_heads"]
 
 Array = NDArray[Any]
 
@@ -68,6 +69,17 @@ def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     return weights, _labels(translation.tokens), _labels(source)
 
 
+def save_captioned(source: Images, example: Loaded, caption: Translation, path: Path) -> bool:
+    """Save a picture with where each word of its caption attended; return whether it was saved, and warn if not."""
+    if caption.alignment is None or not caption.tokens:
+        return False
+    with warned(path):
+        picture, words = source.picture(example), _labels(caption.tokens)
+        figures.save_captioned(path, picture, caption.alignment, words, grid=caption.grid, title=caption.text)
+        return True
+    return False
+
+
 def draw_alignment(translation: Translation) -> str:
     """Return the alignment of a translation as text.
 
@@ -77,6 +89,9 @@ def draw_alignment(translation: Translation) -> str:
     >>> print(draw_alignment(Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))).split())
     ['the', '</s>', 'le', '100']
     """
+    if translation.grid is not None:
+        weights, _ = translation.looks()
+        return terminal.captioned(weights, _labels(translation.tokens), grid=translation.grid)
     return terminal.heatmap(*_heatmap(translation))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard import _files
 from regard.seq2seq.alignment.links import links, of_words, word_numbers
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.tokenizers import Tokenizer, unseen
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
@@ -43,8 +44,8 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
-    """Load a model, or an ensemble, by files or folders.
+def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool = False) -> Translator:
+    """Load a model, or an ensemble, by files or folders; of text, or of arrays where they are expected.
 
     Examples
     --------
@@ -55,6 +56,9 @@ def load_all(path: Path, ensemble: Sequence[Path]) -> Translator:
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
+    if isinstance(models[0].source, ArraySource) is not arrays:
+        kind = models[0].source.token_type if isinstance(models[0].source, ArraySource) else "text"
+        raise ValueError(f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it")
     for other, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])

@@ -14,6 +14,7 @@ from regard import _check, _signals
 from regard.seq2seq import extras
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.columns import add_columns, check_one_file
+from regard.seq2seq.commands.examples import load_pairs
 from regard.seq2seq.commands.link_files import (
     LINKS_FROM,
     LineLinks,
@@ -21,8 +22,9 @@ from regard.seq2seq.commands.link_files import (
     SkippedPairs,
     read_links,
 )
-from regard.seq2seq.commands.options import check_needs
+from regard.seq2seq.commands.options import check_needs, first_given
 from regard.seq2seq.commands.run import Run, with_noun
+from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
 from regard.seq2seq.data.dataset import keep_tokens
 from regard.seq2seq.data.normalization import NORMALIZATIONS
 from regard.seq2seq.data.parallel_text import Pair, read_pairs, read_two
@@ -36,11 +38,13 @@ from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.networks.families import FAMILIES
 from regard.seq2seq.storage.model_file import MODEL_FILE
 from regard.seq2seq.training.log import entries
-from regard.seq2seq.translator import LONGEST_SENTENCE
+from regard.seq2seq.translator import LONGEST_SENTENCE, Translation
 from regard.show import argument_types
 from regard.show.terminal import clean, note, report
 
 __all__ = ["add_arguments", "run"]
+
+ARRAY_SOURCES = ("images", "vectors")
 
 EXAMPLES = """\
 The best model so far is always saved, and a checkpoint every minute. Training can be stopped at any time with Ctrl-C;
@@ -59,6 +63,8 @@ examples:
   regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      also train the same model without attention
   regard train pairs.tsv --links links.txt              with word alignments by regard align or by hand
+  regard train captions.tsv --source images --size 64 64          names of pictures TAB captions
+  regard train labels.tsv --source vectors --size 13    names of .npy files, of vectors of 13 numbers
 """
 
 
@@ -126,14 +132,31 @@ def _add_model(group: Any) -> None:
         help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
         "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
-    for side in ("source", "target"):
+    arrays = "; or images, or vectors: files that the first column names, relative to PAIRS"
+    for side, more, described in (("source", ARRAY_SOURCES, arrays), ("target", (), "")):
         add(
             f"--{side}",
-            choices=TOKEN_TYPES,
+            choices=(*TOKEN_TYPES, *more),
             default="words",
-            help=f"type of tokens of the {side} (default words)",
+            help=f"type of tokens of the {side} (default words){described}",
         )
+    _add_arrays(add)
     _add_cutting(add)
+
+
+def _add_arrays(add: Any) -> None:
+    """Add the options of sources that are arrays."""
+    add(
+        "--size",
+        nargs="+",
+        type=argument_types.integer(),
+        metavar="N",
+        help="height and width of images, in pixels: multiples of --cell; or the numbers of a vector",
+    )
+    add("--channels", type=argument_types.integer(), metavar="N", help="of images: 1 for grey, 3 for colours (default 3)")
+    add("--cell", type=argument_types.integer(), metavar="N", help="side of the cells of an image that are attended to: 4 pixels by default, or another power of 2")
+    add("--order", choices=("sequence", "set"), help="whether the order of vectors has a meaning (default sequence)")
+    add("--positions", type=argument_types.integer(1, 3), metavar="N", help="position coordinates, the last N numbers of each vector")
 
 
 def _add_cutting(add: Any) -> None:
@@ -316,11 +339,38 @@ def _check_options(args: argparse.Namespace) -> None:
     """Check which options go together, which argparse cannot do."""
     if args.compare and _options("network", args.network).get("score") == "none":
         raise ValueError("--compare needs a score: score=none has no attention to compare with")
+    _source(args)
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         raise ValueError(
             "--links with --skip-empty needs pairs with TABs and no header: links are with_noun by lines"
         )
+
+
+_OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
+
+
+def _source(args: argparse.Namespace) -> str | ArraySource:
+    """Return the source of the model: a type of tokens, or what reads arrays."""
+    others = [*(_OF_IMAGES if args.source != "images" else ()), *(_OF_VECTORS if args.source != "vectors" else ())]
+    if option := first_given(args, others if args.source in ARRAY_SOURCES else ("--size", *others)):
+        raise ValueError(f"{option} needs {_NEEDED_BY[option]}")
+    if args.source == "vectors":
+        if args.size is None or len(args.size) != 1:
+            raise ValueError("--source vectors needs --size N, the numbers of a vector without its position")
+        return Vectors(args.size[0], order=args.order or "sequence", positions=args.positions or 0)
+    if args.source == "images":
+        if args.size is None or len(args.size) != 2:
+            raise ValueError("--source images needs --size HEIGHT WIDTH")
+        return Images(*args.size, channels=args.channels or 3, cell=args.cell or 4)
+    return str(args.source)
+
+
+_NEEDED_BY = {
+    "--size": "--source images or vectors",
+    **dict.fromkeys(_OF_IMAGES, "--source images"),
+    **dict.fromkeys(_OF_VECTORS, "--source vectors"),
+}
 
 
 def _refuse_done(runs: Sequence[Run]) -> NoReturn:
@@ -373,7 +423,7 @@ def _model(args: argparse.Namespace, attention: bool) -> Seq2Seq:
         family=args.family,
         attention=attention,
         network=network,
-        source=args.source,
+        source=_source(args),
         target=args.target,
         vocabulary=args.vocabulary,
         min_count=args.min_count,
@@ -441,16 +491,17 @@ def _prepared(runs: Sequence[Run]) -> Iterator[None]:
 
 def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     skipped = SkippedPairs()
-    train = _pairs(args.pairs, "PAIRS", args, skipped)
+    reads = model.source if isinstance(model.source, ArraySource) else None
+    train = _pairs(args.pairs, "PAIRS", args, skipped, reads)
     lines: Sequence[LineLinks] | None = None
     if args.links:
         lines = read_links(args.links, skipped.lines, len(train), args.links_from)
     if args.valid:
-        valid = _pairs(args.valid, "--valid", args, skipped)
+        valid = _pairs(args.valid, "--valid", args, skipped, reads)
     else:
         train, valid, lines = split_validation(train, lines, model.fits)
     valid = list(map(keep_tokens, valid))
-    test = list(map(keep_tokens, _pairs(args.test, "--test", args, skipped))) if args.test else valid
+    test = list(map(keep_tokens, _pairs(args.test, "--test", args, skipped, reads))) if args.test else valid
     if skipped.count:
         note(f"{with_noun(skipped.count, 'pair')} left out: {skipped.first}")
     links = None
@@ -461,8 +512,14 @@ def _read(args: argparse.Namespace, model: Seq2Seq) -> _Data:
     return _Data(train, valid, test, links, own_valid=own_valid, own_test=own_test)
 
 
-def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: SkippedPairs) -> list[Pair]:
-    """Read pairs from one file of pairs, or from a source and a target file."""
+def _pairs(
+    files: Sequence[str],
+    name: str,
+    args: argparse.Namespace,
+    skipped: SkippedPairs,
+    reads: ArraySource | None,
+) -> list[Pair]:
+    """Read pairs from one file of pairs, or from a source and a target file; and the files that sources name."""
     if len(files) > 2:
         raise ValueError(
             f"{name}: must be one file of pairs, or a source and a target file. Got {len(files)} files instead."
@@ -470,8 +527,10 @@ def _pairs(files: Sequence[str], name: str, args: argparse.Namespace, skipped: S
     check_one_file(args.columns, files, name)
     on_skipped = skipped.add if args.skip_empty else None
     if len(files) == 2:
-        return list(read_two(*files, skipped=on_skipped))
-    return list(read_pairs(files[0], skipped=on_skipped, columns=args.columns))
+        pairs: list[Pair] = list(read_two(*files, skipped=on_skipped))
+    else:
+        pairs = list(read_pairs(files[0], skipped=on_skipped, columns=args.columns))
+    return pairs if reads is None else load_pairs(pairs, reads, files[0])
 
 
 def _short_pairs(
@@ -482,7 +541,11 @@ def _short_pairs(
     short = [
         pair
         for pair in pairs
-        if all(0 < len(text.cut(side)) <= longest for text, side in zip(texts, pair, strict=True))
+        if all(
+            0 < len(text.cut(side)) <= longest
+            for text, side in zip(texts, pair, strict=True)
+            if not isinstance(text, ArraySource)
+        )
     ]
     if not short and args is not None:
         name = (args.test or args.valid or args.pairs)[0]
@@ -536,6 +599,8 @@ def _measure(runs: Sequence[Run], test: Sequence[Pair], data: _Data) -> None:
         how = "with" if one.model.attention else "without"
         signature = f" ({summary.signature})" if summary.signature else ""
         print(f"{summary} {how} attention, on {data.describe_test(test)}, beam {BEAM}{signature}")
+    if isinstance(runs[0].model.source, ArraySource):
+        return  # there is nothing to copy
     copied = runs[0].summary(test, [str(source) for source, _ in test])
     if any(is_near(copied._asdict(), summary._asdict()) for summary in summaries):
         print(f"{copied} by copying the source")
@@ -553,14 +618,24 @@ def _show(run: Run, test: Sequence[Pair]) -> None:
             print(f"{name + ':':<13}{clean(str(text))}")
         if translation.alignment is not None and translation.tokens:
             print(drawing.draw_alignment(translation))
-            if drawing.can_draw() and drawing.save_alignment(translation, path):
+            if drawing.can_draw() and _save(run.model, pair[0], translation, path):
                 print(report(f"drawn in {path}"))
     print()
+
+
+def _save(model: Seq2Seq, source: Any, translation: Translation, path: Path) -> bool:
+    """Save a picture of an alignment, or of the cells that a caption's words attend to; return whether it was saved."""
+    if isinstance(model.source, Images):
+        return drawing.save_captioned(model.source, source, translation, path)
+    return drawing.save_alignment(translation, path)
 
 
 def _examples(model: Seq2Seq, test: Sequence[Pair]) -> list[Pair]:
     """Return three pairs with different sources from all parts of the test, long ones if there are enough."""
     different = list({str(pair[0]): pair for pair in test}.values())
-    long = [pair for pair in different if 6 <= len(model.model.source.cut(pair[0])) <= 40]
+    side = model.model.source
+    if isinstance(side, ArraySource):
+        side = model.model.target  # of which all have some tokens
+    long = [pair for pair in different if 6 <= len(side.cut(pair[side is model.model.target])) <= 40]
     pairs = long if len(long) >= 3 else different
     return [pairs[len(pairs) * part // 4] for part in (1, 2, 3)] if len(pairs) >= 3 else pairs

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from regard import _check
-from regard.seq2seq.data.array_sources import ArraySource
+from regard.seq2seq.data.array_sources import ArraySource, Loaded
 from regard.seq2seq.data.batching import Corpus, EncodedPair, Links
 from regard.seq2seq.data.normalization import Normalization
 from regard.seq2seq.data.parallel_text import Pair
@@ -73,7 +73,9 @@ def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
     >>> keep_tokens(("read", ["R", "IY1", "D"]))
     ('read', ['R', 'IY1', 'D'])
     """
-    source, target = (Sentence(side, shared) if isinstance(side, str) else side for side in pair)
+    source, target = (
+        Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded) else side for side in pair
+    )
     return source, target
 
 
