@@ -13,21 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.data.arrays import Loaded
 from regard.seq2seq.data.images import Images
 from regard.seq2seq.data.vectors import Vectors
 
-__all__ = ["ArraySource", "Images", "Vectors", "restore_source", "scaled"]
+__all__ = ["ArraySource", "Images", "Loaded", "Vectors", "restore_source", "scaled"]
 
 ArraySource = Vectors | Images
 
 
-def restore_source(described: Mapping[str, Any]) -> ArraySource:
+def restore_source(described: Mapping[str, Any], data: Mapping[str, bytes]) -> ArraySource:
     """Make a source again from its settings, which may come from an untrusted file.
 
     Parameters
     ----------
     described : mapping
         As `describe` returns it; "kind" is the class's `token_type`.
+    data : mapping of str to bytes
+        What was learned besides: nothing, for arrays.
 
     Returns
     -------
@@ -37,15 +40,17 @@ def restore_source(described: Mapping[str, Any]) -> ArraySource:
     Raises
     ------
     ValueError
-        If the kind or the name of a setting is unknown, one is missing, or a number is out of range.
+        If there is data, the kind or the name of a setting is unknown, one is missing, or a number is out of range.
     TypeError
         If a setting is of the wrong type.
 
     Examples
     --------
-    >>> restore_source(Images(32, 64).describe())
-    Images(height=32, width=64, channels=1)
+    >>> restore_source(Images(32, 64).describe(), {})
+    Images(height=32, width=64, channels=1, cell=4)
     """
+    if data:
+        raise ValueError(f"a source of arrays has no data. Got {next(iter(data))!r:.60} instead.")
     sources: tuple[type[ArraySource], ...] = (Vectors, Images)
     kind = described.get("kind") if isinstance(described, Mapping) else None
     for source in sources:

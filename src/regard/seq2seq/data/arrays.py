@@ -6,6 +6,7 @@ checked in the file's header, before memory is reserved for the numbers. Nothing
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import math
 import os
@@ -14,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, TypeGuard
+from typing import IO, Any, Self, TypeGuard
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 
-__all__ = ["is_array_file", "is_path", "load_array"]
+__all__ = ["Loaded", "is_array_file", "is_path", "load_array"]
 
 Check = Callable[[tuple[int, ...], np.dtype[Any]], None]
 
@@ -34,6 +35,37 @@ _DAMAGED = (
     *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
     *(NotImplementedError, RuntimeError),  # an archive's compression that is unknown, or a password
 )
+
+
+class Loaded(str):
+    """The path of a file, with the rows that were read from it, so that it is read once.
+
+    Parameters
+    ----------
+    path : str
+        The path.
+    rows : ndarray of shape (m, F)
+        What a source's `load` has returned.
+
+    Examples
+    --------
+    >>> example = Loaded("x.npy", np.eye(2))
+    >>> example.rows.shape, str(example)
+    ((2, 2), 'x.npy')
+    """
+
+    __slots__ = ("rows",)
+    rows: NDArray[Any]
+
+    def __new__(cls, path: str, rows: NDArray[Any]) -> Self:
+        """Keep the rows."""
+        example = super().__new__(cls, path)
+        example.rows = rows
+        return example
+
+    def __repr__(self) -> str:
+        digest = hashlib.sha256(np.ascontiguousarray(self.rows)).hexdigest()
+        return f"Loaded({str(self)!r}, {digest})"
 
 
 def is_path(example: object) -> TypeGuard[str | os.PathLike[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.arrays import is_array_file, is_float, is_path, load_array, real_array, settings_of
+from regard.seq2seq.data.arrays import Loaded, is_array_file, is_float, is_path, load_array, real_array, settings_of
 from regard.seq2seq.data.pictures import read_picture
 
 __all__ = ["Images"]
@@ -32,21 +32,22 @@ class Images:
         The size in pixels, at most 4,096 each.
     channels : int
         1 for gray, 3 for red, green and blue. Arrays may have any number up to 64, picture files have 1 or 3.
+    cell : int
+        The side of a cell in pixels: a model attends to cells. A power of 2 that divides both sides, 2 at least.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or cells don't fit.
     TypeError
         If one is not a whole number.
 
     Examples
     --------
-    >>> Images(2, 3).read(np.arange(6, dtype=np.uint8).reshape(2, 3))
-    array([[0, 1, 2],
-           [3, 4, 5]], dtype=uint8)
-    >>> Images(1, 2, channels=3).read([[[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]]])
-    array([[1. , 0.5, 0. , 0. , 0.5, 1. ]], dtype=float32)
+    >>> images = Images(2, 4, cell=2)
+    >>> images.grid, images.read(np.arange(8, dtype=np.uint8).reshape(2, 4))
+    ((1, 2), array([[0, 1, 4, 5],
+           [2, 3, 6, 7]], dtype=uint8))
     """
 
     token_type: ClassVar[str] = "images"
@@ -54,14 +55,47 @@ class Images:
     height: int
     width: int
     channels: int = 1
+    cell: int = 4
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _check.whole("height", self.height, 1, _MOST_PIXELS))
         object.__setattr__(self, "width", _check.whole("width", self.width, 1, _MOST_PIXELS))
         object.__setattr__(self, "channels", _check.whole("channels", self.channels, 1, _MOST_CHANNELS))
+        object.__setattr__(self, "cell", _check.whole("cell", self.cell, 2, _MOST_PIXELS))
+        if self.cell & (self.cell - 1):
+            _check.fail(f"cell must be a power of 2. Got {self.cell} instead.")
+        for name in ("height", "width"):
+            if (side := getattr(self, name)) % self.cell:
+                near = -(-side // self.cell) * self.cell
+                rule = f"{name} must be a multiple of cell = {self.cell}. Got {side} instead."
+                _check.fail(rule, hint=f"{name}={near}, or another cell")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows and columns of cells."""
+        return self.height // self.cell, self.width // self.cell
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """Return the names of the cells: row and column, both counted from 1."""
+        rows, columns = self.grid
+        return tuple(f"({i}, {j})" for i in range(1, rows + 1) for j in range(1, columns + 1))[:count]
+
+    def fitted(self, examples: Iterable[Any]) -> Self:
+        """Return what reads examples like these: pixels need no standardisation."""
+        return self
 
     def read(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
-        """Check an image and return its rows of pixels.
+        """Return the cells of an image, as `load` does."""
+        return self.load(example)
+
+    def picture(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Return an image as it is read, (height, width, channels)."""
+        (h, w), cell = self.grid, self.cell
+        cells = self.load(example).reshape(h, w, cell, cell, self.channels)
+        return cells.swapaxes(1, 2).reshape(self.height, self.width, self.channels)
+
+    def load(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Check an image and return its cells.
 
         Parameters
         ----------
@@ -72,9 +106,9 @@ class Images:
 
         Returns
         -------
-        ndarray of shape (height, width * channels)
-            The rows, channels last: uint8 of a picture and of an array of uint8, float32 of an array of floats. It may
-            share memory with the example.
+        ndarray of shape (h * w, cell * cell * channels)
+            The cells of the grid (h, w), row by row, and the pixels of each, row by row, channels last: uint8 of a
+            picture and of an array of uint8, float32 of an array of floats.
 
         Raises
         ------
@@ -98,9 +132,11 @@ class Images:
         --------
         >>> with open("dots.ppm", "wb") as file:
         ...     _ = file.write(b"P6 2 1 255\\n" + bytes([255, 0, 0, 0, 0, 255]))
-        >>> Images(1, 2, channels=3).read("dots.ppm")
-        array([[255,   0,   0,   0,   0, 255]], dtype=uint8)
+        >>> Images(2, 4, channels=3, cell=2).load("dots.ppm").shape
+        (2, 12)
         """
+        if isinstance(example, Loaded):
+            return example.rows
         if not is_path(example):
             if hasattr(example, "getpalette"):  # a picture of Pillow: its array may hold indices of colours
                 self._is_picture(example)
@@ -112,7 +148,16 @@ class Images:
             rule = f"{os.fspath(example)}: channels must be 1 or 3 for picture files."
             _check.fail(f"{rule} The model has {self.channels}.", hint="save the image as an array in .npy")
         pixels = read_picture(example, height=self.height, width=self.width, channels=self.channels)
-        return pixels.reshape(self.height, -1)
+        return self._cells(pixels)
+
+    def _cells(self, pixels: NDArray[Any]) -> NDArray[Any]:
+        (h, w), cell = self.grid, self.cell
+        parts = pixels.reshape(h, cell, w, cell, self.channels).swapaxes(1, 2)
+        return np.ascontiguousarray(parts).reshape(h * w, -1)
+
+    def data(self) -> dict[str, bytes]:
+        """Return what was learned, as bytes: nothing."""
+        return {}
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
@@ -121,12 +166,13 @@ class Images:
             "height": self.height,
             "width": self.width,
             "channels": self.channels,
+            "cell": self.cell,
         }
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Self:
         """Return the source that `describe` described; ValueError or TypeError if a setting is invalid."""
-        return cls(**settings_of(described, cls.token_type, ("height", "width", "channels")))
+        return cls(**settings_of(described, cls.token_type, ("height", "width", "channels", "cell")))
 
     def _is_picture(self, picture: object) -> None:
         mode = "L" if self.channels == 1 else "RGB"
@@ -146,7 +192,7 @@ class Images:
                 )
                 _check.fail(rule, hint="divide by the largest possible number, or pass uint8")
             array = _check.rounded(array, np.dtype(np.float32))
-        return np.ascontiguousarray(array.reshape(self.height, -1))
+        return self._cells(array)
 
     def _check_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         wanted = (self.height, self.width, self.channels)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.arrays import is_float, is_path, load_array, real_array, settings_of
+from regard.seq2seq.data.arrays import Loaded, is_float, is_path, load_array, real_array, settings_of
 
 __all__ = ["Order", "Vectors"]
 
@@ -19,6 +19,8 @@ Order = Literal["sequence", "set"]
 
 ORDERS: tuple[Order, ...] = ("sequence", "set")
 MOST_ROWS = 100_000
+_SETTINGS = ("size", "order", "positions", "mean", "scale")
+_CONSTANT = 1e-6  # share of the mean: a smaller deviation is rounding
 _MOST_NUMBERS = 1 << 16  # of a vector
 _MOST_POSITIONS = 3
 _LARGEST = float(np.finfo(np.float32).max)
@@ -36,6 +38,9 @@ class Vectors:
         Whether the order of an example's vectors has a meaning.
     positions : int
         Coordinates of each vector's position, such as 2 for a place in a picture; 0 to 3.
+    mean, scale : tuple of float, optional
+        Subtracted from each of the numbers of a row, and what they are divided by then: the mean and the standard
+        deviation of the training examples, which a model sets.
 
     Raises
     ------
@@ -60,18 +65,52 @@ class Vectors:
     size: int
     order: Order = "sequence"
     positions: int = 0
+    mean: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _check.whole("size", self.size, 1, _MOST_NUMBERS))
         _check.choice("order", self.order, ORDERS)
         object.__setattr__(self, "positions", _check.whole("positions", self.positions, 0, _MOST_POSITIONS))
+        if (self.mean is None) != (self.scale is None):
+            _check.fail("mean and scale must be given together. Got one of them instead.")
+        for name in ("mean", "scale"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name), self.width))
 
     @property
     def width(self) -> int:
         """Return how many numbers a row has: those of the vector, then those of its position."""
         return self.size + self.positions
 
-    def read(
+    grid: ClassVar[None] = None
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """Return the names of so many vectors: their numbers, counted from 1."""
+        return tuple(map(str, range(1, count + 1)))
+
+    def fitted(self, examples: Iterable[Any]) -> Self:
+        """Return what reads examples like these: with the mean and the standard deviation of each number of a row."""
+        count, total, squares = 0, np.zeros(self.width), np.zeros(self.width)
+        for rows in map(self.load, examples):
+            count += len(rows)
+            shift = rows.sum(axis=0, dtype=np.float64)
+            total += shift
+            squares += np.square(rows, dtype=np.float64).sum(axis=0)
+        mean = total / max(count, 1)
+        deviation = np.sqrt(np.maximum(squares / max(count, 1) - mean**2, 0))
+        deviation[deviation <= _CONSTANT * np.abs(mean)] = 0
+        return replace(
+            self, mean=tuple(mean.tolist()), scale=tuple(np.where(deviation > 0, deviation, 1.0).tolist())
+        )
+
+    def read(self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]) -> NDArray[np.float32]:
+        """Return the vectors of an example as `load` does, standardised where `mean` and `scale` are known."""
+        rows = self.load(example)
+        if self.mean is None or self.scale is None:
+            return rows
+        return ((rows - np.array(self.mean)) / np.array(self.scale)).astype(np.float32)
+
+    def load(
         self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]
     ) -> NDArray[np.float32]:
         """Check an example and return its vectors as rows.
@@ -100,11 +139,13 @@ class Vectors:
         Examples
         --------
         >>> np.save("x.npy", np.arange(6.0).reshape(3, 2))
-        >>> Vectors(2).read("x.npy")
+        >>> Vectors(2).load("x.npy")
         array([[0., 1.],
                [2., 3.],
                [4., 5.]], dtype=float32)
         """
+        if isinstance(example, Loaded):
+            return example.rows
         if is_path(example):
             array = load_array(example, lambda shape, dtype: self._check_file(shape, dtype))
             return _as_float32(f"{os.fspath(example)}: an array", array)
@@ -119,19 +160,18 @@ class Vectors:
             _check.fail(f"{rule} Got {len(vectors)} vectors and {len(positions)} positions instead.")
         return np.concatenate([vectors, positions], axis=1)
 
+    def data(self) -> dict[str, bytes]:
+        """Return what was learned, as bytes: nothing, since the means are settings."""
+        return {}
+
     def describe(self) -> dict[str, Any]:
         """Return the settings, for JSON."""
-        return {
-            "kind": self.token_type,
-            "size": self.size,
-            "order": self.order,
-            "positions": self.positions,
-        }
+        return {"kind": self.token_type, **{name: getattr(self, name) for name in _SETTINGS}}
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Self:
         """Return the source that `describe` described; ValueError or TypeError if a setting is invalid."""
-        return cls(**settings_of(described, cls.token_type, ("size", "order", "positions")))
+        return cls(**settings_of(described, cls.token_type, _SETTINGS))
 
     def _check_file(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         _check_type("an array", dtype)
@@ -146,6 +186,15 @@ class Vectors:
             hint=f"(x[:, :{self.size}], x[:, {self.size}:]) if the positions are the last columns",
             kind=TypeError,
         )
+
+
+def _numbers(name: str, given: Any, count: int) -> tuple[float, ...] | None:
+    """Check the means or the scales of the numbers of a row, perhaps of an untrusted file."""
+    if given is None:
+        return None
+    if not isinstance(given, tuple | list) or len(given) != count:
+        _check.fail(f"{name} must be {count} numbers. Got {given!r:.60} instead.")
+    return tuple(_check.number(f"{name}[{i}]", one, positive=name == "scale") for i, one in enumerate(given))
 
 
 def _check_type(name: str, dtype: np.dtype[Any]) -> None:
