@@ -67,8 +67,8 @@ def captioned(
     title
         Above the figure, in three lines at most.
     columns
-        The number of panels in a row, the picture's own included; by default as many as fill up to 11.5
-        inches, with the last row as full as possible.
+        The number of panels in a row, the picture's own included; by default, rows are of
+        about the same length and at most 11.5 inches wide.
 
     Returns
     -------
@@ -259,12 +259,11 @@ def _interpolated(shares: NDArray[np.float64], pixels: int, axis: int) -> NDArra
     from scipy.interpolate import PchipInterpolator
 
     cells = shares.shape[axis]
-    if cells == 1:
-        return np.repeat(shares, pixels, axis)
-    centres = np.arange(cells) + 0.5
-    at = np.clip((np.arange(pixels) + 0.5) * cells / pixels, 0.5, cells - 0.5)
-    # Differences that nobody sees could overflow when SciPy divides by them.
-    between: NDArray[np.float64] = PchipInterpolator(centres, np.round(shares, 6), axis=axis)(at)
+    ends = [(int(side == axis),) * 2 for side in (0, 1)]
+    # Differences that are invisible could overflow when SciPy divides by them.
+    known = np.round(np.pad(shares, ends, mode="edge"), 6)
+    curve = PchipInterpolator(np.arange(-1, cells + 1) + 0.5, known, axis=axis)
+    between: NDArray[np.float64] = curve((np.arange(pixels) + 0.5) * cells / pixels)
     return between
 
 
@@ -278,11 +277,10 @@ def _lines(text: str, width: float, points: float) -> list[str]:
 
 
 def _across(panels: int, slot: float) -> int:
-    """Return how many panels form a row, so that the last row is as full as possible."""
+    """Return how many panels form a row: the fewest for which the figure needs no more rows."""
     most = max(1, int(_PAGE / (slot + _GAP)))
-    if panels <= most:
-        return panels
-    return min(range(most, most * 2 // 3, -1), key=lambda across: -panels % across)
+    down = -(-panels // most)
+    return -(-panels // down)
 
 
 def _draw_panel(figure: Figure, pixels: Pixels, label: str, style: dict[str, Any]) -> None:
@@ -290,7 +288,7 @@ def _draw_panel(figure: Figure, pixels: Pixels, label: str, style: dict[str, Any
     ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     ax.imshow(np.rint(255 * pixels).astype(np.uint8), aspect="auto")
     ax.set(xticks=[], yticks=[])
-    ax.spines[:].set(color="#999999", linewidth=0.5)
+    ax.spines[:].set(color="#999999", linewidth=0.8)
     ax.set_title(label, fontsize=_POINTS, pad=_PAD, **style)
 
 
