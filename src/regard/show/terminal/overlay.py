@@ -120,7 +120,9 @@ def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> ND
         if shape[1:] not in ((h, w), (h * w,)) or len(shape) < 2:
             _check.fail(
                 f"weights must be (n, {h}, {w}) or (n, {h * w}) for the grid ({h}, {w}). Got {shape} instead.",
-                hint=_hint(len(shape)),
+                hint="h * w must be the number of weights of a token"
+                if len(shape) == 2
+                else _hint(len(shape)),
             )
         array = array.reshape(shape[0], h, w)
     elif array.ndim != 3:
