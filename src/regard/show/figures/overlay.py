@@ -67,8 +67,8 @@ def captioned(
     title
         Above the figure, in three lines at most.
     columns
-        The number of panels in a row, the picture's own included; by default, rows are of
-        about the same length and at most 11.5 inches wide.
+        The number of panels in a row, the picture's own included; by default, the fewest rows of up
+        to 11.5 inches, of about the same length.
 
     Returns
     -------
@@ -107,9 +107,9 @@ def captioned(
     grids = checked_grids(weights, grid)
     if len(grids) > _MOST_TOKENS:
         _check.fail(f"a figure has up to {_MOST_TOKENS} tokens. Got {len(grids)} instead.")
-    (words, heading), fonts = drawable([checked_tokens(tokens, len(grids)), [] if title is None else [title]])
     if columns is not None:
-        _check.whole("columns", columns, least=1)
+        columns = _check.whole("columns", columns, least=1)
+    (words, heading), fonts = drawable([checked_tokens(tokens, len(grids)), [] if title is None else [title]])
     panel = _panel(pixels.shape)
     slot = max(panel[1], min(_WORD, max(map(_inches, words), default=0.0)))
     pixels = _resized(pixels, panel, grids.shape[1:])
