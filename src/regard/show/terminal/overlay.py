@@ -25,7 +25,8 @@ def captioned(
 ) -> str:
     """Draw, below each token of a caption, the attention weights over the picture as a small grid of shades.
 
-    Each grid has its own scale: its darkest shade is its largest weight.
+    Each grid has its own scale: its darkest shade is its largest weight. A cell takes two columns of the screen, or one
+    where the grid would not fit.
 
     Parameters
     ----------
