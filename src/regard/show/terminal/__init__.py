@@ -2,6 +2,7 @@
 
 from regard.show.terminal.curves import curves
 from regard.show.terminal.heatmap import heatmap, table
+from regard.show.terminal.overlay import captioned
 from regard.show.terminal.text import (
     align,
     clean,
@@ -19,6 +20,7 @@ from regard.show.terminal.text import (
 
 __all__ = [
     "align",
+    "captioned",
     "clean",
     "curves",
     "display_width",
