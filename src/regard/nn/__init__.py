@@ -3,7 +3,7 @@
 A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
 """
 
-from regard.nn.activation import gelu, silu
+from regard.nn.activation import gelu, relu, silu
 from regard.nn.adam import Adam
 from regard.nn.attended import attended_gru, conditional_gru
 from regard.nn.convolution import convolution
@@ -39,6 +39,7 @@ __all__ = [
     "merge_heads",
     "multi_head_attention",
     "perceptron",
+    "relu",
     "rms_norm",
     "silu",
     "split_heads",

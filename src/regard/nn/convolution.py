@@ -7,6 +7,7 @@ output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from regard import _check
-from regard._layout import slices
-from regard.kernels.matrix import multiply, multiply_and_sum
+from regard._layout import as_rows, slices
+from regard.kernels import training
+from regard.kernels.matrix import multiply
 
 __all__ = ["convolution"]
 
@@ -23,6 +25,7 @@ Array = NDArray[Any]
 Block = tuple[slice, slice]  # pictures, and rows of the output
 
 _BLOCK = 1 << 17  # numbers of windows that are gathered at a time, so that they stay in the cache
+_NARROW = 8  # channels; with fewer, adding whole pixels is slower than adding one channel of many pixels
 
 
 def convolution(
@@ -72,25 +75,22 @@ def convolution(
     """
     stride = _check.whole("stride", stride, 1)
     _check_shapes(images, weight, bias)
-    size, channels, filters = weight.shape[1:]
-    matrix = weight.reshape(size * size * channels, filters)
-    kept = _windows(_pad(images, size), images.shape, size, stride)
-    y = np.empty((*kept.shape[:3], filters), np.result_type(images, weight, bias))
-    for block, rows in _gathered(kept):
-        multiply(rows, matrix, bias, out=y[block].reshape(len(rows), filters))
+    windows = _Windows(images.shape, len(weight), stride)
+    matrix = weight.reshape(windows.depth, len(bias))
+    y = np.empty((*windows.shape, len(bias)), np.result_type(images, weight, bias))
+    for block, rows in windows.gather(images):
+        multiply(rows, matrix, bias, out=y[block].reshape(len(rows), len(bias)))
 
     def pullback(dy: Array) -> tuple[Array, Array, Array]:
         _check.same_shape("dy", dy, y.shape)
-        dpadded = np.zeros(_padded_shape(images.shape, size), np.result_type(dy, weight))
-        dwindows = _windows(dpadded, images.shape, size, stride)
-        dmatrix, dbias = np.zeros(matrix.shape, np.result_type(images, dy)), np.zeros(filters, dy.dtype)
-        for block, rows in _gathered(_windows(_pad(images, size), images.shape, size, stride)):
-            drows = dy[block].reshape(len(rows), filters)
-            dpart, dsums = multiply_and_sum(rows.T, drows)
-            dmatrix += dpart
-            dbias += dsums
-            _scatter(multiply(drows, matrix.T), dwindows[block])
-        return _crop(dpadded, size), dmatrix.reshape(weight.shape), dbias
+        dpadded = np.zeros(windows.padded_shape, np.result_type(dy, weight))
+        dmatrix, dbias = np.zeros(matrix.shape, np.result_type(images, dy)), np.zeros(len(bias), dy.dtype)
+        for block, rows in windows.gather(images):  # again, which costs less than to keep them
+            drows = dy[block].reshape(len(rows), len(bias))
+            multiply(rows.T, drows, out=dmatrix, add=True)
+            dbias += np.ones(len(rows), dy.dtype) @ drows
+            windows.scatter(multiply(drows, matrix.T), dpadded, block)
+        return windows.crop(dpadded), dmatrix.reshape(weight.shape), dbias
 
     return y, pullback
 
@@ -105,70 +105,80 @@ def _check_shapes(images: Array, weight: Array, bias: Array) -> None:
         )
     size, filters = weight.shape[0], weight.shape[3]
     if weight.shape != (wanted := (size, size, images.shape[3], filters)):
-        swapped = weight.shape[1] == images.shape[3] and weight.shape[2] == weight.shape[3]
-        hint = "weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)" if swapped else ""
+        turned = weight.shape[1] == images.shape[3] and weight.shape[2] == weight.shape[3]
+        hint = "weight.transpose(2, 3, 1, 0), if it is PyTorch's, which is (D, C, k, k)" if turned else ""
         _check.fail(f"weight must have shape (k, k, C, D) = {wanted}. Got {weight.shape} instead.", hint=hint)
     if size % 2 == 0:
         _check.fail(f"weight must be (k, k, C, D) with an odd k. Got k = {size} instead.")
     _check.same_shape("bias", bias, (filters,))
 
 
-# ---- pictures and their windows ------------------------------------------------------------------------------
+class _Windows:
+    """The windows of pictures, as rows of matrices: a block of them at a time.
 
+    shape: (B, H', W'), one window each; depth: k * k * C numbers in a window. A block is some pictures with all rows of
+    the output, or some rows of one picture.
+    """
 
-def _padded_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    return shape[0], shape[1] + size - 1, shape[2] + size - 1, shape[3]
+    def __init__(self, shape: tuple[int, ...], size: int, stride: int) -> None:
+        count, height, width, channels = shape
+        self.size, self.stride, self.channels = size, stride, channels
+        self.shape = count, -(-height // stride), -(-width // stride)
+        self.padded_shape = count, height + size - 1, width + size - 1, channels
+        self.depth = size * size * channels
+        # the index of a pixel takes the room of two numbers
+        rows = max(_BLOCK // max(self.shape[2] * size * size * (channels + 2), 1), 1)
+        self.step = max(rows // max(self.shape[1], 1), 1), min(rows, max(self.shape[1], 1))
 
+    def crop(self, padded: Array) -> Array:
+        """Return a view of pictures without their padding."""
+        edge, (rows, columns) = self.size // 2, padded.shape[1:3]
+        return padded[:, edge : rows - edge, edge : columns - edge]
 
-def _pad(images: Array, size: int) -> Array:
-    """Return pictures with zeros around them."""
-    if size == 1:
-        return np.ascontiguousarray(images)
-    padded = np.zeros(_padded_shape(images.shape, size), images.dtype)
-    _crop(padded, size)[...] = images
-    return padded
+    def gather(self, images: Array) -> Iterator[tuple[Block, Array]]:
+        """Yield each block and its windows (rows, k * k * C), which the next ones overwrite."""
+        padded = np.zeros(self.padded_shape, images.dtype)
+        self.crop(padded)[...] = images
+        room = np.empty((self._pixels.size, self.channels), images.dtype)
+        for pictures in slices(self.shape[0], self.step[0]):
+            for rows in slices(self.shape[1], self.step[1]):
+                pixels, table = self._indexed(padded, (pictures, rows))
+                gathered = room[: len(pixels)]
+                np.take(table, pixels, axis=0, out=gathered, mode="clip")
+                yield (pictures, rows), gathered.reshape(len(pixels) // self.size**2, self.depth)
 
+    def scatter(self, rows: Array, padded: Array, block: Block) -> None:
+        """Add the numbers of windows (rows, k * k * C) to the pixels that they are of."""
+        pixels, table = self._indexed(padded, block)
+        narrow = self.channels < _NARROW
+        if not narrow and training.add_rows(table, pixels, rows.reshape(len(pixels), self.channels)):
+            return
+        windows = self._view(padded)[block]  # they overlap, but not in what has one index within all of them
+        parts = rows.reshape(windows.shape)
+        for inner in np.ndindex(*windows.shape[3 : 6 if narrow else 5]):
+            windows[:, :, :, *inner] += parts[:, :, :, *inner]
 
-def _crop(padded: Array, size: int) -> Array:
-    """Return a view of pictures without their padding."""
-    edge, (rows, columns) = size // 2, padded.shape[1:3]
-    return padded[:, edge : rows - edge, edge : columns - edge]
+    def _indexed(self, padded: Array, block: Block) -> tuple[NDArray[np.int64], Array]:
+        """Return the indices of the pixels in a block's windows, and the pixels (pixels, C) that they count."""
+        pictures, rows = block
+        part = padded[
+            pictures, rows.start * self.stride :
+        ]  # all rows where there are several pictures: a view
+        pixels = self._pixels[: len(part), : rows.stop - rows.start]
+        return pixels.reshape(-1), as_rows(part)
 
+    @cached_property
+    def _pixels(self) -> NDArray[np.int64]:
+        """The indices (n, rows, W', k, k) of the pixels in the windows of the largest block."""
+        count, height, width, _ = self.padded_shape
+        count = min(count, self.step[0])
+        pixels = np.arange(count * height * width).reshape(count, height, width, 1)
+        return np.ascontiguousarray(self._view(pixels)[:, : self.step[1], ..., 0])
 
-def _windows(padded: Array, shape: tuple[int, ...], size: int, stride: int) -> Array:
-    """Return a view (B, H', W', k, k, C) of the windows of padded pictures; `shape` is that without padding."""
-    picture, row, column, channel = padded.strides
-    count, height, width, channels = shape
-    sizes = (count, -(-height // stride), -(-width // stride), size, size, channels)
-    return as_strided(padded, sizes, (picture, row * stride, column * stride, row, column, channel))
-
-
-def _gathered(windows: Array) -> Iterator[tuple[Block, Array]]:
-    """Gather windows block by block, as rows of a matrix (rows, k * k * C) that the next block overwrites."""
-    count, height, width, size, _, channels = windows.shape
-    depth = size * size * channels
-    room = np.empty(0, windows.dtype)
-    for block in _blocks(count, height, width * depth):
-        part = windows[block]
-        if part.size > room.size:
-            room = np.empty(part.size, windows.dtype)
-        gathered = room[: part.size].reshape(part.shape)
-        gathered[...] = part
-        yield block, gathered.reshape(part.shape[0] * part.shape[1] * width, depth)
-
-
-def _blocks(count: int, height: int, row: int) -> list[Block]:
-    """Split pictures of `height` rows of `row` numbers each: several pictures together, or one in parts."""
-    lines = max(_BLOCK // max(row, 1), 1)
-    if not height:
-        return []
-    pictures = slices(count, max(lines // height, 1))
-    return [(some, rows) for some in pictures for rows in slices(height, min(lines, height))]
-
-
-def _scatter(rows: Array, windows: Array) -> None:
-    """Add rows (rows, k * k * C) to the pixels of their windows, which overlap."""
-    parts, size = rows.reshape(windows.shape), windows.shape[3]
-    for u in range(size):
-        for v in range(size):  # no pixel is twice in here
-            windows[:, :, :, u, v] += parts[:, :, :, u, v]
+    def _view(self, padded: Array) -> Array:
+        """Return a view (B, H', W', k, k, C) of the windows of padded pictures."""
+        picture, row, column, channel = padded.strides
+        shape = len(padded), *self.shape[1:], self.size, self.size, padded.shape[3]
+        return as_strided(
+            padded, shape, (picture, row * self.stride, column * self.stride, row, column, channel)
+        )
