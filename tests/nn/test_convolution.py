@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,7 @@ def test_against_autograd(stride: int) -> None:
         np.testing.assert_allclose(gradient, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.sampled_from([1, 3, 5]), st.integers(1, 9), st.integers(0, 2**31))
 def test_it_is_linear_in_the_pictures(stride: int, size: int, channels: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -120,6 +122,7 @@ def test_it_is_linear_in_the_pictures(stride: int, size: int, channels: int, see
     np.testing.assert_allclose(of(2 * one - other), 2 * of(one) - of(other), atol=1e-10)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.sampled_from([1, 3, 5]), st.integers(0, 2**31))
 def test_a_shifted_picture_gives_a_shifted_output(stride: int, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -188,6 +191,22 @@ def test_arrays_of_any_layout_and_mixed_precision() -> None:
         mixed_back(y.astype(np.float32)), wide_back(y.astype(np.float32).astype(float)), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_windows_are_not_gathered_all_at_once() -> None:
+    """The windows of this picture have nine times its numbers, and so have their gradients."""
+    images, weight, bias = arrays((1, 200, 150, 24, 3, 8, 1), np.float32)
+    tracemalloc.start()
+    try:
+        y, back = nn.convolution(images, weight, bias)
+        _, forward = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        back(y)
+        _, backward = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert forward < y.nbytes + 2 * images.nbytes
+    assert backward < y.nbytes + 4 * images.nbytes
 
 
 def test_arguments_are_not_changed() -> None:

@@ -85,11 +85,12 @@ def convolution(
         _check.same_shape("dy", dy, y.shape)
         dpadded = np.zeros(windows.padded_shape, np.result_type(dy, weight))
         dmatrix, dbias = np.zeros(matrix.shape, np.result_type(images, dy)), np.zeros(len(bias), dy.dtype)
+        room = windows.room(dpadded.dtype)
         for block, rows in windows.gather(images):  # again, which costs less than to keep them
             drows = dy[block].reshape(len(rows), len(bias))
             multiply(rows.T, drows, out=dmatrix, add=True)
             dbias += np.ones(len(rows), dy.dtype) @ drows
-            windows.scatter(multiply(drows, matrix.T), dpadded, block)
+            windows.scatter(multiply(drows, matrix.T, out=room[: len(rows)]), dpadded, block)
         return windows.crop(dpadded), dmatrix.reshape(weight.shape), dbias
 
     return y, pullback
@@ -135,17 +136,21 @@ class _Windows:
         edge, (rows, columns) = self.size // 2, padded.shape[1:3]
         return padded[:, edge : rows - edge, edge : columns - edge]
 
+    def room(self, dtype: np.dtype[Any]) -> Array:
+        """Return an array (rows, k * k * C) for the windows of the largest block."""
+        return np.empty((self._pixels.size // self.size**2, self.depth), dtype)
+
     def gather(self, images: Array) -> Iterator[tuple[Block, Array]]:
         """Yield each block and its windows (rows, k * k * C), which the next ones overwrite."""
         padded = np.zeros(self.padded_shape, images.dtype)
         self.crop(padded)[...] = images
-        room = np.empty((self._pixels.size, self.channels), images.dtype)
+        room = self.room(images.dtype)
         for pictures in slices(self.shape[0], self.step[0]):
             for rows in slices(self.shape[1], self.step[1]):
                 pixels, table = self._indexed(padded, (pictures, rows))
-                gathered = room[: len(pixels)]
-                np.take(table, pixels, axis=0, out=gathered, mode="clip")
-                yield (pictures, rows), gathered.reshape(len(pixels) // self.size**2, self.depth)
+                gathered = room[: len(pixels) // self.size**2]
+                np.take(table, pixels, axis=0, out=gathered.reshape(len(pixels), self.channels), mode="clip")
+                yield (pictures, rows), gathered
 
     def scatter(self, rows: Array, padded: Array, block: Block) -> None:
         """Add the numbers of windows (rows, k * k * C) to the pixels that they are of."""
@@ -159,11 +164,10 @@ class _Windows:
             windows[:, :, :, *inner] += parts[:, :, :, *inner]
 
     def _indexed(self, padded: Array, block: Block) -> tuple[NDArray[np.int64], Array]:
-        """Return the indices of the pixels in a block's windows, and the pixels (pixels, C) that they count."""
+        """Return the indices of the pixels in a block's windows, and the pixels (N, C) that they count."""
         pictures, rows = block
-        part = padded[
-            pictures, rows.start * self.stride :
-        ]  # all rows where there are several pictures: a view
+        # a view: where there are several pictures, these are all rows
+        part = padded[pictures, rows.start * self.stride :]
         pixels = self._pixels[: len(part), : rows.stop - rows.start]
         return pixels.reshape(-1), as_rows(part)
 
