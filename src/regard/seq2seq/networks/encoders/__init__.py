@@ -1,3 +1,3 @@
-"""Encoders of sources that are not tokens: vectors and images."""
+"""Encoders of sources that are arrays, such as images."""
 
 __all__: list[str] = []
