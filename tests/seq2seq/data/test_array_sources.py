@@ -130,6 +130,7 @@ def test_positions_come_after_the_vectors(order: Any, pair: type) -> None:
     assert got.tolist() == [[1, 2, 3, 7, 8], [4, 5, 6, 9, 10]]
 
 
+@pytest.mark.slow
 @given(
     x=arrays_of.arrays(
         np.float64,
@@ -560,6 +561,15 @@ def test_16_bits_of_tiff_and_pnm(picture: Callable[[bytes], Path]) -> None:
     assert np.array_equal(Images(4, 5).read(picture(pgm)), high)
 
 
+def test_12_bits_of_tiff(picture: Callable[[bytes], Path]) -> None:
+    """A file by hand: two pixels, 0x123 and 0xFED, in three bytes."""
+    fields = [(256, 2), (257, 1), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 3)]
+    tags = b"".join(struct.pack("<HHIHH", number, 3, 1, value, 0) for number, value in fields)
+    data = struct.pack("<2sHI", b"II", 42, 12) + bytes([0x12, 0x3F, 0xED, 0])
+    path = picture(data + struct.pack("<H", len(fields)) + tags + bytes(4))
+    assert Images(1, 2).read(path).tolist() == [[0x12, 0xFE]]
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_32_bits_are_refused(dtype: type, picture: Callable[[bytes], Path]) -> None:
     path = picture(saved(Image.fromarray(np.ones((2, 2), dtype)), "TIFF"))
@@ -843,6 +853,7 @@ def test_without_pillow_only_arrays_are_read(tmp_path: Path, monkeypatch: pytest
 # ---------------------------------------------------------------------------------------------------- settings
 
 
+@pytest.mark.slow
 @given(
     source=st.one_of(
         st.builds(Vectors, st.integers(1, 65_536), st.sampled_from(["sequence", "set"]), st.integers(0, 3)),
