@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import sys
+import tracemalloc
 import warnings
 import zipfile
 import zlib
@@ -799,6 +800,29 @@ def test_a_file_that_is_no_picture(data: bytes, picture: Callable[[bytes], Path]
     path = picture(data)
     said = f"{path}: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
     assert error(ValueError, Images(8, 8).read, path) == said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there may be no files with holes")
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(b"")
+    os.truncate(path, 2**36)
+    said = "a picture file must have at most 536,870,912 bytes. Got 68,719,476,736 instead."
+    assert error(ValueError, Images(8, 8).read, path) == f"{path}: {said}"
+
+
+def test_a_wrong_length_reserves_no_memory(picture: Callable[[bytes], Path]) -> None:
+    data = bytearray(png_of(noise(4, 6, 1)))
+    start = data.index(b"IDAT") - 4
+    data[start : start + 4] = b"\x7f\xff\xff\xff"
+    Images(4, 6).read(picture(png_of(noise(4, 6, 1))))  # Pillow loads its formats
+    path = picture(bytes(data))
+    tracemalloc.start()
+    said = refusal(Images(4, 6), path, default=f"{path}: ")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert said.startswith(f"{path}: ")
+    assert most < 2**24
 
 
 def test_formats_that_start_programs_are_not_opened(picture: Callable[[bytes], Path]) -> None:
