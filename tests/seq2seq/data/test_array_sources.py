@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import sys
+import tracemalloc
 import warnings
 import zipfile
 import zlib
@@ -130,6 +131,7 @@ def test_positions_come_after_the_vectors(order: Any, pair: type) -> None:
     assert got.tolist() == [[1, 2, 3, 7, 8], [4, 5, 6, 9, 10]]
 
 
+@pytest.mark.slow
 @given(
     x=arrays_of.arrays(
         np.float64,
@@ -560,6 +562,15 @@ def test_16_bits_of_tiff_and_pnm(picture: Callable[[bytes], Path]) -> None:
     assert np.array_equal(Images(4, 5).read(picture(pgm)), high)
 
 
+def test_12_bits_of_tiff(picture: Callable[[bytes], Path]) -> None:
+    """A file by hand: two pixels, 0x123 and 0xFED, in three bytes."""
+    fields = [(256, 2), (257, 1), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 3)]
+    tags = b"".join(struct.pack("<HHIHH", number, 3, 1, value, 0) for number, value in fields)
+    data = struct.pack("<2sHI", b"II", 42, 12) + bytes([0x12, 0x3F, 0xED, 0])
+    path = picture(data + struct.pack("<H", len(fields)) + tags + bytes(4))
+    assert Images(1, 2).read(path).tolist() == [[0x12, 0xFE]]
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_32_bits_are_refused(dtype: type, picture: Callable[[bytes], Path]) -> None:
     path = picture(saved(Image.fromarray(np.ones((2, 2), dtype)), "TIFF"))
@@ -791,6 +802,29 @@ def test_a_file_that_is_no_picture(data: bytes, picture: Callable[[bytes], Path]
     assert error(ValueError, Images(8, 8).read, path) == said
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there may be no files with holes")
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(b"")
+    os.truncate(path, 2**36)
+    said = "a picture file must have at most 536,870,912 bytes. Got 68,719,476,736 instead."
+    assert error(ValueError, Images(8, 8).read, path) == f"{path}: {said}"
+
+
+def test_a_wrong_length_reserves_no_memory(picture: Callable[[bytes], Path]) -> None:
+    data = bytearray(png_of(noise(4, 6, 1)))
+    start = data.index(b"IDAT") - 4
+    data[start : start + 4] = b"\x7f\xff\xff\xff"
+    Images(4, 6).read(picture(png_of(noise(4, 6, 1))))  # Pillow loads its formats
+    path = picture(bytes(data))
+    tracemalloc.start()
+    said = refusal(Images(4, 6), path, default=f"{path}: ")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert said.startswith(f"{path}: ")
+    assert most < 2**24
+
+
 def test_formats_that_start_programs_are_not_opened(picture: Callable[[bytes], Path]) -> None:
     data = saved(Image.new("RGB", (4, 4)), "EPS")
     assert "not a picture" in error(ValueError, Images(4, 4).read, picture(data))
@@ -843,6 +877,7 @@ def test_without_pillow_only_arrays_are_read(tmp_path: Path, monkeypatch: pytest
 # ---------------------------------------------------------------------------------------------------- settings
 
 
+@pytest.mark.slow
 @given(
     source=st.one_of(
         st.builds(Vectors, st.integers(1, 65_536), st.sampled_from(["sequence", "set"]), st.integers(0, 3)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ __all__ = ["read_picture"]
 # Only formats that Pillow decodes itself: for others it starts programs or reads further files.
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _MOST_PIXELS = 1 << 26
+_MOST_BYTES = 1 << 29  # 8 for each pixel
 _ORIENTATION = 0x0112  # the number of EXIF's tag
 _LARGEST_GRAY = {
     "1": 1,
@@ -55,8 +57,8 @@ def read_picture(
     Raises
     ------
     ValueError
-        If the file is not regular, not a picture, damaged or truncated, if it promises more than 67,108,864 pixels, or
-        if its pixels are 32-bit numbers, whose range is unknown.
+        If the file is not regular, not a picture, damaged or truncated, if it has more than 536,870,912 bytes or
+        promises more than 67,108,864 pixels, or if its pixels are 32-bit numbers, whose range is unknown.
     OSError
         If the file can't be opened or read.
     ImportError
@@ -78,8 +80,9 @@ def read_picture(
     _require_pillow()
     if "\0" in os.fspath(path):
         raise ValueError(f"a path must not have a null character. Got {os.fspath(path)!r} instead.")
-    with _files.reading(path) as file, _failing_with(os.fspath(path)):
-        picture = _decoded(file, "L" if channels == 1 else "RGB")
+    data = _content(path)
+    with _failing_with(os.fspath(path)):
+        picture = _decoded(data, "L" if channels == 1 else "RGB")
         pixels = np.asarray(_fitted(picture, height, width))
     return pixels.reshape(height, width, channels)
 
@@ -89,6 +92,16 @@ def _require_pillow() -> None:
         import PIL.Image  # noqa: F401
     except ImportError:
         raise ImportError('pictures need Pillow: pip install "regard[images]"') from None
+
+
+def _content(path: str | os.PathLike[str]) -> BinaryIO:
+    """Read a file into memory, where a wrong length in it reserves no more than the file has."""
+    with _files.reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MOST_BYTES:
+            rule = f"{os.fspath(path)}: a picture file must have at most {_MOST_BYTES:,} bytes."
+            _check.fail(f"{rule} Got {size:,} instead.")
+        return io.BytesIO(file.read(size))
 
 
 @contextmanager
@@ -101,8 +114,6 @@ def _failing_with(path: str) -> Iterator[None]:
             warnings.simplefilter("ignore")  # about damaged metadata, which does not matter here
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             yield
-    except MemoryError:
-        raise
     except UnidentifiedImageError:
         raise ValueError(f"{path}: not a picture ({', '.join(_FORMATS)})") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
