@@ -109,7 +109,8 @@ def enlarge(images: np.ndarray, side: int) -> np.ndarray:
     """
     cells = (np.arange(side + 4) - 1.5) * 8 / side - 0.5
     weights = np.maximum(0, 1 - np.abs(cells[:, None] - np.arange(8)))
-    return weights @ (images / 16) @ weights.T
+    enlarged: np.ndarray = weights @ (images / 16) @ weights.T
+    return enlarged
 
 
 def crop(ink: np.ndarray) -> np.ndarray:
@@ -135,7 +136,8 @@ def unambiguous(boxes: np.ndarray) -> np.ndarray:
     gap = np.maximum(b[..., :2] - a[..., 2:], a[..., :2] - b[..., 2:]).max(axis=-1)
     dx, dy = np.moveaxis(np.abs(b[..., :2] + b[..., 2:] - a[..., :2] - a[..., 2:]) / 2, -1, 0)
     in_rows = (dy <= SAME_ROW) | (dy >= NEXT_ROW)
-    return ((gap >= GAP) & in_rows & (np.abs(dx - dy) >= MARGIN)).all(axis=-1)
+    clear: np.ndarray = ((gap >= GAP) & in_rows & (np.abs(dx - dy) >= MARGIN)).all(axis=-1)
+    return clear
 
 
 def reading_order(boxes: Sequence[Box]) -> list[int]:
@@ -178,14 +180,16 @@ def has_held_out_pair(digits: Iterable[int]) -> bool:
 def choose_digits(rng: np.random.Generator) -> list[int]:
     """Choose one to three digits without a held-out pair."""
     count = COUNTS[rng.integers(len(COUNTS))]
-    while has_held_out_pair(digits := rng.integers(10, size=count).tolist()):
-        pass
-    return digits
+    while True:
+        digits: list[int] = rng.integers(10, size=count).tolist()
+        if not has_held_out_pair(digits):
+            return digits
 
 
 def choose_held_out(rng: np.random.Generator) -> list[int]:
     """Choose the two digits of a held-out pair."""
-    return rng.permutation(sorted(HELD_OUT[rng.integers(len(HELD_OUT))])).tolist()
+    digits: list[int] = rng.permutation(sorted(HELD_OUT[rng.integers(len(HELD_OUT))])).tolist()
+    return digits
 
 
 class Painter:
@@ -204,8 +208,12 @@ class Painter:
         for part, (x0, y0, x1, y1) in zip(ink, boxes, strict=True):
             picture[y0:y1, x0:x1] = np.rint(255 * rng.uniform(DIMMEST, 1) * part)
         order = reading_order(boxes)
-        in_order = (tuple(values[i] for i in order) for values in (digits, boxes, samples))
-        return Scene(picture, *in_order)
+        return Scene(
+            picture,
+            tuple(digits[i] for i in order),
+            tuple(boxes[i] for i in order),
+            tuple(samples[i] for i in order),
+        )
 
     def arrange(self, samples: Sequence[int], rng: np.random.Generator) -> tuple[list[np.ndarray], list[Box]]:
         """Draw scales and positions until the boxes are unambiguous."""
