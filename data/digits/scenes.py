@@ -43,7 +43,7 @@ COUNTS = (1, 2, 2, 3, 3)  # digits of a scene, each entry as likely
 GAP = 2  # at least, between their boxes
 SAME_ROW = 4  # their centres differ by at most this in height,
 NEXT_ROW = 9  # or by at least this
-MARGIN = 3  # at least, between the horizontal and the vertical distance of their centres
+MARGIN = 5  # at least, between the horizontal and the vertical distance of their centres
 
 LAYOUTS = 100  # are drawn at a time, of which the first unambiguous one is used
 
