@@ -119,6 +119,12 @@ class TestPictures:
         assert figure.bbox.y0 - 2 <= legend.ymin <= legend.ymax <= figure.bbox.y1 + 2
         assert len(names(axes)) == count
 
+    @pytest.mark.parametrize("name", ["", "a\nb"])
+    def test_odd_names_are_in_the_legend(self, name: str) -> None:
+        wanted = name.replace("\n", "·")
+        (axes,) = figures.curves([Panel("loss", {name: ([1, 2], [2.0, 1.0])})]).axes
+        assert names(axes) == names(figures.by_length(["1"], {name: [1]})) == [wanted]
+
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
         axes = figures.by_length(["1-2", "3-4", "5-6"], {name: [30, 20, 10], "short": [20, 20, 20]})

@@ -115,10 +115,8 @@ def heatmap(
     ax = _figure(shape, names[:2]).add_subplot() if ax is None else ax
     cell = _cell(shape) if own else _cell_in(ax, shape)
     image = _draw_cells(ax, cells, scale, cell)
-    _label_ticks(ax.yaxis, names[0], cell[0])
-    _label_ticks(ax.xaxis, names[1], cell[1], turn=True)
-    ax.set_ylabel("query" if rows is None else "", fontsize=10)
-    ax.set_xlabel("key" if columns is None else "", fontsize=10)
+    _label_axis(ax.yaxis, names[0], "query" if rows is None else "", cell[0])
+    _label_axis(ax.xaxis, names[1], "key" if columns is None else "", cell[1])
     if title is not None:
         ax.set_title(**_wrapped(names[2][0], whole_figure(ax).get_size_inches()[0], _points(min(cell)) + 2))
     write_literally(ax, fonts)
@@ -200,10 +198,8 @@ def heatmaps(
     for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
         image = _draw_cells(ax, one, scale, cell)
         left, top = number % across == 0, number < across
-        _label_ticks(ax.yaxis, sides[0] if left else [], cell[0])
-        _label_ticks(ax.xaxis, sides[1] if top else [], cell[1], turn=True)
-        ax.set_ylabel("query" if rows is None and left else "", fontsize=10)
-        ax.set_xlabel("key" if columns is None and top else "", fontsize=10)
+        _label_axis(ax.yaxis, sides[0] if left else [], "query" if rows is None and left else "", cell[0])
+        _label_axis(ax.xaxis, sides[1] if top else [], "key" if columns is None and top else "", cell[1])
         ax.set_title(**_wrapped(above[number], panel, _TITLE))
         write_literally(ax, fonts)
     for ax in axes[count:]:
@@ -479,27 +475,22 @@ def _number(value: float, _: int) -> str:
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _label_ticks(
-    axis: XAxis | YAxis,
-    names: list[str],
-    cell: float,
-    *,
-    turn: bool = False,
-) -> None:
-    """Label rows or columns, rotated where the labels need more room; of many, every so many."""
+def _label_axis(axis: XAxis | YAxis, names: list[str], title: str, cell: float) -> None:
+    """Label rows or columns, rotated where the columns are narrow; of many, every so many."""
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
     ticks = list(range(step - 1, len(names), step))
     # Of many labels, each begins with the number of its row unless it is a number itself.
     bare = step == 1 or all(map(_is_number, names))
     labels = [names[k] if bare else f"{k + 1} {names[k]}" for k in ticks]
-    style: dict[str, Any] = {}
-    if turn:
+    style: dict[str, Any] = {"fontsize": points, "rotation_mode": "anchor"}
+    if axis.axis_name == "x":
         longest = max(map(display_width, labels), default=0)
         turned = 0.7 * points * (longest + (longest > 1)) > 72 * cell * step
-        style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
-    axis.set_ticks(ticks, labels, fontsize=points, rotation_mode="anchor", **style)
+        style |= {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
+    axis.set_ticks(ticks, labels, **style)
     axis.set_tick_params(length=0 if step == 1 else 3)
+    axis.set_label_text(title, fontsize=10)
 
 
 def _is_number(word: str) -> bool:
