@@ -287,7 +287,7 @@ void train(uint64_t seed) {
     regard_add_rows(&r);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
-    const int64_t filled = (words + WORDS - 1) / WORDS * WORDS;
+    const int64_t filled = (words + WORD_BLOCK - 1) / WORD_BLOCK * WORD_BLOCK;
     Tops o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
            nullptr, draw(2 * b), nullptr};
     o.best = draw(b * o.count), o.places = source.take<int64_t>(b * o.count);
@@ -336,7 +336,7 @@ void find(uint64_t seed) {
     Recurrence& p = x.decoder;
     const int64_t h = p.size = source.whole(1, 50), s = p.sentences = source.whole(1, 5), e = x.size = source.whole(1, 40);
     const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40), c = p.context = 3 * h + e;
-    const int64_t words = x.words = source.whole(4, 400), filled = (words + NARROW - 1) / NARROW * NARROW;
+    const int64_t words = x.words = source.whole(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
     p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
     p.seen = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
     if (source.chance(0.5)) p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h);

@@ -1,4 +1,4 @@
-// What Python calls.
+// The C functions that Python calls.
 #include "library/library.h"
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 
-// How a program ends whose exception nobody caught. The C++ library's own way to say it is linked in wherever this is
-// not defined, and reads the names of types: more code than a whole instruction set needs for training.
+// Replaces libstdc++'s handler of uncaught exceptions. That handler would link in a demangler, which is larger than the
+// training code of an instruction set.
 #if defined(__GLIBCXX__)
 namespace __gnu_cxx {
 void __verbose_terminate_handler() { std::abort(); }
 }  // namespace __gnu_cxx
-#elif defined(_LIBCPP_VERSION)  // only the part that reads names can be replaced: they are said as they are
+#elif defined(_LIBCPP_VERSION)  // libc++ only lets the demangler be replaced
 extern "C" char* __cxa_demangle(const char*, char*, size_t*, int*) { return nullptr; }
 #endif
 
@@ -22,33 +22,33 @@ extern "C" char* __cxa_demangle(const char*, char*, size_t*, int*) { return null
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #endif
 
-// The names of the instruction sets that this machine has, the best first, into `names` with spaces between them.
+// Write the names of the supported instruction sets, best first, separated by spaces.
 EXPORT void regard_instruction_sets(char* names, int64_t size) { regard::list_instruction_sets(names, size); }
 
-// Use the one of this name from now on. Returns whether there is one.
+// Select an instruction set by name. Returns whether it is supported.
 EXPORT int32_t regard_choose(const char* name) { return regard::choose(name); }
 
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_run(const regard::Problem* p, int32_t backward) { return !regard::run(*p, backward); }
 
-// Scaled dot products with no option but a band of keys that are seen; `group` items in a row read the same keys and values.
-// All numbers come in a row (kernels/fast_path.py packs them): a small attention takes less time than Python takes to fill a
-// structure.
+// Scaled dot product attention with a sliding window as its only option; `group` consecutive items share keys and
+// values. All fields are packed as numbers (kernels/fast_path.py): filling a ctypes struct takes longer than a small
+// attention.
 struct Dense {
     struct Rows {
         int64_t start, step, row;
     } queries, keys, values;
     int64_t items, n, m, d, e, group, type;
     void* context;
-    int64_t threads, nodes, low, high;  // 1 node where there is a band
-    void* statistic;                    // or null
-    int64_t dcontext;                   // backward; queries are one part then
+    int64_t threads, nodes, low, high;  // 1 node if there is a band
+    void* statistic;  // or null
+    int64_t dcontext;  // backward, with 1 part
     void *dqueries, *dkeys, *dvalues;   // backward; null: forward
     double scale;
     const int32_t* stop;                // as in Problem
 };
 
-// Whether all numbers of so many matrices are finite.
+// Whether all elements of some matrices are finite.
 template <class T>
 static bool finite(const Dense::Rows& x, int64_t matrices, int64_t rows, int64_t columns) {
     T witness = 0;
@@ -60,7 +60,7 @@ static bool finite(const Dense::Rows& x, int64_t matrices, int64_t rows, int64_t
     return witness == 0;
 }
 
-// Returns 0, 1 where memory ran out, or 2 where gradients would need other queries and keys: none that are not finite.
+// Returns 0, 1 if out of memory, or 2 if queries or keys are not finite, which the backward pass does not support here.
 EXPORT int32_t regard_dense(const Dense* x) {
     using namespace regard;
     const int64_t groups = x->items / x->group;
@@ -87,20 +87,21 @@ EXPORT int32_t regard_dense(const Dense* x) {
     }
     p.statistic = x->statistic, p.stop = x->stop;
     if (!x->dqueries) return regard_run(&p, 0);
-    const bool can = x->type == FLOAT64
+    const bool all_finite = x->type == FLOAT64
                          ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)
                          : finite<float>(x->queries, x->items, x->n, x->d) && finite<float>(x->keys, groups, x->m, x->d);
-    if (!can) return 2;
+    if (!all_finite) return 2;
     const int64_t row = x->e * (x->type == FLOAT64 ? 8 : 4);
     p.parts = 1, p.dcontext = {x->dcontext, x->n * row, nullptr, row};
-    p.dqueries = p.dlearned = x->dqueries, p.dkeys = x->dkeys, p.dvalues = x->dvalues;  // products learn nothing
+    // products have no learned parameters
+    p.dqueries = p.dlearned = x->dqueries, p.dkeys = x->dkeys, p.dvalues = x->dvalues;
     return regard_run(&p, 1);
 }
 
 // Whether the instruction set has the functions below.
 EXPORT int32_t regard_trains() { return regard::chosen->training.recur != nullptr; }
 
-// Bytes of `kept`.
+// Bytes of Recurrence::kept.
 EXPORT int64_t regard_recurrence_room(const regard::Recurrence* p) { return regard::chosen->training.scratch(*p); }
 
 // Returns 0, or 1 where memory ran out.
@@ -114,36 +115,36 @@ EXPORT int32_t regard_recur(const regard::Recurrence* p, int32_t backward) {
 
 // Returns 0, or 1 where memory ran out.
 EXPORT int32_t regard_multiply(const regard::Product* p) {
-    regard::Scratch scratch(regard::PRODUCT_ROOM);
+    regard::Scratch scratch(regard::PRODUCT_BYTES);
     if (scratch.at) regard::chosen->training.multiply(*p, scratch.at);
     return !scratch.at;
 }
 
 // The same.
 EXPORT int32_t regard_predict(const regard::Prediction* p, int32_t backward) {
-    regard::Scratch scratch(regard::PREDICTION_ROOM);
+    regard::Scratch scratch(regard::PREDICTION_BYTES);
     if (scratch.at) regard::chosen->training.predict(*p, backward, scratch.at);
     return !scratch.at;
 }
 
 // The same.
 EXPORT int32_t regard_tops(const regard::Tops* p) {
-    regard::Scratch scratch(regard::PREDICTION_ROOM);
-    if (scratch.at) regard::chosen->training.tops(*p, scratch.at);
+    regard::Scratch scratch(regard::PREDICTION_BYTES);
+    if (scratch.at) regard::chosen->training.top_k(*p, scratch.at);
     return !scratch.at;
 }
 
-// Bytes of `room`.
-EXPORT int64_t regard_search_room(const regard::Search* p) { return regard::chosen->training.search_room(*p); }
+// Bytes of Search::room.
+EXPORT int64_t regard_search_room(const regard::Search* p) { return regard::chosen->training.search_bytes(*p); }
 
-// Returns 0, 1 where memory ran out, or 2 where a number is not finite.
+// Returns 0, 1 if out of memory, or 2 if a value is not finite.
 EXPORT int32_t regard_search(regard::Search* p) {
-    regard::Scratch scratch(regard::PREDICTION_ROOM);
+    regard::Scratch scratch(regard::PREDICTION_BYTES);
     if (!scratch.at) return 1;
     return regard::chosen->training.search(*p, scratch.at) ? 0 : 2;
 }
-EXPORT int64_t regard_narrow() { return regard::NARROW; }
-EXPORT int64_t regard_words() { return regard::WORDS; }
+EXPORT int64_t regard_narrow() { return regard::PANEL_COLUMNS; }
+EXPORT int64_t regard_words() { return regard::WORD_BLOCK; }
 
 EXPORT void regard_cross_entropy(const regard::Softmax* p) { regard::chosen->training.cross_entropy(*p); }
 EXPORT void regard_add_rows(const regard::Rows* p) { regard::chosen->training.add_rows(*p); }
@@ -151,14 +152,14 @@ EXPORT void regard_adam(const regard::Adam* p) { regard::chosen->training.adam(*
 
 EXPORT void regard_norm(const regard::Norm* p, int32_t backward) { regard::chosen->training.norm(*p, backward); }
 EXPORT void regard_drop(const regard::Drop* p) { regard::chosen->training.drop(*p); }
-EXPORT void regard_unrectify(const regard::Rectified* p) { regard::chosen->training.unrectify(*p); }
+EXPORT void regard_unrectify(const regard::Rectified* p) { regard::chosen->training.relu_backward(*p); }
 
 EXPORT void regard_exp2(const void* x, void* y, int64_t count, int32_t type) {
     regard::chosen->exp2(x, y, count, type);
 }
 
-// The fields of the structures that Python fills, so that it can check offsets and sizes: "field offset size" one after the
-// other, the structure itself as "*". Nothing for an unknown name.
+// The layout of the structs that Python mirrors, so that it can check it: "field offset size" for each field, and "*"
+// for the struct itself. Empty for an unknown name.
 struct Layout {
     const char* name;
     void (*write)(char* text, int64_t size);
@@ -171,7 +172,7 @@ __attribute__((noinline)) static void add(char* text, int64_t size, const char* 
 #define S(name, fields) {#name, [](char* text, int64_t size) { using S = name; add(text, size, "*", 0, sizeof(S)); fields }},
 static const Layout* layouts() {
     using namespace regard;
-    static const Layout all[] = {
+    static const Layout table[] = {
         S(Matrices,
           F(start) F(step) F(starts) F(row))
         S(Node,
@@ -220,7 +221,7 @@ static const Layout* layouts() {
         S(Rectified,
           F(count) F(y) F(d))
         {nullptr, nullptr}};
-    return all;
+    return table;
 }
 #undef F
 #undef S
