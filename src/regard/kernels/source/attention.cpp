@@ -1,9 +1,9 @@
 // Attention for one instruction set; CMake compiles this file once for each, with ISA as the name.
 //
-// The lanes of a vector are queries: scores are stored as [key][query], so that maxima, sums and products are lane-
-// wise. Results of a query are therefore bitwise independent of its position in the tile. With too few queries to fill
-// the lanes (decoding), lanes are keys and then values. All sums use the same order in both layouts, and only fma()
-// fuses a multiplication with an addition.
+// The lanes of a vector are queries: scores are stored as [key][query], so that maxima, sums and products are
+// lane-wise. Results of a query are therefore bitwise independent of its position in the tile. With too few queries to
+// fill the lanes (decoding), lanes are keys and then values. All sums use the same order in both layouts, and only
+// fma() fuses a multiplication with an addition.
 //
 //   core/    vectors, storage types, prefetching, masks, the product, scores, and tiles of queries forward and backward
 //   decode/  few queries

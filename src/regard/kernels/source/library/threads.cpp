@@ -48,7 +48,7 @@ class Processors {
             }
     }
     // A new thread inherits the affinity of its creator, which may be restricted. Reset it to that of the process,
-    // without the processor `off`.
+    // without the processor `excluded`.
     static void set_affinity(int thread, int excluded) {
         cpu_set_t some;
         if (sched_getaffinity(getpid(), sizeof some, &some)) return;

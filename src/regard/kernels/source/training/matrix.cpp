@@ -1,9 +1,9 @@
-// Products of matrices of the size that layers of small networks have; float32.
+// Matrix products of the sizes of small networks' layers; float32.
 //
-// Panels of b, three vectors wide, are packed, as many as stay near. A block of rows of a stays in the second cache
-// while all of them pass by: it is read where it is, or, where its rows lie side by side, gathered first. It meets one
-// part of the depth after the other while its sums are near, too. A part of a panel stays in the nearest cache. A number
-// of the result is a sum over the depth in order, whatever the shapes: a row never depends on the others.
+// The blocking: panels of b, three vectors wide, are packed, as many as fit in the L2 cache. A block of rows of a stays
+// there too while all panels pass by; it is read in place, or packed if its columns are contiguous instead of its rows.
+// The depth is split such that a part of a panel stays in the L1 cache. Each element of the result is a sum over the
+// depth in order, whatever the shapes, so a row never depends on other rows.
 #include "core/tails.h"
 
 #include <new>
@@ -13,23 +13,25 @@ namespace ISA {
 
 static_assert(PANEL_COLUMNS % (TILE_VECTORS * LANES) == 0);
 constexpr int64_t PANEL = TILE_VECTORS * LANES, DEEP = 1024, PACKED = 128 << 10;
-constexpr int64_t PART = 192, PANEL_DEPTH = BYTES == 32 ? 256 : PART;  // in depth; of rows that are read where they are
-constexpr int64_t BLOCK = 256, TILE = ROWS * PART + 16;  // tiles don't begin at the same place of a cache
+// depth of a part; for rows of a that are read in place
+constexpr int64_t PART = 192, PANEL_DEPTH = BYTES == 32 ? 256 : PART;
+constexpr int64_t BLOCK = 256, TILE = ROWS * PART + 16;  // 16 more, so that tiles start in different cache sets
 
-// A matrix of which one number lies after the other from row to row, or from column to column.
+// A matrix with unit stride in one dimension, and the stride of the other one.
 struct Part {
     const float* at;
     int64_t row;
 };
 
-// out (ROWS, NV vectors) = start + a @ b; a lies as [row][depth] where ACROSS, and as [depth][row] otherwise.
+// out (ROWS, NV vectors) = start + a @ b; a is stored as [row][depth] if ACROSS, else as [depth][row].
 template <int NV, bool ACROSS>
 NOINLINE static void tile(Part a, Part b, int64_t depth, Part start, float* out, int64_t out_row) {
     Vector sums[ROWS][NV];
     UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int v = 0; v < NV; v++) {
             sums[r][v] = load(start.at + r * start.row + v * LANES);
-            __builtin_prefetch(out + (ROWS + r) * out_row + v * LANES, 1);  // the next tile's, far away as it may be
+            // of the next tile, whose rows may have a large stride
+            __builtin_prefetch(out + (ROWS + r) * out_row + v * LANES, 1);
         }
     product<float, ROWS, NV, ACROSS>(sums, a.at, a.row, b.at, b.row, depth);
     UNROLL for (int r = 0; r < ROWS; r++)
@@ -51,10 +53,10 @@ NOINLINE static void copy(const float* from, int64_t from_row, float* to, int64_
 class Multiply {
     const Product& p;
     const bool across, packs;
-    const int64_t step, rows_of_block;  // parts of the depth are as long as each other, more or less, and so are blocks
-    int64_t first, last, start, end;    // columns and depth of the panels that are near
-    int64_t k, depth, c, columns;       // a part of a panel
-    Part b;                             // this part: packed, or where it is
+    const int64_t step, rows_of_block;  // step of the depth and rows of a block, of nearly equal size
+    int64_t first, last, start, end;  // columns and depth of the cached panels
+    int64_t k, depth, c, columns;  // the current part of a panel
+    Part b;  // the current part, packed or in place
     alignas(64) float packed[PACKED], bias[PANEL], edge[ROWS * PANEL_DEPTH] = {}, sums[ROWS * PANEL] = {};
     alignas(64) float packed_a[BLOCK / ROWS * TILE];
 
@@ -64,7 +66,7 @@ class Multiply {
           step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
     void run() {
-        const int64_t depth_near = across ? evenly(p.depth, DEEP) : step;  // gathered once, where that is done
+        const int64_t depth_near = across ? evenly(p.depth, DEEP) : step;  // whole depth at once if a is not packed
         const int64_t columns_near = PACKED / (depth_near * PANEL) * PANEL;
         for (first = 0; first < p.columns; first = last) {
             last = std::min(first + columns_near, p.columns);
@@ -76,14 +78,14 @@ class Multiply {
     }
 
    private:
-    static int64_t evenly(int64_t count, int64_t most) {  // whole vectors, and one where there is nothing
+    static int64_t evenly(int64_t count, int64_t most) {  // rounded up to vectors, at least one
         const int64_t parts = std::max<int64_t>(1, (count + most - 1) / most), each = parts * LANES;
         return std::max<int64_t>(1, (count + each - 1) / each) * LANES;
     }
     int64_t vectors() const { return (columns + LANES - 1) / LANES; }
     bool overwrites() const { return k == 0 && !p.onto; }
 
-    // Some rows of a by all panels that are near. The first rows find them not packed yet.
+    // Multiply a block of rows of a by all cached panels, which the first block packs.
     void block(int64_t r, int64_t rows) {
         for (k = start; k < end; k += step) {
             depth = std::min(step, end - k);
@@ -94,7 +96,7 @@ class Multiply {
                 const int64_t width = vectors() * LANES;
                 b = {p.b + k * p.b_row + c * p.b_column, p.b_row};
                 if (packs || !full) {
-                    const bool again = p.rows > rows_of_block;  // it will be needed
+                    const bool again = p.rows > rows_of_block;  // other blocks of rows need the panel again
                     float* panel = packed + again * ((c - first) * (end - start) + (k - start) * width);
                     if (r == 0) pack(panel, width);
                     b = {panel, width};
@@ -104,7 +106,7 @@ class Multiply {
         }
     }
 
-    // Some rows of a by a panel.
+    // Multiply rows of a by one panel.
     void multiply_panel(int64_t from, int64_t count) {
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
@@ -127,7 +129,7 @@ class Multiply {
         tiles[vectors() - 1][across](a, b, depth, start, out, out_row);
     }
 
-    // Where fewer rows or columns are left than a tile has: on copies.
+    // Compute a partial tile at the edges on padded copies.
     NOINLINE void multiply_edge(Part a, int64_t rows, float* out) {
         if (across && rows < ROWS) copy(a.at, a.row, edge, PANEL_DEPTH, rows, depth), a = {edge, PANEL_DEPTH};
         if (!overwrites()) copy(out, p.out_row, sums, PANEL, rows, columns);
@@ -135,7 +137,7 @@ class Multiply {
         copy(sums, PANEL, out, p.out_row, rows, columns);
     }
 
-    // Lay out rows of a that lie side by side as tiles of [depth][row], with 0 beyond the last.
+    // Pack rows of a as tiles of [depth][row], padded with 0.
     NOINLINE void pack_a(int64_t first, int64_t rows) {
         for (int64_t i = 0; i < depth; i++) {
             const float* from = p.a + (k + i) * p.a_column + first;
@@ -146,9 +148,9 @@ class Multiply {
         }
     }
 
-    // Fill a panel [depth][vectors] with columns of b, and 0 beyond them.
+    // Pack columns of b into a panel [depth][vectors], padded with 0.
     void pack(float* panel, int64_t width) { p.b_column == 1 ? pack_rows(panel, width) : pack_columns(panel, width); }
-    // On the way, sum up its columns where that is asked for.
+    // Also computes the column sums if requested.
     NOINLINE void pack_rows(float* panel, int64_t width) {
         Vector sums[TILE_VECTORS] = {};
         for (int64_t i = 0; i < depth; i++)

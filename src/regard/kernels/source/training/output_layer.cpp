@@ -1,10 +1,9 @@
-// The end of a network: products with a matrix of words, softmax and loss, without holding all logits where they are many;
-// float32.
+// The output layer: logits, softmax and loss without storing all logits of a large vocabulary; float32.
 //
-// Logits are made a block of words at a time and stay in the cache. The way there finds for each row the largest one and
-// the sum of exponentials, as attention does over its keys (docs/kernel.md); a search also asks for the largest few. The
-// way back makes the block again, unless it was kept, turns it into the gradient of the logits, and multiplies it with both
-// matrices at once.
+// Logits are computed one block of words at a time and stay in the cache. The forward pass computes the maximum and the
+// sum of exponentials of each row online, as attention does over keys (docs/kernel.md); beam search also selects the
+// largest logits. The backward pass recomputes each block unless it was saved, turns it into the gradient of the
+// logits, and multiplies it with both matrices.
 #include "core/tails.h"
 
 namespace regard {
@@ -12,12 +11,11 @@ namespace ISA {
 
 void multiply(const Product& p, char* scratch);  // matrix.cpp
 
-// What is known of a row's words so far, a number for each lane: each has a largest logit and sums of its own, so that
-// nothing is summed up across a vector before the last block.
+// The online softmax of a row, separate in each lane, so that lanes are only reduced after the last block.
 struct RunningSoftmax {
     Vector top_k, totals, sums;
 
-    // Let more words join; return the largest of them, lane by lane.
+    // Add a block of words; returns its maximum in each lane.
     INLINE Vector update(const float* x, int64_t words, bool first_block) {
         Vector largest = broadcast(-INF<float>);
         for_vectors(words, [&](auto full, int64_t i) INLINE_LAMBDA {
@@ -39,7 +37,7 @@ struct RunningSoftmax {
         return largest;
     }
 
-    // Write the largest logit, and the sum of exponentials from it on.
+    // Write the maximum logit and the sum of exponentials relative to it.
     INLINE void finish(float* found) const {
         float maximum = top_k[0];
         for (int u = 1; u < LANES; u++) maximum = top_k[u] > maximum ? top_k[u] : maximum;
@@ -47,17 +45,18 @@ struct RunningSoftmax {
     }
 };
 
-constexpr float MIN_GRADIENT = 0x1p-100f;  // next to the probabilities' sum of 1; products of smaller numbers would be denormal, which is slow
+// negligible next to the probabilities' sum of 1; products of smaller numbers would be subnormal, which is slow
+constexpr float MIN_GRADIENT = 0x1p-100f;
 constexpr int64_t ROWS_PER_BLOCK = 512, ROWS_PER_SELECTION = 128;
 static_assert(PRODUCT_BYTES + ROWS_PER_BLOCK * (WORD_BLOCK * int64_t(sizeof(float)) + int64_t(sizeof(RunningSoftmax))) <= PREDICTION_BYTES);
 
 class Predict {
     const Prediction& p;
     char* scratch;
-    float *const block_buffer, *const saved;   // for a block, for all of them
-    RunningSoftmax* running;                  // each row
-    int64_t row, rows, first, words;  // what is in the block
-    float* block;                     // logits [row][WORDS]
+    float *const block_buffer, *const saved;  // logits of a block; saved logits of all blocks, or null
+    RunningSoftmax* running;  // of each row
+    int64_t row, rows, first, words;  // rows and words of the block
+    float* block;  // logits [row][WORD_BLOCK]
 
    public:
     Predict(const Prediction& p, char* scratch)
@@ -88,7 +87,7 @@ class Predict {
     void update_row(int64_t r) const {
         const float* x = block + r * WORD_BLOCK;
         running[r].update(x, words, first == 0);
-        float* found = p.found + (row + r) * 4;  // largest logit, sum of exponentials, the target's logit, sum of logits
+        float* found = p.found + (row + r) * 4;  // maximum logit, sum of exponentials, target logit, sum of logits
         if (has_target(r)) found[2] = x[p.targets[row + r] - first];
         if (first + words == p.words) running[r].finish(found), found[3] = sum<float>(running[r].sums);
     }
@@ -111,7 +110,7 @@ class Predict {
         x[target] -= p.taken, dbias[target] -= p.taken;
     }
 
-    // Give the block's gradient to readouts and matrix.
+    // Accumulate the block's gradients of readouts and matrix.
     void multiply_gradient() const {
         multiply({rows, words, p.size, WORD_BLOCK, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size, nullptr,
                   first > 0, false}, scratch);
@@ -120,7 +119,7 @@ class Predict {
     }
 };
 
-// One bit for each lane of x that exceeds a bar.
+// A bit per lane of x that is above a threshold.
 INLINE uint32_t lanes_above(Vector x, float threshold) {
 #if defined(__AVX512F__)
     return _mm512_cmp_ps_mask((__m512)x, (__m512)broadcast(threshold), _CMP_GT_OQ);
@@ -133,7 +132,7 @@ INLINE uint32_t lanes_above(Vector x, float threshold) {
 #endif
 }
 
-// The largest logits instead of one target's. The matrix comes in parts, [depth][word].
+// Selects the largest logits. The matrix is packed in panels [depth][word].
 class SelectTopK {
     const Tops& p;
     char* scratch;
@@ -182,7 +181,7 @@ class SelectTopK {
         }
     }
 
-    // Put a number at its place among the largest so far; equal ones stay before it.
+    // Insert a value into the sorted list after equal ones.
     void insert(float x, int64_t place, float* best, int64_t* places) const {
         int64_t i = p.count - 1;
         for (; i > 0 && best[i - 1] < x; i--) best[i] = best[i - 1], places[i] = places[i - 1];

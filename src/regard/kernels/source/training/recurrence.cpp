@@ -1,9 +1,9 @@
-// Gated recurrent units over whole sequences, with or without a look at other states before each step; float32.
+// Gated recurrent units (GRU) over whole sequences, with or without attention before each step; float32.
 //
-// Rows are sequences, lanes are units of the state (or features, or numbers of a context): a row never meets another.
-// Weights are packed once for a call: a panel holds what a register tile needs at one depth side by side.
+// Rows are sequences, lanes are units of the state (or features, or elements of a context): rows are independent.
+// Weights are packed once per call into panels, in the order in which register tiles read them.
 //
-// A file of its own, so that it changes nothing in how the compiler treats attention.cpp.
+// A separate file, so that it does not change how the compiler optimises attention.cpp.
 #include "core/tails.h"
 
 namespace regard {
@@ -12,7 +12,7 @@ namespace ISA {
 constexpr int64_t TILE = TILE_VECTORS * LANES;  // columns of a tile
 constexpr int64_t padded16(int64_t count) { return (count + 15) / 16 * 16; }
 
-// 1 / (1 + exp(-x)); exp never sees a positive number.
+// 1 / (1 + exp(-x)); exp only gets arguments up to 0, so it cannot overflow.
 INLINE Vector sigmoid(Vector x) {
     Vector decay = exp2<float>((x < 0 ? x : -x) * float(LOG2E));
     return (x < 0 ? decay : broadcast(1.0f)) * reciprocal(1.0f + decay);
@@ -20,9 +20,9 @@ INLINE Vector sigmoid(Vector x) {
 
 // ---- products with packed weights ----------------------------------------------------------------------------
 
-// Columns in panels [depth][columns of the panel], filled up with 0: panels of TILE columns, the last ones of a vector.
+// Columns in panels [depth][columns of the panel], padded with 0: panels of TILE columns, then of one vector.
 struct PanelPosition {
-    int64_t panel, width;  // first column of the panel that a column is in, and how many it has
+    int64_t panel, width;  // first column of the panel with a column; its width
 };
 inline PanelPosition panel_position(int64_t column, int64_t columns) {
     const int64_t panel = column / TILE * TILE;
@@ -39,7 +39,7 @@ inline float* pack(const float* weight, int64_t depth, int64_t columns, Arena& a
     }
     return packed;
 }
-// The same for the transposed of weight (columns, depth).
+// The same for the transpose of weight (columns, depth).
 NOINLINE inline float* pack_transposed(const float* weight, int64_t depth, int64_t columns, Arena& arena) {
     float* packed = arena.allocate<float>(depth * width_of<float>(columns));
     for (int64_t c = 0; c < columns; c += LANES) {
@@ -62,7 +62,7 @@ NOINLINE inline float* pack_transposed(const float* weight, int64_t depth, int64
     }
     return packed;
 }
-// Call f(number of rows, first row) for tiles of R rows, and the rest one by one: every tile more costs memory.
+// Call f(number of rows, first row) for tiles of R rows, then for single rows: more tile sizes would cost code size.
 template <int R, class F>
 INLINE void for_tiles(int64_t rows, F&& f) {
     int64_t r = 0;
@@ -87,7 +87,7 @@ void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* pane
     });
 }
 
-// a (rows, depth) @ packed, added to out (rows, columns filled up) or written there
+// out (rows, padded columns) = a (rows, depth) @ packed, or += with ADD.
 NOINLINE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
                           Output output, float* out) {
     const int64_t width = width_of<float>(columns);
@@ -98,12 +98,12 @@ NOINLINE inline void multiply(const float* a, int64_t lda, int64_t rows, const f
 
 // ---- the looks ------------------------------------------------------------------------------------------------
 
-// Bahdanau's attention of one query to the keys of its sequence, by exp(2 x) of both as in scores.h.
+// Additive (Bahdanau) attention of one query to the keys of its sequence, from exp(2 x) of both as in core/scores.h.
 class AttentionStep {
     const Recurrence& p;
-    const int64_t width;  // of the hidden features, filled up
+    const int64_t width;  // padded number of hidden features
     float *key_exps, *query_exps, *vector, *logits, *dvector = nullptr;
-    bool* overflows;           // keys
+    bool* overflows;  // of keys
     bool query_overflows;
     float total = 0;
 
@@ -128,7 +128,7 @@ class AttentionStep {
                 overflows[i] = exponentials(p.keys + i * p.hidden, key_exps + i * width);
     }
 
-    // Fill the weights of row b and its context.
+    // Compute the weights of row b and its context.
     void forward(int64_t b, const float* query, float* weights, float* context) {
         const int64_t valid_keys = p.seen[b], padded_keys = width_of<float>(valid_keys);
         query_overflows = exponentials(query, query_exps);
@@ -148,7 +148,7 @@ class AttentionStep {
         weighted_sum(b, weights, context);
     }
 
-    // Add what the gradient of a context gives to keys and values, and write that of the query.
+    // Accumulate the gradients of keys and values, and write the gradient of the query.
     void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
                   float* dquery) {
         const int64_t valid_keys = p.seen[b];
@@ -166,7 +166,7 @@ class AttentionStep {
     void finish(float* out) { memcpy(out, dvector, p.hidden * sizeof(float)); }
 
    private:
-    // Write exp(2 x), or 1 where that might be too large; returns whether it might.
+    // Write exp(2 x), or 1 if it could overflow; returns whether it could.
     NOINLINE bool exponentials(const float* x, float* out) {
         I<float> in_range = I<float>{} == 0;
         for (int64_t c = 0; c < width; c += LANES) {
@@ -235,7 +235,7 @@ class AttentionStep {
         for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
     }
 
-    // One vector of features of all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
+    // One vector of features for all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
     NOINLINE void features_backward(int64_t b, int64_t c, const float* query, float* dquery) {
         const int64_t some = p.hidden - c;
         const Vector left = load(query_exps + c), weight = load(vector + c);
@@ -338,7 +338,8 @@ class Recur {
                     *after_weight = nullptr;
         if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, arena, p.warm);
         if (p.after_weight) after_weight = pack(p.after_weight, h, 3 * h, arena, p.warm);
-        AttentionStep attention(p, arena);  // what is kept lies first, at places that don't depend on the number of rows
+        // the data kept across calls comes first, at offsets that do not depend on the number of rows
+        AttentionStep attention(p, arena);
         float *hidden = arena.allocate<float>(p.batch * sums_row()), *inputs_of_step = arena.allocate<float>(p.batch * sums_row()),
               *queries = arena.allocate<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps && !stopped(p.stop); t++) {
@@ -396,7 +397,7 @@ class Recur {
                 store(inputs_of_step + c, load(inputs_of_step + c) + load_partial(contexts + c, 3 * h - c));
     }
 
-    // One step of all rows, at time t: from what they know and are given to states at `out`.
+    // One GRU step of all rows at time t: from their states and inputs to new states at `out`.
     void step_forward(Rows past, const float* weight, const float* bias, Rows inputs_of_step, float* out, int64_t out_row, float* saved_gates,
                    float* hidden, int64_t t) const {
         if (bias)
@@ -426,14 +427,14 @@ class Recur {
             if (saved_gates)
                 UNROLL for (int g = 0; g < 4; g++) {
                     store(saved_gates + 4 * j + g * LANES, result[g]);
-                    __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES, 1);  // the next row
+                    __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES, 1);  // of the next row
                 }
             UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(inputs_of_step + given_row + g * h + j);
         }
     }
 
-    // From the gradients of the states after a step, `dstate` and more if there are, to those of the gates' two halves;
-    // what goes straight to the states before stays in dstate.
+    // From the gradients of the states after a step, `dstate` plus `extra`, to those of the two inputs of the gates.
+    // The direct gradient of the previous states is left in dstate.
     NOINLINE void step_backward(Rows past, const float* saved_gates, const float* extra, WrittenRows outside, float* inside, float* dstate,
                         int64_t t) const {
         for (int64_t r = 0; r < p.batch; r++, outside.at += outside.row, inside += 3 * h, saved_gates += gates_row())
@@ -446,7 +447,7 @@ class Recur {
                 if (has_ended(t, r)) store(d, dnew);
                 else store(d, gates_backward(saved_gates + 4 * j, load_partial(past.at + r * past.row + j, some), dnew, result));
                 UNROLL for (int g = 0; g < 3; g++) {
-                    __builtin_prefetch(outside.at + outside.row + g * h + j, 1);  // the next row, to be written
+                    __builtin_prefetch(outside.at + outside.row + g * h + j, 1);  // of the next row
                     __builtin_prefetch(inside + (3 + g) * h + j, 1);
                     __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES);
                     store_partial(outside.at + g * h + j, result[g], some);

@@ -1,17 +1,17 @@
-// What layers do to rows of numbers beside products: one pass over memory each; float32.
+// Row-wise operations of layers, one pass over memory each; float32.
 #include "core/tails.h"
 
 namespace regard {
 namespace ISA {
 
-// 0 where a row has ended.
+// Set lanes beyond the end of a row to 0.
 INLINE Vector zero_tail(Vector x, int64_t left) {
     if (left < LANES)
         for (int64_t u = left; u < LANES; u++) x[u] = 0;
     return x;
 }
 
-// Rows of mean 0 and variance 1, times gain, plus shift.
+// Layer normalisation: mean 0 and variance 1, times gain, plus shift.
 static void normalize_forward(const Norm& p) {
     for (int64_t r = 0; r < p.rows; r++) {
         const float* x = p.x + r * p.size;
@@ -32,7 +32,7 @@ static void normalize_forward(const Norm& p) {
     }
 }
 
-// What a row's mean and length take away is what of its gradient points along 1 and along the row itself.
+// The normalisation removes the components of the gradient along the ones vector and along the normalised row.
 static void normalize_backward(const Norm& p) {
     for (int64_t r = 0; r < p.rows; r++) {
         const float *x = p.x + r * p.size, *dy = p.dy + r * p.size, mean = p.moments[2 * r], inverse = p.moments[2 * r + 1];
@@ -58,7 +58,7 @@ static void normalize_backward(const Norm& p) {
 
 void norm(const Norm& p, bool backward) { backward ? normalize_backward(p) : normalize_forward(p); }
 
-// y = x times 0 or scale, by chance.
+// Dropout: y = x * scale, or 0.
 void drop(const Drop& p) {
     typedef uint16_t Random __attribute__((vector_size(BYTES / 2)));
     for (int64_t i = 0; i < p.count; i += LANES) {

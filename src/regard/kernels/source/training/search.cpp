@@ -1,8 +1,8 @@
-// A search with a plain decoder, step after step: what seq2seq/search.py says of a beam, for rows of float32.
+// Beam search with an attentional GRU decoder, many steps per call, as seq2seq/search.py defines it; float32.
 //
-// Rows are the hypotheses that go on, those of a sentence side by side. A step gathers what its words give and the states
-// they come from, takes a step of the recurrence, and asks for the likeliest words; then every sentence chooses among them
-// by itself. A row never depends on other sentences' rows.
+// Rows are the live hypotheses, those of a sentence are adjacent. A step gathers the projections of the last words and
+// the states of the parents, runs one recurrence step, and selects the most likely words; then each sentence chooses
+// its new hypotheses. Rows do not depend on other sentences.
 #include "core/tails.h"
 
 #include <algorithm>
@@ -17,30 +17,30 @@ void top_k(const Tops& p, char* scratch);                             // output_
 
 class BeamSearch {
     struct Hypothesis {
-        int64_t sentence, word, parent;  // its last word, and its row before that
-        double sum, log;                 // log-probabilities: of all its words, of the last
+        int64_t sentence, word, parent;  // last word; parent row
+        double sum, log;  // log-probability of all words; of the last word
     };
     struct Candidate {
         double total;
-        int64_t place;  // row of the sentence, rank of the word
+        int64_t place;  // row of the sentence * count + rank of the word
     };
 
     Search& p;
     char* const scratch;
     Arena arena;
-    const int64_t h, input_size, count, max_rows;  // count: words asked for after each row
+    const int64_t h, input_size, count, max_rows;  // count: words to select after each row
     char* recurrence_memory;
     float *table, *inputs, *start, *states, *between, *gates, *after_gates, *queries, *contexts, *readout, *best, *statistics;
-    uint8_t* is_cached;  // words whose row of the table is there
+    uint8_t* is_cached;  // words whose projection is cached in the table
     int64_t *sentences, *places, *missing;
     Hypothesis *beam, *next_beam;
     Candidate* candidates;
-    double* worst_kept;  // what a further sentence must score
+    double* worst_kept;  // score that a hypothesis must exceed to be kept
 
    public:
     BeamSearch(Search& p, char* scratch)
         : p(p), scratch(scratch), arena{p.room}, h(p.decoder.size), input_size(3 * h + p.size),
-          // One may be the end, all others that are kept may follow one row.
+          // One may be the end token, and all others may extend one row.
           count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)),
           max_rows(p.decoder.sentences * p.width) {
         const int64_t kept_gates = 4 * width_of<float>(h) + 64;
@@ -57,7 +57,7 @@ class BeamSearch {
     }
     int64_t bytes() const { return arena.at - p.room; }
 
-    // Go on while there are rows, and room for them. Returns whether all numbers were finite.
+    // Run steps while there are rows and room for their output. Returns whether all values were finite.
     bool run() {
         if (p.step == 0) begin();
         p.steps_taken = 0;
@@ -86,7 +86,7 @@ class BeamSearch {
         for (int64_t s = 0; s < p.rows; s++) beam[s] = {s, p.begin, s, 0, 0}, worst_kept[s] = -INF<double>, p.ended[s] = 0;
     }
 
-    // One step of all rows: their states, and the likeliest words after them.
+    // One step of all rows: new states, and the most likely next words.
     void take_step(int64_t used) {
         gather_inputs();
         for (int64_t r = 0; r < p.rows; r++) {
@@ -113,7 +113,7 @@ class BeamSearch {
              scratch);
     }
 
-    // What the rows' words give to gates and readout; computed when a word is first said.
+    // The words' projections to gates and readout; computed when a word first occurs.
     void gather_inputs() {
         int64_t missing_count = 0;
         float *embedded = readout, *computed = contexts;
@@ -146,8 +146,8 @@ class BeamSearch {
         return true;
     }
 
-    // The best continuations of a sentence's rows, falling; of equals the first row's, then the smaller word. -1 where
-    // a number is not finite.
+    // The best continuations of a sentence's rows in descending order; ties by row, then by word. -1 if a value is not
+    // finite.
     int64_t candidates_of(int64_t first, int64_t last) {
         int64_t n = 0;
         for (int64_t r = first; r < last; r++) {
@@ -158,7 +158,7 @@ class BeamSearch {
                 if (total > -INF<double>) candidates[n++] = {total, (r - first) * count + i};
             }
         }
-        const int64_t candidate_count = std::min(n, 2 * p.width);  // half of them may be ends
+        const int64_t candidate_count = std::min(n, 2 * p.width);  // half of them may be end tokens
         std::partial_sort(candidates, candidates + candidate_count, candidates + n, [](const Candidate& a, const Candidate& b) {
             return a.total > b.total || (a.total == b.total && a.place < b.place);
         });
@@ -173,7 +173,7 @@ class BeamSearch {
         return {beam[row].sentence, word_of(first, x), row, sum, sum - beam[row].sum};
     }
 
-    // Keep what ends among the best, where it is one of the best sentences so far.
+    // Keep the best continuations that end, if they are among the n best of the sentence.
     void keep_finished(int64_t first, int64_t candidate_count) {
         for (int64_t i = 0; i < std::min(candidate_count, p.width); i++) {
             if (word_of(first, candidates[i]) != p.end) continue;
@@ -182,7 +182,7 @@ class BeamSearch {
         }
     }
 
-    // Put an ending at its place among the best of its sentence; equal ones stay before it.
+    // Insert a finished hypothesis into the sentence's sorted list after equal ones.
     void insert_finished(const Hypothesis& x, double score) {
         Ending* const best_of = p.endings + x.sentence * p.n_best;
         int64_t& ended = p.ended[x.sentence];
@@ -192,7 +192,7 @@ class BeamSearch {
         if (ended == p.n_best) worst_kept[x.sentence] = best_of[ended - 1].score;
     }
 
-    // The best continuations become rows, if they can still become one of the best sentences.
+    // Extend the beam by the best continuations that can still become one of the n best.
     int64_t extend_beam(int64_t first, int64_t candidate_count, int64_t beam_size) {
         const int64_t sentence = beam[first].sentence, beam_start = beam_size;
         const double longest = divisor(p.most[sentence]);
@@ -201,7 +201,7 @@ class BeamSearch {
             if (x.word != p.end && x.sum / longest > worst_kept[sentence]) next_beam[beam_size++] = x;
         }
         if (beam_size > beam_start && p.step + 1 < p.most[sentence]) return beam_size;
-        if (p.ended[sentence] == 0) {  // broken off
+        if (p.ended[sentence] == 0) {  // cut off at the maximum length
             const Hypothesis x = beam_size > beam_start ? next_beam[beam_start] : Hypothesis{sentence, -1, first, 0, 0};
             p.endings[sentence * p.n_best] = {std::numeric_limits<double>::quiet_NaN(), x.log, p.step, x.parent, x.word};
             p.ended[sentence] = 1;
@@ -212,7 +212,7 @@ class BeamSearch {
 
 int64_t search_bytes(const Search& p) {
     Search none = p;
-    none.room = reinterpret_cast<char*>(64);  // nobody goes there
+    none.room = reinterpret_cast<char*>(64);  // never dereferenced
     return BeamSearch(none, nullptr).bytes();
 }
 bool search(Search& p, char* scratch) { return BeamSearch(p, scratch).run(); }

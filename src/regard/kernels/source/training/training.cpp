@@ -1,4 +1,4 @@
-// What else takes time where small networks are trained: a softmax, rows of tables, and Adam; float32.
+// Other operations of training: cross-entropy, scatter-add of rows, Adam; float32.
 #include "core/tails.h"
 
 namespace regard {
@@ -25,7 +25,7 @@ INLINE float largest(Vector x) {
     return maximum;
 }
 
-// Rows of logits become gradients of the mean loss.
+// Replace rows of logits by the gradient of the mean loss.
 void cross_entropy(const Softmax& p) {
     const int64_t words = p.words;
     for (int64_t r = 0; r < p.rows; r++) {
@@ -61,14 +61,14 @@ void add_rows(const Rows& p) {
     for (int64_t r = 0; r < p.rows; r++) {
         const float* from = p.added + r * p.size;
         float* to = p.table + p.places[r] * p.size;
-        if (r + 4 < p.rows)  // words lie anywhere
+        if (r + 4 < p.rows)  // rows are in random order
             for (int64_t i = 0; i < p.size; i += 16) __builtin_prefetch(p.table + p.places[r + 4] * p.size + i, 1);
         for (int64_t i = 0; i < p.size; i += LANES)
             store_partial(to + i, load_partial(to + i, p.size - i) + load_partial(from + i, p.size - i), p.size - i);
     }
 }
 
-// The same operations in the same order as in NumPy: the same numbers, to the bit.
+// The same operations in the same order as in NumPy, so that results agree bitwise.
 void adam(const Adam& p) {
     for (int64_t i = 0; i < p.count; i += LANES) {
         const int64_t remaining = p.count - i;
