@@ -74,7 +74,7 @@ void merge_chunks(const Problem& p, int64_t row, char* shared, Arena arena) {
     if (p.from_key) resume(p, merged, row / p.n, row % p.n);
     for (int64_t c = 0; c < chunks; c++) {
         Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, merged.width};
-        if (part.maximum() == -INF<T> && part.total() == 0) continue;  // nothing merged, but a NaN is
+        if (part.maximum() == -INF<T> && part.total() == 0) continue;  // an empty chunk; a NaN total must be merged
         merge<T>(merged, part);
     }
     write<T>(p, merged, row / p.n, row % p.n);
@@ -102,9 +102,9 @@ constexpr bool TWO_VECTOR_TILES = false;
 // must be enough tasks for all threads.
 template <class T>
 int64_t tiles_per_task(const Problem& p) {
-    const bool prepares = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
+    const bool converts = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
     const bool has_gaps = p.keys.row != p.d * size_of(p.keys_type) || p.values.row != p.e * size_of(p.values_type);
-    const int64_t queries = prepares ? 192 : has_gaps ? 384 : BYTES == 64 ? 48 : 96;
+    const int64_t queries = converts ? 192 : has_gaps ? 384 : BYTES == 64 ? 48 : 96;
     int64_t count = std::max<int64_t>(1, queries / (TILE_VECTORS * L<T>));
     while (count > 1 && p.threads > 1 && p.items * ceil_div(tiles<T>(p), count) < 4 * p.threads) count /= 2;
     return count;

@@ -63,7 +63,7 @@ void Decode<T>::add_values_vector(ByteRows values, int64_t first, int64_t keys, 
     for (; f < p.e; f++) {
         T sums[2] = {}, &sum = partial->context()[f];
         for (int64_t k = 0; k < keys; k++)
-            sums[k % 2] = fma1(number(half(values, k, f), BFLOAT16), score_block[first + k], sums[k % 2]);
+            sums[k % 2] = fma1(to_compute_type(half(values, k, f), BFLOAT16), score_block[first + k], sums[k % 2]);
         sum = sum * rescale + (sums[0] + sums[1]);
     }
 }

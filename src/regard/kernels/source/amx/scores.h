@@ -15,9 +15,9 @@ void ScoreBlock<T, NV>::scores_amx([[maybe_unused]] int64_t j, [[maybe_unused]] 
                                    reinterpret_cast<char*>(workspace.keys_buffer));
     V<T> largest_score[NV], factor[NV];
     UNROLL for (int v = 0; v < NV; v++) largest_score[v] = maximum[v], factor[v] = score_scale[v];
-    for_steps<2>(start / TILE_SIDE, stop / TILE_SIDE, [&](auto size, int64_t number) {
+    for_steps<2>(start / TILE_SIDE, stop / TILE_SIDE, [&](auto size, int64_t index) {
         constexpr int R = decltype(size)::value;
-        const int64_t c = number * TILE_SIDE;
+        const int64_t c = index * TILE_SIDE;
         workspace.keys_prefetcher.prefetch(R * TILE_SIDE * elements(p.d) / 16 / workspace.tiles);
         amx_multiply<R, W>(score_block + c * W, W, {keys.at + (c - start) * keys.row, keys.row}, byte_rows(queries, W),
                             padded_columns(p.d), false);

@@ -35,7 +35,7 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
 
 template <class T>
 NOINLINE bool all_finite(Block<T> x, int64_t first, int64_t last, int64_t columns) {
-    T rest = 0;
+    T tail_witness = 0;
     V<T> witness[4] = {};  // independent chains
     for (int64_t c = first; c < last; c++) {
         const T* row = x.at + c * x.stride;
@@ -43,9 +43,9 @@ NOINLINE bool all_finite(Block<T> x, int64_t first, int64_t last, int64_t column
         for (; f + 4 * L<T> <= columns; f += 4 * L<T>)
             UNROLL for (int u = 0; u < 4; u++) witness[u] += load(row + f + u * L<T>) * T(0);
         for (; f + L<T> <= columns; f += L<T>) witness[0] += load(row + f) * T(0);
-        for (; f < columns; f++) rest += row[f] * T(0);
+        for (; f < columns; f++) tail_witness += row[f] * T(0);
     }
-    return rest + sum<T>((witness[0] + witness[1]) + (witness[2] + witness[3])) == 0;
+    return tail_witness + sum<T>((witness[0] + witness[1]) + (witness[2] + witness[3])) == 0;
 }
 
 // Whether all keys are finite, tested once instead of per block.
@@ -119,10 +119,10 @@ struct PairsBackward {
 
     void exact_backward(int64_t r, int64_t c, T dlogit, T* dkeys) {
         if (dlogit == 0) return;
-        const T *one = left.rows.at + r * left.rows.stride, *other = workspace.right.rows.at + c * workspace.right.rows.stride;
+        const T *query = left.rows.at + r * left.rows.stride, *key = workspace.right.rows.at + c * workspace.right.rows.stride;
         auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
         for (int64_t f = 0; f < p.d; f += L<T>) {
-            V<T> squashed = tanh<T>(load_some(one + f, p.d - f) + load_some(other + f, p.d - f));
+            V<T> squashed = tanh<T>(load_padded(query + f, p.d - f) + load_padded(key + f, p.d - f));
             V<T> dinput = load(workspace.parameters.vector + f) * (T(1) - squashed * squashed) * dlogit;
             add(dqueries + r * padded(p.d) + f, dinput), add(dkeys + c * padded(p.d) + f, dinput);
             add(dlearned + f, squashed * dlogit);
@@ -134,10 +134,10 @@ struct PairsBackward {
         const T inverse = workspace.parameters.inverse;
         T squares = 0;
         for (int64_t f = 0; f < p.d; f++) {
-            T apart = (left.rows.at[r * left.rows.stride + f] - workspace.right.rows.at[c * workspace.right.rows.stride + f]) * inverse;
-            squares += apart * apart;
-            dqueries[r * padded(p.d) + f] -= dlogit * apart * inverse;
-            dkeys[c * padded(p.d) + f] += dlogit * apart * inverse;
+            T difference = (left.rows.at[r * left.rows.stride + f] - workspace.right.rows.at[c * workspace.right.rows.stride + f]) * inverse;
+            squares += difference * difference;
+            dqueries[r * padded(p.d) + f] -= dlogit * difference * inverse;
+            dkeys[c * padded(p.d) + f] += dlogit * difference * inverse;
         }
         *dlearned += dlogit * squares * inverse;
     }
@@ -170,14 +170,14 @@ class BackwardTile : ScoreBlock<T, NV> {
     // Add the gradients from the keys `first` to `last` - 1; ranges of keys come in order.
     void run(int64_t first, int64_t last) {
         if (classify_block(p, item, i, rows, first, last - first) == NO_PAIR) return;
-        if (first) read();
+        if (first) load_dqueries();
         BlockMask mask;
         for (int64_t j = first; j < last; j += K) {
             Visibility visibility = evaluate_mask(p, item, i, rows, j, std::min(K, last - j), mask);
             if (PREFETCHES) workspace.prefetch_next_tile((j - first) / K);
-            if (visibility != NO_PAIR) block(j, visibility, mask);
+            if (visibility != NO_PAIR) add_block(j, visibility, mask);
         }
-        write();
+        store_dqueries();
     }
 
    private:
@@ -203,13 +203,13 @@ class BackwardTile : ScoreBlock<T, NV> {
             const T *drow = d.at + r * d.stride, *output = context + r * p.e;
             copy_finite(drow, p.e, dcontext_rows + r * padded(p.e));
             copy_finite(this->query_rows.at + r * this->query_rows.stride, p.d, query_rows_finite + r * padded(p.d));
-            V<T> means{}, witnesses{};
+            V<T> deltas{}, witnesses{};
             int64_t c = 0;
             for (; c + L<T> <= p.e; c += L<T>) {
-                means = fma(load(drow + c), load(output + c), means);
+                deltas = fma(load(drow + c), load(output + c), deltas);
                 witnesses += load(drow + c) * T(0);
             }
-            T delta = sum<T>(means), witness = sum<T>(witnesses);
+            T delta = sum<T>(deltas), witness = sum<T>(witnesses);
             for (; c < p.e; c++) delta = fma1(drow[c], output[c], delta), witness += drow[c] * T(0);
             row_statistics[0][r] = statistic[r], row_statistics[1][r] = statistic[p.n + r];
             row_statistics[2][r] = delta, row_statistics[3][r] = witness == 0 ? T(0) : std::numeric_limits<T>::quiet_NaN();
@@ -220,7 +220,7 @@ class BackwardTile : ScoreBlock<T, NV> {
         }
     }
 
-    void block(int64_t j, Visibility visibility, const BlockMask& mask) {
+    void add_block(int64_t j, Visibility visibility, const BlockMask& mask) {
         const int64_t first = mask.first, last = mask.last;
         V<T> ignored[NV] = {};
         this->logits(j, visibility, mask, ignored, caps);
@@ -257,11 +257,11 @@ class BackwardTile : ScoreBlock<T, NV> {
             UNROLL for (int v = 0; v < NV; v++) {
                 T *at = score_block + c * W + v * L<T>, *dat = dscore_block + c * W + v * L<T>;
                 V<T> logit = load(at);
-                I<T> hidden = logit == -INF<T>;
+                I<T> masked = logit == -INF<T>;
                 V<T> weight = exp2<T>((logit - base[v]) - logsum[v]) + nan_rows[v];
                 V<T> dlogit = weight * (load(dat) - delta[v]);
-                store(at, hidden ? V<T>{} : weight);
-                store(dat, hidden ? V<T>{} : dlogit * factor);
+                store(at, masked ? V<T>{} : weight);
+                store(dat, masked ? V<T>{} : dlogit * factor);
             }
     }
 
@@ -315,13 +315,13 @@ class BackwardTile : ScoreBlock<T, NV> {
 
     T* stored_dqueries() const { return static_cast<T*>(p.dqueries) + (item * p.n + i) * p.d; }
 
-    void read() {
+    void load_dqueries() {
         if (p.score == PRODUCTS) return transpose_rows<T>(stored_dqueries(), p.d, rows, p.d, dqueries, W, W);
         for (int64_t r = 0; r < rows; r++) memcpy(dqueries + r * padded(p.d), stored_dqueries() + r * p.d, p.d * sizeof(T));
     }
 
-    void write() {
-        if (p.score == PRODUCTS) return untranspose_rows<T>(dqueries, W, rows, p.d, stored_dqueries(), p.d);
+    void store_dqueries() {
+        if (p.score == PRODUCTS) return store_transposed<T>(dqueries, W, rows, p.d, stored_dqueries(), p.d);
         for (int64_t r = 0; r < rows; r++) memcpy(stored_dqueries() + r * p.d, dqueries + r * padded(p.d), p.d * sizeof(T));
     }
 };

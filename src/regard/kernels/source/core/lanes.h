@@ -19,7 +19,7 @@
 namespace regard {
 namespace ISA {
 
-// ---- lanes: vectors of the instruction set -------------------------------------------------------------------
+// ---- lanes: vectors of the instruction set ------------------------------------------------------------------
 
 #if defined(__AVX512F__)
 constexpr int BYTES = 64, ROWS = 8;  // bytes of a vector; rows of a register tile of 3 vectors
@@ -127,7 +127,7 @@ INLINE T fma1(T a, T b, T c) {
 #endif
 }
 
-// ---- exp2 and tanh -------------------------------------------------------------------------------------------
+// ---- exp2 and tanh ------------------------------------------------------------------------------------------
 
 template <class T>
 struct MathConstants;
@@ -265,7 +265,7 @@ INLINE V<T> tanh(V<T> x) {
     return (V<T>)((I<T>)(size < T(0.55) ? near_zero : far) | sign);
 }
 
-// ---- squares of lanes, turned over ---------------------------------------------------------------------------
+// ---- transposed squares of lanes ----------------------------------------------------------------------------
 
 template <class T, int S, size_t... C>
 INLINE void transpose_pair(V<T>& a, V<T>& b, std::index_sequence<C...>) {
@@ -283,7 +283,7 @@ INLINE void transpose_square(V<T> (&rows)[L<T>]) {
     }
 }
 
-// ---- rows turned by pieces of 16 bytes -----------------------------------------------------------------------
+// ---- rows transposed by segments of 16 bytes ----------------------------------------------------------------
 
 // Vectors of stored elements S, joined from 16-byte segments of several rows: half the shuffles of a full transpose.
 template <class S>
@@ -378,7 +378,7 @@ void transpose_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, 
 
 // out[r * stride + c] = in[c * width + r] for r < rows, c < columns.
 template <class T>
-NOINLINE void untranspose_rows(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
+NOINLINE void store_transposed(const T* in, int64_t width, int64_t rows, int64_t columns, T* out, int64_t stride) {
     using P = Segments<T>;
     int64_t c = 0;
     for (; c + P::SEGMENT <= columns; c += P::SEGMENT)

@@ -28,17 +28,17 @@ typedef uint64_t Word __attribute__((vector_size(BYTES), aligned(8), may_alias))
 
 // The smallest and the largest of some document ids.
 struct IdRange {
-    int64_t least, most;
+    int64_t lowest, highest;
 };
 inline IdRange id_range(const int64_t* at, int64_t count) {
-    Id least = *at - Id{}, most = least;
+    Id lowest = *at - Id{}, highest = lowest;
     int64_t c = 0;
-    auto take = [&](Id x) INLINE_LAMBDA { least = x < least ? x : least, most = x > most ? x : most; };
-    for (; c + WORD_LANES <= count; c += WORD_LANES) take(*reinterpret_cast<const Id*>(at + c));
-    for (; c < count; c++) take(at[c] - Id{});
-    IdRange range_of_ids = {least[0], most[0]};
-    for (int u = 1; u < WORD_LANES; u++) range_of_ids = {std::min<int64_t>(range_of_ids.least, least[u]), std::max<int64_t>(range_of_ids.most, most[u])};
-    return range_of_ids;
+    auto include = [&](Id x) INLINE_LAMBDA { lowest = x < lowest ? x : lowest, highest = x > highest ? x : highest; };
+    for (; c + WORD_LANES <= count; c += WORD_LANES) include(*reinterpret_cast<const Id*>(at + c));
+    for (; c < count; c++) include(at[c] - Id{});
+    IdRange ids = {lowest[0], highest[0]};
+    for (int u = 1; u < WORD_LANES; u++) ids = {std::min<int64_t>(ids.lowest, lowest[u]), std::max<int64_t>(ids.highest, highest[u])};
+    return ids;
 }
 
 INLINE Visibility classify_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
@@ -53,8 +53,8 @@ INLINE Visibility classify_leaf(const Node& x, int64_t item, int64_t i, int64_t 
             auto* a = reinterpret_cast<const int64_t*>(x.left[item]) + i;
             auto* b = reinterpret_cast<const int64_t*>(x.right[item]) + j;
             const IdRange left = id_range(a, rows), right = id_range(b, keys);
-            return visibility_of(left.least <= right.most && right.least <= left.most,
-                         left.least == left.most && right.least == right.most && left.least == right.least);
+            return visibility_of(left.lowest <= right.highest && right.lowest <= left.highest,
+                         left.lowest == left.highest && right.lowest == right.highest && left.lowest == right.lowest);
         }
         default: return SOME_PAIRS;
     }
@@ -104,11 +104,11 @@ INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
 #endif
     if (step == 1)
         for (; c + 8 <= count; c += 8) {
-            uint64_t eight;
-            memcpy(&eight, x + c, 8);
-            eight |= eight >> 4, eight |= eight >> 2, eight |= eight >> 1;  // any bit of a byte makes it true
-            eight &= 0x0101010101010101;
-            bits |= ((eight * 0x0102040810204080) >> 56) << c;
+            uint64_t bytes;
+            memcpy(&bytes, x + c, 8);
+            bytes |= bytes >> 4, bytes |= bytes >> 2, bytes |= bytes >> 1;  // any bit of a byte makes it true
+            bytes &= 0x0101010101010101;
+            bits |= ((bytes * 0x0102040810204080) >> 56) << c;
         }
     for (; c < count; c++) bits |= uint64_t(x[c * step] != 0) << c;
     return bits;

@@ -6,7 +6,7 @@
 namespace regard {
 namespace ISA {
 
-// ---- the one product -----------------------------------------------------------------------------------------
+// ---- the product --------------------------------------------------------------------------------------------
 
 // A barrier: otherwise Clang hoists loads of the next step and runs out of registers.
 INLINE void compiler_barrier() {
@@ -59,7 +59,7 @@ INLINE void for_steps(int64_t first, int64_t last, F&& f) {
     if constexpr (R > 1) for_steps<R / 2>(first, last, f);
 }
 
-// ---- room: memory that a thread works in ---------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------
 
 struct Arena {
     char* at;

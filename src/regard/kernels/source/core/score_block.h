@@ -108,10 +108,10 @@ class ScoreBlock {
     ScoreBlock(Workspace<T>& workspace, int64_t i, int64_t rows)
         : workspace(workspace), p(workspace.p), item(workspace.item), i(i), rows(rows), scale(scale_of<T>(p)), arena(workspace.arena),
           score_block(workspace.score_block), bias(workspace.bias), left(features<T>(p, arena, W)) {
-        take_queries();
+        load_queries();
     }
 
-    NOINLINE void take_queries() {
+    NOINLINE void load_queries() {
         T* widened_queries = arena.allocate<T>(p.queries_type == p.compute ? 0 : W * p.d);
         Block<T> q = query_rows = rows_of<T>(p.queries, p.queries_type, item, i, rows, p.d, widened_queries);
         UNROLL for (int v = 0; v < NV; v++) score_scale[v] = broadcast(scale.factor);
@@ -122,7 +122,7 @@ class ScoreBlock {
             std::fill(queries + elements(p.d) * W, queries + elements(padded_columns(p.d)) * W, T(0));
             if (!PAIRS) split_scales<T, NV>(p, scale.factor, queries, score_scale);
         } else
-            prepare<T>(p, left, q, 0, rows);
+            prepare_features<T>(p, left, q, 0, rows);
         V<T> change{};
         UNROLL for (int v = 0; v < NV; v++) change = larger(change, score_scale[v] == T(1) ? V<T>{} : broadcast(T(1)));
         scaled = largest<T>(change) != 0;
@@ -133,7 +133,7 @@ class ScoreBlock {
         V<T> ignored[NV] = {};
         const bool masks = visibility == SOME_PAIRS, masks_last = masks && (needs_finish || MATRIX_UNIT);
         scores(j, mask, needs_finish || masks_last ? ignored : maximum, masks && !masks_last);
-        if (needs_finish) finish(j, mask, masks ? ignored : maximum, caps);
+        if (needs_finish) finish_logits(j, mask, masks ? ignored : maximum, caps);
         if (masks_last) mask_scores(mask, maximum);
     }
 
@@ -143,7 +143,7 @@ class ScoreBlock {
         if constexpr (MATRIX_UNIT) return scores_amx(j, first, last, maximum);
         Block<T> keys = workspace.keys(j);
         if (score_of(p) != PRODUCTS) {
-            prepare<T>(p, workspace.right, keys, first, last);
+            prepare_features<T>(p, workspace.right, keys, first, last);
             return score_pairs<T>(p, workspace.parameters, left, rows, workspace.right, first, last, score_block, W, 1);
         }
         for_steps<ROWS>(first, last, [&](auto size, int64_t c) {
@@ -173,7 +173,7 @@ class ScoreBlock {
                                V<T> (&maximum)[NV]);
 
     // Turn scores into logits where they are not products, or have a cap or a bias.
-    void finish(int64_t j, const BlockMask& mask, V<T> (&maximum)[NV], T* caps) {
+    void finish_logits(int64_t j, const BlockMask& mask, V<T> (&maximum)[NV], T* caps) {
         if (p.bias) load_bias<T>(p, item, i, rows, j, mask.first, mask.last, bias, W);
         for (int64_t c = mask.first; c < mask.last; c++)
             UNROLL for (int v = 0; v < NV; v++) {

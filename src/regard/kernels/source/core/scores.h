@@ -10,7 +10,7 @@ namespace ISA {
 // pairs only support products
 INLINE int32_t score_of(const Problem& p) { return PAIRS ? int32_t(PRODUCTS) : p.score; }
 
-// ---- scores of pairs that are no products: lanes are features ------------------------------------------------
+// ---- scores that are not products: lanes are features -------------------------------------------------------
 
 template <class T, int S, size_t... C>
 INLINE V<T> swapped(V<T> x, std::index_sequence<C...>) {
@@ -67,7 +67,7 @@ COLD Features<T> features(const Problem& p, Arena& arena, int64_t rows) {
 }
 
 template <class T>
-NOINLINE void prepare(const Problem& p, Features<T>& x, Block<T> rows, int64_t first, int64_t last) {
+NOINLINE void prepare_features(const Problem& p, Features<T>& x, Block<T> rows, int64_t first, int64_t last) {
     x.rows = rows;
     if (score_of(p) != PERCEPTRON) return;
     for (int64_t r = first; r < last; r++) {
@@ -105,18 +105,18 @@ COLD PairParameters<T> pair_parameters(const Problem& p, Arena& arena) {
 }
 
 template <class T>
-INLINE V<T> load_some(const T* at, int64_t count) {  // padded with 0
+INLINE V<T> load_padded(const T* at, int64_t count) {  // padded with 0
     if (count >= L<T>) return load(at);
-    T some[L<T>] = {};
-    memcpy(some, at, count * sizeof(T));
-    return load(some);
+    T padded[L<T>] = {};
+    memcpy(padded, at, count * sizeof(T));
+    return load(padded);
 }
 
 template <class T>
 NOINLINE T exact_pair(const Problem& p, const PairParameters<T>& w, const T* left, const T* right) {
     V<T> sums{};
     for (int64_t c = 0; c < p.d; c += L<T>) {
-        V<T> x = load_some(left + c, p.d - c) + load_some(right + c, p.d - c);
+        V<T> x = load_padded(left + c, p.d - c) + load_padded(right + c, p.d - c);
         sums = fma(load(w.vector + c), tanh<T>(x), sums);
     }
     return sum<T>(sums);
@@ -173,7 +173,7 @@ NOINLINE void score_pairs(const Problem& p, const PairParameters<T>& w, const Fe
         });
 }
 
-// ---- from scores to logits -----------------------------------------------------------------------------------
+// ---- from scores to logits ----------------------------------------------------------------------------------
 
 // Logits are in base 2, so that the softmax needs exp2 only.
 template <class T>
@@ -191,15 +191,15 @@ Scale<T> scale_of(const Problem& p) {
 template <class T>
 struct Extent {
     static constexpr T LIMIT = std::numeric_limits<T>::max();
-    V<T> most{}, least = broadcast(-LIMIT);  // `least` is negated, so that each update is one maximum
-    INLINE void take(V<T> x) {
+    V<T> largest_size{}, smallest_size = broadcast(-LIMIT);  // `least` is negated, so that each update is one maximum
+    INLINE void include(V<T> x) {
         x = x < 0 ? -x : x;
-        most = larger(most, x);
-        least = larger(least, x > 0 ? -x : broadcast(-LIMIT));
+        largest_size = larger(largest_size, x);
+        smallest_size = larger(smallest_size, x > 0 ? -x : broadcast(-LIMIT));
     }
     INLINE I<T> scales_exactly(T factor) const {  // whether scaling by the factor neither overflows nor underflows
         const T size = std::abs(factor);
-        return most * size <= LIMIT && least * -size >= std::numeric_limits<T>::min();
+        return largest_size * size <= LIMIT && smallest_size * -size >= std::numeric_limits<T>::min();
     }
 };
 
@@ -210,13 +210,13 @@ NOINLINE void split_scale(const Problem& p, T factor, const T* row, T& query_sca
     if (PAIRS || score_of(p) != PRODUCTS) return;  // scaling a pair would round it
     Extent<T> extent;
     int64_t c = 0;
-    for (; c + L<T> <= p.d; c += L<T>) extent.take(load(row + c));
-    T most = largest<T>(extent.most), least = largest<T>(extent.least);
+    for (; c + L<T> <= p.d; c += L<T>) extent.include(load(row + c));
+    T largest_size = largest<T>(extent.largest_size), smallest_size = largest<T>(extent.smallest_size);
     for (; c < p.d; c++) {
         T x = std::abs(row[c]);
-        most = std::max(most, x), least = x > 0 ? std::max(least, -x) : least;
+        largest_size = std::max(largest_size, x), smallest_size = x > 0 ? std::max(smallest_size, -x) : smallest_size;
     }
-    extent.most = broadcast(most), extent.least = broadcast(least);
+    extent.largest_size = broadcast(largest_size), extent.smallest_size = broadcast(smallest_size);
     if (extent.scales_exactly(factor)[0]) query_scale = factor, score_scale = 1;
 }
 // The same for NV vectors of queries [element][query], which are multiplied by their factor.
@@ -226,7 +226,7 @@ NOINLINE void split_scales(const Problem& p, T factor, T* queries, V<T> (&score_
     T* const end = queries + p.d * W;
     Extent<T> extent[NV];
     for (T* at = queries; at < end; at += W)
-        UNROLL for (int v = 0; v < NV; v++) extent[v].take(load(at + v * L<T>));
+        UNROLL for (int v = 0; v < NV; v++) extent[v].include(load(at + v * L<T>));
     V<T> query_scale[NV];
     UNROLL for (int v = 0; v < NV; v++) {
         const I<T> scales_exactly = extent[v].scales_exactly(factor);
@@ -277,8 +277,8 @@ NOINLINE void load_bias(const Problem& p, int64_t item, int64_t i, int64_t rows,
 // In base 2 the largest finite biases would overflow, so they are clamped to a value that stays finite.
 template <class T>
 INLINE V<T> add_bias(V<T> logits, V<T> bias) {
-    const V<T> most = broadcast(std::numeric_limits<T>::max() * T(0.693));  // below ln 2
-    const V<T> finite = -larger(-most, -larger(-most, bias));  // NaN is kept
+    const V<T> largest_size = broadcast(std::numeric_limits<T>::max() * T(0.693));  // below ln 2
+    const V<T> finite = -larger(-largest_size, -larger(-largest_size, bias));  // NaN is kept
     return bias == -INF<T> ? bias : fma(bias == INF<T> ? bias : finite, broadcast(T(LOG2E)), logits);
 }
 

@@ -6,7 +6,7 @@
 namespace regard {
 namespace ISA {
 
-// ---- numbers as they are stored ------------------------------------------------------------------------------
+// ---- storage types ------------------------------------------------------------------------------------------
 
 inline float widen_bfloat16(uint16_t x) {
     uint32_t bits = uint32_t(x) << 16;
@@ -83,7 +83,7 @@ INLINE Block<T> rows_of(const Matrices& x, int32_t type, int64_t item, int64_t r
     return {buffer, columns};
 }
 
-// ---- pairs of bfloat16 ---------------------------------------------------------------------------------------
+// ---- pairs of bfloat16 --------------------------------------------------------------------------------------
 
 // Instruction sets with a bfloat16 dot product multiply pairs and add both products to a float. For these, this file is
 // compiled for bfloat16 alone: an element is then a pair, 32 bits wide. Pairs of queries and keys are adjacent in a
@@ -153,13 +153,13 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
 }
 #endif
 
-// ---- how few queries read keys and values --------------------------------------------------------------------
+// ---- reading keys and values in decode ----------------------------------------------------------------------
 
 // How decode reads keys and values. `widen` converts a vector of stored elements to one or two vectors; `read` loads NV
 // vectors of row k.
 template <class T>
 struct Plain {
-    using Number = T;
+    using Stored = T;
     static INLINE void widen(typename Segments<T>::V x, V<T> (&out)[1]) { out[0] = (V<T>)x; }
     template <int NV>
     static INLINE void read(const char* at, int64_t row, int64_t k, V<T> (&out)[NV]) {
@@ -170,7 +170,7 @@ struct Plain {
 #if defined(__AMX_BF16__)
 template <class T>
 struct InPlace {  // the first and the second element of each pair
-    using Number = float;
+    using Stored = float;
     static INLINE void widen(Segments<float>::V x, V<float> (&out)[2]) {
         out[0] = (V<float>)((I<float>)x << 16), out[1] = (V<float>)((I<float>)x & int32_t(0xffff0000));
     }
@@ -192,7 +192,7 @@ struct Half {};
 
 #if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
 struct Paired {  // of values: row k is a pair of rows
-    using Number = uint16_t;
+    using Stored = uint16_t;
     template <int NV>
     static INLINE void read(const char* at, int64_t row, int64_t k, V<float> (&out)[NV]) {
         UNROLL for (int v = 0; v < NV; v += 2)
@@ -202,7 +202,7 @@ struct Paired {  // of values: row k is a pair of rows
 #elif defined(__AVX2__)
 template <int32_t TYPE>
 struct Half {
-    using Number = uint16_t;
+    using Stored = uint16_t;
     static constexpr int SIZE = BYTES / 2;
     typedef uint16_t Some __attribute__((vector_size(SIZE)));
 

@@ -128,12 +128,12 @@ class Tile : ScoreBlock<T, NV> {
             V<T> divisor = x.total[v] == 0 ? broadcast(T(1)) : x.total[v];
             for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, canonical_nan<T>(load(x.context + c) / divisor));
         }
-        untranspose_rows<T>(x.context, W, rows, p.e, out, p.e);
+        store_transposed<T>(x.context, W, rows, p.e, out, p.e);
         if (excludes_nonfinite)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
         else if (p.from_key)
-            for (int64_t c = 0; c < rows * p.e; c++) out[c] = tainted(out[c], taints_kept()[c]);
+            for (int64_t c = 0; c < rows * p.e; c++) out[c] = tainted(out[c], saved_taints()[c]);
         if (!p.statistic) return;
         T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         for (int64_t r = 0; r < rows; r++)
@@ -142,7 +142,7 @@ class Tile : ScoreBlock<T, NV> {
 
    private:
     bool chunks() const { return p.m > CHUNK; }
-    uint8_t* taints_kept() const { return p.taints + (item * p.n + i) * p.e; }
+    uint8_t* saved_taints() const { return p.taints + (item * p.n + i) * p.e; }
 
     // Load the state that the previous call saved.
     COLD void resume() {
@@ -151,15 +151,15 @@ class Tile : ScoreBlock<T, NV> {
         transpose_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, running.context, W, W);
         for (int64_t r = 0; r < rows; r++) maximum[r] = statistic[r], total[r] = statistic[p.n + r];
         UNROLL for (int v = 0; v < NV; v++) running.maximum[v] = load(maximum + v * L<T>), running.total[v] = load(total + v * L<T>);
-        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) taints[c % p.e * W + c / p.e] = taints_kept()[c];
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) taints[c % p.e * W + c / p.e] = saved_taints()[c];
     }
     // Save the state for the next call.
     COLD void suspend() {
         T maximum[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
-        untranspose_rows<T>(running.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
+        store_transposed<T>(running.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
         UNROLL for (int v = 0; v < NV; v++) store(maximum + v * L<T>, running.maximum[v]), store(total + v * L<T>, running.total[v]);
         for (int64_t r = 0; r < rows; r++) statistic[r] = maximum[r], statistic[p.n + r] = total[r];
-        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) taints_kept()[c] = taints[c % p.e * W + c / p.e];
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) saved_taints()[c] = taints[c % p.e * W + c / p.e];
     }
     int64_t context_rows() const { return MATRIX_UNIT ? round_up(TILE_SIDE, p.e) : p.e; }
 
@@ -185,8 +185,8 @@ class Tile : ScoreBlock<T, NV> {
         const int64_t start = PAIRS ? (first & -WEIGHT_STEP) / 2 : first;
         const int64_t stop = MATRIX_UNIT ? round_up(DOT_STEP, last) / 2 : elements(last);
 #if defined(__AMX_BF16__)
-        for_steps<2>(0, round_up(TILE_SIDE, p.e) / TILE_SIDE, [&](auto size, int64_t number) {
-            const int64_t c = number * TILE_SIDE;
+        for_steps<2>(0, round_up(TILE_SIDE, p.e) / TILE_SIDE, [&](auto size, int64_t index) {
+            const int64_t c = index * TILE_SIDE;
             amx_multiply<decltype(size)::value, W>(x.context + c * W, W,
                                                     byte_rows(values.at + c * values.stride + start, values.stride),
                                                     byte_rows(score_block + start * W, W), 2 * (stop - start), true);
@@ -300,7 +300,7 @@ void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Arena arena
     Tile<T, NV>* const tiles = arena.allocate<Tile<T, NV>>(count);
     Workspace<T> workspace(p, item, W, arena, i, stop);
     for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
-    TileConfig unit;
+    TileConfig config;
     process_keys(p, workspace, tiles, tiles + count);
     for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {
         if (tile->needs_second_pass()) process_keys(p, workspace, tile, tile + 1);

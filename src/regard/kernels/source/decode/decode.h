@@ -21,7 +21,7 @@ class Decode {
     const Scale<T> scale;
     Arena arena;
     T *queries, *score_blocks, *score_block, *bias, *keys_buffer, *values_buffer, *tile_out, *sums, *score_scale, *zeros, *block_sums;
-    char* transposed_keys;
+    char* key_scratch;
     PairParameters<T> parameters;
     Features<T> left, right;
     Partial<T> *partials, *partial;  // results of all chunks; of the current chunk
@@ -49,30 +49,30 @@ class Decode {
         queries = arena.allocate<T>(std::max(rows + 3, MATRIX_UNIT ? TILE_SIDE / 2 : 0) * p.d);
         memset(queries + rows * p.d, 0, 3 * p.d * sizeof(T));
         score_scale = arena.allocate<T>(rows);
-        transposed_keys = arena.allocate<char>(2 * BYTES * p.d);
+        key_scratch = arena.allocate<char>(2 * BYTES * p.d);
         keys_buffer = arena.allocate<T>(p.keys_type == p.compute ? 0 : K * padded_columns(p.d));
         values_buffer = arena.allocate<T>(VALUE_BATCH * width_of<T>(p.e));
         tile_out = arena.allocate<T>(MATRIX_UNIT ? TILE_SIDE * TILE_SIDE : 0);
         sums = arena.allocate<T>(MATRIX_UNIT ? rows * round_up(DOT_STEP, p.e) : 0);
         parameters = pair_parameters<T>(p, arena);
         left = features<T>(p, arena, rows), right = features<T>(p, arena, K);
-        take_queries();
+        load_queries();
     }
 
     // Fill `results`, one for each row of each chunk.
     void run(Partial<T>* results) {
-        TileConfig unit(rows, p.d % DOT_STEP ? p.d % DOT_STEP : DOT_STEP);
+        TileConfig config(rows, p.d % DOT_STEP ? p.d % DOT_STEP : DOT_STEP);
         partials = results;
-        const int64_t parts = ceil_div(last_key - first_key, CHUNK) * rows;
-        attend(parts);
+        const int64_t results_count = ceil_div(last_key - first_key, CHUNK) * rows;
+        attend(results_count);
         V<T> witness{};
-        for (int64_t r = 0; r < parts; r++)
+        for (int64_t r = 0; r < results_count; r++)
             for (int64_t c = 0; c < p.e; c += L<T>) witness += load(partials[r].context() + c) * T(0);
         bool finite = true;
         for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
         if (finite) return;
         excludes_nonfinite = true;
-        attend(parts);
+        attend(results_count);
     }
 
    private:
@@ -83,7 +83,7 @@ class Decode {
     int64_t item(int64_t r) const { return first_item + (row + r) / p.n; }
     int64_t query(int64_t r) const { return (row + r) % p.n; }
 
-    COLD void take_queries() {
+    COLD void load_queries() {
         for (int64_t r = 0; r < rows; r++) {
             T *query_row = (MATRIX_UNIT && rows > 1 ? keys_buffer : queries) + r * p.d, query_scale;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, query_row);
@@ -94,16 +94,16 @@ class Decode {
                 for (int64_t c = 0; c < p.d; c++) query_row[c] = query_scale == 1 ? q.at[c] : q.at[c] * query_scale;
         }
         if (MATRIX_UNIT && rows > 1) transpose_rows<T>(keys_buffer, p.d, TILE_SIDE, elements(p.d), queries, TILE_SIDE, TILE_SIDE);
-        if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
+        if (!PAIRS) prepare_features<T>(p, left, {queries, p.d}, 0, rows);
     }
 
     struct BlockState {
-        Visibility visibility[QUERIES_PER_TASK], most;
+        Visibility visibility[QUERIES_PER_TASK], any;  // of each row; the most visible one
         T rescale[QUERIES_PER_TASK];
     };
     // Read the keys of some blocks, then their values: the hardware prefetcher is faster on longer sequential runs.
-    NOINLINE void attend(int64_t parts) {
-        for (int64_t r = 0; r < parts; r++) partials[r].clear(p.e);
+    NOINLINE void attend(int64_t results_count) {
+        for (int64_t r = 0; r < results_count; r++) partials[r].clear(p.e);
         if (MATRIX_UNIT && rows > 1) std::fill_n(sums, rows * round_up(DOT_STEP, p.e), T(0));
         BlockState blocks[CHUNKS_PER_TASK * CHUNK / K];
         for (int64_t first = first_key; first < last_key; first += blocks_per_pass * K) {
@@ -114,7 +114,7 @@ class Decode {
                 for (int64_t j = first; j < end; j += K, score_block += rows * K) {
                     BlockState& block = blocks[(j - first) / K];
                     partial = partials + (j - first_key) / CHUNK * rows;
-                    if (block.most != NO_PAIR) work(j, std::min(K, end - j), block);
+                    if (block.any != NO_PAIR) work(j, std::min(K, end - j), block);
                 }
             };
             each([&](int64_t j, int64_t keys, BlockState&) INLINE_LAMBDA { scores(j, keys, end); });
@@ -125,9 +125,9 @@ class Decode {
     }
 
     NOINLINE void classify(int64_t j, int64_t keys, BlockState& block) const {
-        block.most = NO_PAIR;
+        block.any = NO_PAIR;
         for (int64_t r = 0; r < rows; r++)
-            block.most = std::max(block.most, block.visibility[r] = classify_block(p, item(r), query(r), 1, j, keys));
+            block.any = std::max(block.any, block.visibility[r] = classify_block(p, item(r), query(r), 1, j, keys));
     }
     NOINLINE void make_weights(int64_t j, int64_t keys, BlockState& block) {
         for (int64_t r = 0; r < rows; r++) block.rescale[r] = row_weights(r, j, keys, block.visibility[r]);
@@ -145,11 +145,11 @@ class Decode {
         keys_reader = {row_of(p.keys, j + distance), row_of(p.keys, end) - 1};
 #if defined(__AMX_BF16__)
         if (rows > 1) return scores_amx(j, keys);
-        FlushSubnormals mode;
+        FlushSubnormals flush_mode;
 #endif
         if (score_of(p) != PRODUCTS) {
             Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_buffer);
-            prepare<T>(p, right, block, 0, keys);
+            prepare_features<T>(p, right, block, 0, keys);
             return score_pairs<T>(p, parameters, left, rows, right, 0, keys, score_block, 1, K);
         }
         const char* at = row_of(p.keys, j);
@@ -182,7 +182,7 @@ class Decode {
     T row_weights(int64_t r, int64_t j, int64_t keys, Visibility visibility) {
         T* at = score_block + r * K;
         const int64_t stop = padded_keys(keys);
-        finish(r, j, keys, visibility);
+        finish_logits(r, j, keys, visibility);
         if (excludes_nonfinite) record_taints(r, j, keys);
         V<T> most = broadcast(partial[r].maximum());
         for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
@@ -210,7 +210,7 @@ class Decode {
         }
     }
 
-    COLD void finish(int64_t r, int64_t j, int64_t keys, Visibility visibility) {
+    COLD void finish_logits(int64_t r, int64_t j, int64_t keys, Visibility visibility) {
         T* at = score_block + r * K;
         const int64_t stop = padded_keys(keys);
         BlockMask mask;
@@ -259,8 +259,8 @@ class Decode {
             const T* logits = score_block + r * K + b;
             auto record = [&](int64_t c, int64_t f, uint8_t taint) {
                 if (!taint || logits[c] == -INF<T>) return;
-                T& taints_seen = partial[r].taints()[f];
-                taints_seen = T(uint8_t(taints_seen) | taint), partial[r].tainted() = 1;
+                T& taints = partial[r].taints()[f];
+                taints = T(uint8_t(taints) | taint), partial[r].tainted() = 1;
             };
 #if defined(__AVX512BF16__)
             const int64_t width = width_of<T>(p.e);
@@ -284,7 +284,7 @@ class Decode {
                           : row_prefetcher(p.values, first_item, j, p.e, p.values_type);
 #if defined(__AMX_BF16__)
         if (rows > 1) return add_values_amx(j, keys, rescale);
-        FlushSubnormals mode;
+        FlushSubnormals flush_mode;
         for (int64_t c = 0; c < keys; c += DOT_STEP) {
             const int64_t count = std::min(DOT_STEP, keys - c);
             const ByteRows values = excludes_nonfinite ? finite_rows(j + c, count) : ByteRows{row_of(p.values, j + c), p.values.row};
@@ -313,9 +313,9 @@ class Decode {
     template <int NV>
     inline void add_values_vector(ByteRows values, int64_t first, int64_t keys, T rescale, int64_t f);
     static uint16_t half(ByteRows x, int64_t k, int64_t f) {
-        uint16_t partials;
-        memcpy(&partials, x.at + k * x.row + 2 * f, 2);
-        return partials;
+        uint16_t value;
+        memcpy(&value, x.at + k * x.row + 2 * f, 2);
+        return value;
     }
     COLD inline ByteRows finite_rows(int64_t j, int64_t keys);
 
@@ -338,15 +338,15 @@ class Decode {
     template <class S>
     COLD inline void add_tail(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
     T* sums_of(int64_t r) const { return r < rows ? block_sums + r * width_of<T>(p.e) : zeros; }
-    static T number(T x, int32_t) { return x; }
-    static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+    static T to_compute_type(T x, int32_t) { return x; }
+    static T to_compute_type(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
 
     template <class S, int R, int NV, int PART>
     INLINE void accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
                        RowPrefetcher& shared_prefetcher);
 
     template <class S, int R, int NV>
-    inline int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
+    inline int64_t add_columns(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
 };
 
 }  // namespace ISA

@@ -9,7 +9,7 @@ namespace ISA {
 template <class T>
 template <class S>
 void Decode<T>::products(const char* at, int64_t row, int64_t keys) {
-    constexpr int SIZE = sizeof(typename S::Number);
+    constexpr int SIZE = sizeof(typename S::Stored);
     // Up to so many queries use a transposed vector while it is in registers; with more, it is stored in the cache.
     constexpr int QUERIES_IN_REGISTERS = PAIRS || BYTES < 32 ? QUERIES_PER_TASK : BYTES == 64 && SIZE >= 4 ? 4 : 1, R = MATRIX_UNIT || QUERIES_IN_REGISTERS == 1 ? 1 : 4;
     if constexpr (QUERIES_IN_REGISTERS < QUERIES_PER_TASK)
@@ -22,22 +22,22 @@ void Decode<T>::products(const char* at, int64_t row, int64_t keys) {
 template <class T>
 template <class S, int R, int M>
 void Decode<T>::products_in_registers(const char* at, int64_t row, int64_t keys) {
-    constexpr int COUNT = M * Segments<typename S::Number>::COUNT;
+    constexpr int COUNT = M * Segments<typename S::Stored>::COUNT;
     int64_t c = 0;
     for (; c + COUNT <= keys; c += COUNT)
         for (int64_t r = 0; r < rows; r += R) multiply<S, R, M>(at + c * row, row, r, c);
     if (c == keys) return;
-    const int64_t bytes = elements(p.d) * sizeof(typename S::Number);  // fewer keys than lanes:
-    // the other lanes are ignored
-    for (int64_t r = c; r < keys; r++) memcpy(transposed_keys + (r - c) * bytes, at + r * row, bytes);
-    for (int64_t r = 0; r < rows; r += R) multiply<S, R, M>(transposed_keys, bytes, r, c);
+    const int64_t bytes = elements(p.d) * sizeof(typename S::Stored);
+    // Lanes beyond the last key hold garbage that is never used.
+    for (int64_t r = c; r < keys; r++) memcpy(key_scratch + (r - c) * bytes, at + r * row, bytes);
+    for (int64_t r = 0; r < rows; r += R) multiply<S, R, M>(key_scratch, bytes, r, c);
 }
 
 // Scores of R queries and M vectors of keys, which are transposed in registers.
 template <class T>
 template <class S, int R, int M>
 void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c) {
-    using P = Segments<typename S::Number>;
+    using P = Segments<typename S::Stored>;
     constexpr int H = MATRIX_UNIT ? 2 : P::COUNT / L<T>;
     const int64_t columns = elements(p.d);
     typename P::Rows at[M];
@@ -50,11 +50,11 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
     const bool reads_on = R * M == 1 && reads_sequentially();
     auto add = [&](const V<T> (&widened)[M][H], int64_t f) INLINE_LAMBDA {
         UNROLL for (int r = 0; r < R; r++) {
-            V<T> one = broadcast_element(q[r] + f);
+            V<T> query = broadcast_element(q[r] + f);
             UNROLL for (int m = 0; m < M; m++)
                 UNROLL for (int h = 0; h < H; h++)
                     sums[r][m][h] = MATRIX_UNIT ? fma(broadcast(q[r][2 * f + h]), widened[m][h], sums[r][m][h])
-                                         : add_products<T>(one, widened[m][h], sums[r][m][h]);
+                                         : add_products<T>(query, widened[m][h], sums[r][m][h]);
         }
     };
     auto join_halves = [&]() INLINE_LAMBDA {  // the order of the matrix unit
@@ -80,7 +80,7 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
     for (; f < columns; f++) {
         V<T> widened[M][H];
         for (int m = 0; m < M; m++) {
-            typename S::Number x[P::COUNT];
+            typename S::Stored x[P::COUNT];
             for (int r = 0; r < P::COUNT; r++)
                 memcpy(x + r, from + (m * P::COUNT + r) * row + f * sizeof *x, sizeof *x);
             S::widen(P::load(x), widened[m]);
@@ -101,16 +101,16 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
 template <class T>
 template <class S, int R, int NV>
 void Decode<T>::products_in_memory(const char* at, int64_t row, int64_t keys) {
-    using Number = typename S::Number;
-    constexpr int W = NV * L<T>, SIZE = sizeof(Number);
+    using Stored = typename S::Stored;
+    constexpr int W = NV * L<T>, SIZE = sizeof(Stored);
     using HalfPrefetcher = SteppedPrefetcher<8 * BYTES / SIZE>;
-    auto* transposed = reinterpret_cast<Number*>(transposed_keys);
+    auto* transposed = reinterpret_cast<Stored*>(key_scratch);
     for (int64_t c = 0; c < keys; c += W) {
-        keys_prefetcher = transpose_rows(reinterpret_cast<const Number*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
+        keys_prefetcher = transpose_rows(reinterpret_cast<const Stored*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
                               p.d, transposed, W, W, HalfPrefetcher{keys_prefetcher});
         for (int64_t r = 0; r < rows; r += R) {
             V<T> sums[R][NV] = {};
-            accumulate<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, transposed_keys, W * SIZE, keys_prefetcher);
+            accumulate<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, key_scratch, W * SIZE, keys_prefetcher);
             UNROLL for (int u = 0; u < R; u++)
                 UNROLL for (int v = 0; v < NV; v++) store(score_block + (r + u) * K + c + v * L<T>, sums[u][v]);
         }

@@ -54,20 +54,20 @@ Block<T> Decode<T>::finite_values(int64_t j, int64_t keys) {
 template <class T>
 template <class S>
 void Decode<T>::accumulate_values(const char* values, int64_t row, int64_t first, int64_t keys) {
-    constexpr int MIN_VECTORS = PAIRS && sizeof(typename S::Number) == 2 ? 2 : 1;
+    constexpr int MIN_VECTORS = PAIRS && sizeof(typename S::Stored) == 2 ? 2 : 1;
     int64_t c = 0;
     if (rows == 1) {
-        if constexpr (MAX_VECTORS > 8) c = add<S, 1, MAX_VECTORS>(values, row, first, keys, c);
-        c = add<S, 1, 8>(values, row, first, keys, c);
-        c = add<S, 1, 4>(values, row, first, keys, c);
-        c = add<S, 1, MIN_VECTORS>(values, row, first, keys, c);
+        if constexpr (MAX_VECTORS > 8) c = add_columns<S, 1, MAX_VECTORS>(values, row, first, keys, c);
+        c = add_columns<S, 1, 8>(values, row, first, keys, c);
+        c = add_columns<S, 1, 4>(values, row, first, keys, c);
+        c = add_columns<S, 1, MIN_VECTORS>(values, row, first, keys, c);
     } else if constexpr (ROW_WISE) {
         for (int64_t r = 0; r < rows; r += 4)
             c = rows - r > 2 ? add_row_wise<S, 4, 3>(values, row, first, keys, r)
                              : add_row_wise<S, 2, 4>(values, row, first, keys, r);
     } else {
-        c = add<S, 4, BYTES == 64 ? 4 : 2>(values, row, first, keys, c);
-        c = add<S, 4, MIN_VECTORS>(values, row, first, keys, c);
+        c = add_columns<S, 4, BYTES == 64 ? 4 : 2>(values, row, first, keys, c);
+        c = add_columns<S, 4, MIN_VECTORS>(values, row, first, keys, c);
     }
     if (c < (PAIRS ? width_of<T>(p.e) : p.e)) add_tail<S>(values, row, first, keys, c);
 }
@@ -77,7 +77,7 @@ void Decode<T>::accumulate_values(const char* values, int64_t row, int64_t first
 template <class T>
 template <class S, int R, int M>
 int64_t Decode<T>::add_row_wise(const char* values, int64_t row, int64_t first, int64_t keys, int64_t r) {
-    constexpr int64_t SIZE = L<T> * sizeof(typename S::Number);  // bytes of a stored vector
+    constexpr int64_t SIZE = L<T> * sizeof(typename S::Stored);  // bytes of a stored vector
     const int64_t stop = p.e / L<T> * L<T>, interval = RowPrefetcher::BATCH_BYTES * ((rows + 3) / 4);
     T* at[R];
     for (int u = 0; u < R; u++) at[u] = sums_of(r + u);
@@ -111,13 +111,13 @@ int64_t Decode<T>::add_row_wise(const char* values, int64_t row, int64_t first, 
 template <class T>
 template <class S>
 void Decode<T>::add_tail(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c) {
-    typename S::Number x;
+    typename S::Stored x;
     for (; c < p.e; c++)
         for (int64_t r = 0; r < rows; r++) {
             T sum = sums_of(r)[c];
             for (int64_t k = 0; k < keys; k++) {
                 memcpy(&x, values + k * row + c * sizeof x, sizeof x);
-                sum = fma1(number(x, p.values_type), score_block[r * K + first + k], sum);
+                sum = fma1(to_compute_type(x, p.values_type), score_block[r * K + first + k], sum);
             }
             sums_of(r)[c] = sum;
         }
@@ -129,7 +129,7 @@ template <class T>
 template <class S, int R, int NV, int PART>
 void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
                        RowPrefetcher& shared_prefetcher) {
-    constexpr int SIZE = sizeof(typename S::Number);
+    constexpr int SIZE = sizeof(typename S::Stored);
     constexpr int BYTES_READ = NV * L<T> * SIZE * (PAIRS && SIZE == 2 ? 2 : 1) / PART;
     const int64_t interval = std::max<int>(1, RowPrefetcher::BATCH_BYTES / BYTES_READ) * ((rows + R - 1) / R);
     int64_t next = 0;
@@ -143,11 +143,11 @@ void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t
     if constexpr (R == 1 && !PAIRS)
         for (int64_t k = 0; k < depth; k++) {
             prefetch(k);
-            const V<T> one = broadcast(a[k]);
+            const V<T> weight = broadcast(a[k]);
             UNROLL for (int v = 0; v < NV; v++) {  // one at a time for lack of registers
                 V<T> x[1];
                 S::read(from + v * L<T> * SIZE, row, k, x);
-                sums[0][v] = fma(one, x[0], sums[0][v]);
+                sums[0][v] = fma(weight, x[0], sums[0][v]);
             }
         }
     else
@@ -161,8 +161,8 @@ void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t
 // Add columns from c on in steps of NV vectors to R queries at a time; returns the first remaining column.
 template <class T>
 template <class S, int R, int NV>
-int64_t Decode<T>::add(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c) {
-    using Number = typename S::Number;
+int64_t Decode<T>::add_columns(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c) {
+    using Stored = typename S::Stored;
     const int64_t columns = PAIRS ? width_of<T>(p.e) : p.e;
     for (; c + NV * L<T> <= columns; c += NV * L<T>)
         for (int64_t r = 0; r < rows; r += R) {
@@ -171,7 +171,7 @@ int64_t Decode<T>::add(const char* values, int64_t row, int64_t first, int64_t k
             for (int u = 0; u < R; u++) at[u] = sums_of(r + u) + c;
             UNROLL for (int u = 0; u < R; u++)
                 UNROLL for (int v = 0; v < NV; v++) sums[u][v] = load(at[u] + v * L<T>);
-            const char* from = values + c * sizeof(Number);
+            const char* from = values + c * sizeof(Stored);
             accumulate<S, R, NV, 1>(sums, score_block + r * K + first / (PAIRS + 1), K, elements(keys), from, row,
                                 values_prefetcher);
             UNROLL for (int u = 0; u < R; u++)

@@ -36,24 +36,24 @@ class Processors {
    public:
     void take() {
         int current_processor = sched_getcpu();
-        cpu_set_t allowed, there;
+        cpu_set_t allowed, target;
         if (current_processor < 0 || current_processor >= CPU_SETSIZE || !taken[current_processor].exchange(true)) return;
         if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
         for (int c = 0; c < CPU_SETSIZE; c++)
             if (CPU_ISSET(c, &allowed) && !taken[c].exchange(true)) {
-                CPU_ZERO(&there);
-                CPU_SET(c, &there);
-                if (!sched_setaffinity(0, sizeof there, &there)) sched_setaffinity(0, sizeof allowed, &allowed);
+                CPU_ZERO(&target);
+                CPU_SET(c, &target);
+                if (!sched_setaffinity(0, sizeof target, &target)) sched_setaffinity(0, sizeof allowed, &allowed);
                 return;
             }
     }
     // A new thread inherits the affinity of its creator, which may be restricted. Reset it to that of the process,
     // without the processor `excluded`.
     static void set_affinity(int thread, int excluded) {
-        cpu_set_t some;
-        if (sched_getaffinity(getpid(), sizeof some, &some)) return;
-        if (excluded >= 0 && excluded < CPU_SETSIZE) CPU_CLR(excluded, &some);
-        if (CPU_COUNT(&some)) sched_setaffinity(thread, sizeof some, &some);
+        cpu_set_t allowed;
+        if (sched_getaffinity(getpid(), sizeof allowed, &allowed)) return;
+        if (excluded >= 0 && excluded < CPU_SETSIZE) CPU_CLR(excluded, &allowed);
+        if (CPU_COUNT(&allowed)) sched_setaffinity(thread, sizeof allowed, &allowed);
     }
     static int current_processor() { return sched_getcpu(); }
     static int this_thread() { return int(syscall(SYS_gettid)); }
@@ -66,12 +66,12 @@ class Processors {
     }
     // Move a thread to this processor now.
     static void move_here(int thread) {
-        const int to = current_processor();
-        cpu_set_t there;
-        CPU_ZERO(&there);
-        if (to < 0 || to >= CPU_SETSIZE) return;
-        CPU_SET(to, &there);
-        if (!sched_setaffinity(thread, sizeof there, &there)) set_affinity(thread, -1);
+        const int processor = current_processor();
+        cpu_set_t target;
+        CPU_ZERO(&target);
+        if (processor < 0 || processor >= CPU_SETSIZE) return;
+        CPU_SET(processor, &target);
+        if (!sched_setaffinity(thread, sizeof target, &target)) set_affinity(thread, -1);
     }
 };
 #else
@@ -116,28 +116,28 @@ class Pool {
     std::condition_variable wake, done;
     Job* job = nullptr;
     int64_t wanted = 0, busy = 0, started = 0;
-    struct Member {
+    struct Worker {
         int number;  // the system's thread id
         bool busy;
         int64_t cpu_time;  // CPU time at the last check
     };
-    std::vector<Member> members;
+    std::vector<Worker> workers;
     int excluded = -1;  // the processor that the workers are excluded from
 
-    void loop() {
+    void worker_loop() {
         Processors::set_affinity(0, -1);
         std::unique_lock<std::mutex> lock(mutex);
-        const size_t index = members.size();
-        members.push_back({Processors::this_thread(), false, 0}), excluded = -1;
+        const size_t index = workers.size();
+        workers.push_back({Processors::this_thread(), false, 0}), excluded = -1;
         for (;;) {
             wake.wait(lock, [&] { return wanted > 0; });
-            wanted--, busy++, members[index].busy = true;
+            wanted--, busy++, workers[index].busy = true;
             Job* current = job;
             lock.unlock();
             current->processors->take();
             current->work();
             lock.lock();
-            members[index].busy = false;
+            workers[index].busy = false;
             if (--busy == 0 && wanted == 0) done.notify_all();
         }
     }
@@ -151,7 +151,7 @@ class Pool {
         // Waiting on the steady clock needs a newer C library.
         const auto later = [] { return std::chrono::system_clock::now() + std::chrono::nanoseconds(PAUSE); };
         for (bool first = true; !done.wait_until(lock, later(), all_done); first = false)
-            for (Member& x : members) {
+            for (Worker& x : workers) {
                 if (!x.busy) continue;
                 const int64_t before = x.cpu_time;
                 x.cpu_time = Processors::time_of(x.number);
@@ -167,26 +167,26 @@ class Pool {
    public:
     std::mutex call_lock;  // a concurrent caller works alone
 
-    void run(Job& given, int64_t helpers) {
+    void run(Job& own_job, int64_t helpers) {
         Processors processors;
         processors.take();
-        given.processors = &processors;
+        own_job.processors = &processors;
         {
             std::lock_guard<std::mutex> lock(mutex);
             for (; started < helpers; started++) {
                 try {
-                    std::thread([this] { loop(); }).detach();
+                    std::thread([this] { worker_loop(); }).detach();
                 } catch (...) {
                     break;  // the result does not depend on the number of threads
                 }
             }
-            if (const int current_processor = Processors::current_processor(); current_processor != excluded && members.size() <= FEW_THREADS)
-                for (const Member& x : members) Processors::set_affinity(x.number, excluded = current_processor);
-            job = &given;
+            if (const int current_processor = Processors::current_processor(); current_processor != excluded && workers.size() <= FEW_THREADS)
+                for (const Worker& x : workers) Processors::set_affinity(x.number, excluded = current_processor);
+            job = &own_job;
             wanted = helpers < started ? helpers : started;
         }
         wake.notify_all();
-        given.work();
+        own_job.work();
         std::unique_lock<std::mutex> lock(mutex);
         wanted = 0;  // threads that have not woken up are not needed
         wait(lock);
@@ -204,8 +204,8 @@ static const int forked = pthread_atfork(nullptr, nullptr, [] { pool = new Pool;
 static bool phase(Job& job, int64_t threads) {
     int64_t helpers = std::min({threads, job.tasks, MOST_THREADS}) - 1;
     Pool* current = pool;
-    std::unique_lock<std::mutex> alone(current->call_lock, std::defer_lock);
-    if (helpers > 0 && alone.try_lock()) current->run(job, helpers);
+    std::unique_lock<std::mutex> lock(current->call_lock, std::defer_lock);
+    if (helpers > 0 && lock.try_lock()) current->run(job, helpers);
     else job.work();
     return !job.out_of_memory || job.next >= job.tasks || stopped(job.problem->stop);
 }

@@ -13,7 +13,7 @@ void multiply(const Product& p, char* scratch);  // matrix.cpp
 
 // The online softmax of a row, separate in each lane, so that lanes are only reduced after the last block.
 struct RunningSoftmax {
-    Vector top_k, totals, sums;
+    Vector maxima, totals, sums;
 
     // Add a block of words; returns its maximum in each lane.
     INLINE Vector update(const float* x, int64_t words, bool first_block) {
@@ -22,9 +22,9 @@ struct RunningSoftmax {
             const int64_t remaining = words - i;
             largest = larger(full ? load(x + i) : load_tail(x + i, remaining) + tail_mask(remaining), largest);
         });
-        const Vector before = first_block ? broadcast(-INF<float>) : top_k;
-        top_k = larger(largest, before);
-        const Vector base = top_k > -INF<float> ? top_k : Vector{};
+        const Vector before = first_block ? broadcast(-INF<float>) : maxima;
+        maxima = larger(largest, before);
+        const Vector base = maxima > -INF<float> ? maxima : Vector{};
         Vector exponentials = first_block ? Vector{} : totals * exp2<float>((before - base) * float(LOG2E));
         Vector logit_sums = first_block ? Vector{} : sums;
         for_vectors(words, [&](auto full, int64_t i) INLINE_LAMBDA {
@@ -39,9 +39,9 @@ struct RunningSoftmax {
 
     // Write the maximum logit and the sum of exponentials relative to it.
     INLINE void finish(float* found) const {
-        float maximum = top_k[0];
-        for (int u = 1; u < LANES; u++) maximum = top_k[u] > maximum ? top_k[u] : maximum;
-        found[0] = maximum, found[1] = sum<float>(totals * exp2<float>((top_k - maximum) * float(LOG2E)));
+        float maximum = maxima[0];
+        for (int u = 1; u < LANES; u++) maximum = maxima[u] > maximum ? maxima[u] : maximum;
+        found[0] = maximum, found[1] = sum<float>(totals * exp2<float>((maxima - maximum) * float(LOG2E)));
     }
 };
 
@@ -167,11 +167,11 @@ class SelectTopK {
         int64_t* places = p.places + (row + r) * p.count;
         if (first == 0)
             for (int64_t i = 0; i < p.count; i++) best[i] = -INF<float>, places[i] = 0;
-        if (lanes_above(running[r].update(x, words, first == 0), best[p.count - 1])) choose(x, best, places);
+        if (lanes_above(running[r].update(x, words, first == 0), best[p.count - 1])) select_from_block(x, best, places);
         if (first + words == p.words) running[r].finish(p.found + (row + r) * 2);
     }
 
-    void choose(const float* x, float* best, int64_t* places) const {
+    void select_from_block(const float* x, float* best, int64_t* places) const {
         for (int64_t i = 0; i < words; i += LANES) {
             const Vector logits_here = load_partial(x + i, words - i) + tail_mask(words - i);
             for (uint32_t bits = lanes_above(logits_here, best[p.count - 1]); bits; bits &= bits - 1) {

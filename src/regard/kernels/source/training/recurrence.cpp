@@ -18,7 +18,7 @@ INLINE Vector sigmoid(Vector x) {
     return (x < 0 ? decay : broadcast(1.0f)) * reciprocal(1.0f + decay);
 }
 
-// ---- products with packed weights ----------------------------------------------------------------------------
+// ---- products with packed weights ---------------------------------------------------------------------------
 
 // Columns in panels [depth][columns of the panel], padded with 0: panels of TILE columns, then of one vector.
 struct PanelPosition {
@@ -96,7 +96,7 @@ NOINLINE inline void multiply(const float* a, int64_t lda, int64_t rows, const f
     for (; c < width; c += LANES) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, output, out + c, width);
 }
 
-// ---- the looks ------------------------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------------------
 
 // Additive (Bahdanau) attention of one query to the keys of its sequence, from exp(2 x) of both as in core/scores.h.
 class AttentionStep {
@@ -170,9 +170,9 @@ class AttentionStep {
     NOINLINE bool exponentials(const float* x, float* out) {
         I<float> in_range = I<float>{} == 0;
         for (int64_t c = 0; c < width; c += LANES) {
-            Vector here = load_partial(x + c, p.hidden - c);
-            in_range &= (here < 0 ? -here : here) <= MathConstants<float>::EXP_LIMIT;
-            store(out + c, exp2<float>(here * float(2 * LOG2E)));
+            Vector features = load_partial(x + c, p.hidden - c);
+            in_range &= (features < 0 ? -features : features) <= MathConstants<float>::EXP_LIMIT;
+            store(out + c, exp2<float>(features * float(2 * LOG2E)));
         }
         int32_t all_in_range = -1;
         for (int u = 0; u < LANES; u++) all_in_range &= in_range[u];
@@ -227,9 +227,9 @@ class AttentionStep {
         for (int64_t c = 0; c < p.context; c += LANES) {
             const Vector d = load(dcontext + c);
             UNROLL for (int r = 0; r < R; r++) {
-                const int64_t panel_position = at + r * p.context + c, some = p.context - c;
-                sums[r] = fma(d, load_partial(p.values + panel_position, some), sums[r]);
-                store_partial(p.dvalues + panel_position, fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + panel_position, some)), some);
+                const int64_t offset = at + r * p.context + c, some = p.context - c;
+                sums[r] = fma(d, load_partial(p.values + offset, some), sums[r]);
+                store_partial(p.dvalues + offset, fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + offset, some)), some);
             }
         }
         for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
@@ -262,9 +262,9 @@ class AttentionStep {
     }
 };
 
-// ---- the recurrence -------------------------------------------------------------------------------------------
+// ---- the recurrence -----------------------------------------------------------------------------------------
 
-class Recur {
+class Gru {
     const Recurrence& p;
     const int64_t h, width;
     Arena arena;
@@ -291,7 +291,7 @@ class Recur {
         int64_t rows = p.batch * (2 * gates + h + c + a);
         return (weights + rows + (has_attention(p) ? AttentionStep::elements(p) : 0)) * int64_t(sizeof(float)) + 8192;
     }
-    Recur(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), arena{scratch} {}
+    Gru(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), arena{scratch} {}
 
     void forward() {
         const float* state_weight = pack(p.state_weight, h, 3 * h, arena, p.warm);
@@ -322,12 +322,12 @@ class Recur {
     Rows between(int64_t t) const { return {p.between + t * p.batch * h, h}; }
     float* after_gates(int64_t t) const { return p.after_gates + t * p.batch * gates_row(); }
     const float* dstates(int64_t t) const { return p.dstates + t * p.batch * p.dstate_row; }
-    struct WrittenRows {
+    struct MutableRows {
         float* at;
         int64_t row;
     };
-    WrittenRows dinputs(int64_t t) const { return {p.dinputs + t * p.batch * p.dinput_row, p.dinput_row}; }
-    WrittenRows dafter(int64_t t) const { return {p.dafter + t * p.batch * 3 * h, 3 * h}; }
+    MutableRows dinputs(int64_t t) const { return {p.dinputs + t * p.batch * p.dinput_row, p.dinput_row}; }
+    MutableRows dafter(int64_t t) const { return {p.dafter + t * p.batch * 3 * h, 3 * h}; }
     float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
     float* dafter_hidden(int64_t t) const { return p.dafter_hidden + t * p.batch * 3 * h; }
 
@@ -343,10 +343,10 @@ class Recur {
         float *hidden = arena.allocate<float>(p.batch * sums_row()), *inputs_of_step = arena.allocate<float>(p.batch * sums_row()),
               *queries = arena.allocate<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps && !stopped(p.stop); t++) {
-            const Rows past = before(t);
+            const Rows previous = before(t);
             if (after_weight)
-                step_forward(past, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
-            const Rows query_states = after_weight ? between(t) : past;
+                step_forward(previous, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
+            const Rows query_states = after_weight ? between(t) : previous;
             multiply(query_states.at, query_states.row, p.batch, query_weight, h, p.hidden, OVERWRITE, queries);
             attend(t, attention, queries);
             const Rows step_inputs = after_weight ? Rows{p.after_bias, 0} : inputs(t);
@@ -377,7 +377,7 @@ class Recur {
         float* dcontext = arena.allocate<float>(p.batch * width_of<float>(p.context));
         AttentionStep attention(p, arena);
         for (int64_t t = p.steps - 1; t >= 0 && !stopped(p.stop); t--) {
-            const WrittenRows last = to_between ? dafter(t) : dinputs(t);
+            const MutableRows last = to_between ? dafter(t) : dinputs(t);
             float* last_hidden = to_between ? dafter_hidden(t) : dhidden(t);
             if (to_between) step_backward(between(t), after_gates(t), dstates(t), last, last_hidden, dstate, t);
             else step_backward(before(t), gates(t), dstates(t), last, last_hidden, dstate, t);
@@ -398,46 +398,46 @@ class Recur {
     }
 
     // One GRU step of all rows at time t: from their states and inputs to new states at `out`.
-    void step_forward(Rows past, const float* weight, const float* bias, Rows inputs_of_step, float* out, int64_t out_row, float* saved_gates,
+    void step_forward(Rows previous, const float* weight, const float* bias, Rows inputs_of_step, float* out, int64_t out_row, float* saved_gates,
                    float* hidden, int64_t t) const {
         if (bias)
             for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), bias, 3 * h * sizeof(float));
-        multiply(past.at, past.row, p.batch, weight, h, 3 * h, bias ? ADD : OVERWRITE, hidden);
+        multiply(previous.at, previous.row, p.batch, weight, h, 3 * h, bias ? ADD : OVERWRITE, hidden);
         for (int64_t r = 0; r < p.batch; r++) {
-            const float* state = past.at + r * past.row;
+            const float* state = previous.at + r * previous.row;
             if (has_ended(t, r)) memcpy(out + r * out_row, state, h * sizeof(float));
             else new_state(inputs_of_step.at + r * inputs_of_step.row, inputs_of_step.row, hidden + r * sums_row(), state, out + r * out_row,
                            saved_gates ? saved_gates + r * gates_row() : nullptr);
         }
     }
 
-    void new_state(const float* inputs_of_step, int64_t given_row, const float* hidden, const float* state, float* out,
+    void new_state(const float* inputs_of_step, int64_t inputs_row, const float* hidden, const float* state, float* out,
                    float* saved_gates) const {
         for (int64_t j = 0; j < h; j += LANES) {
-            Vector outside[3], inside[3];
+            Vector from_input[3], from_state[3];
             UNROLL for (int g = 0; g < 3; g++) {
-                outside[g] = load_partial(inputs_of_step + g * h + j, h - j);
-                inside[g] = load_partial(hidden + g * h + j, h - j);
+                from_input[g] = load_partial(inputs_of_step + g * h + j, h - j);
+                from_state[g] = load_partial(hidden + g * h + j, h - j);
             }
-            const Vector reset = sigmoid(outside[0] + inside[0]), update = sigmoid(outside[1] + inside[1]);
-            const Vector candidate = tanh<float>(fma(reset, inside[2], outside[2]));
+            const Vector reset = sigmoid(from_input[0] + from_state[0]), update = sigmoid(from_input[1] + from_state[1]);
+            const Vector candidate = tanh<float>(fma(reset, from_state[2], from_input[2]));
             const Vector before = load_partial(state + j, h - j);
             store_partial(out + j, fma(update, before - candidate, candidate), h - j);
-            const Vector result[4] = {reset, update, candidate, inside[2]};
+            const Vector result[4] = {reset, update, candidate, from_state[2]};
             if (saved_gates)
                 UNROLL for (int g = 0; g < 4; g++) {
                     store(saved_gates + 4 * j + g * LANES, result[g]);
                     __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES, 1);  // of the next row
                 }
-            UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(inputs_of_step + given_row + g * h + j);
+            UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(inputs_of_step + inputs_row + g * h + j);
         }
     }
 
     // From the gradients of the states after a step, `dstate` plus `extra`, to those of the two inputs of the gates.
     // The direct gradient of the previous states is left in dstate.
-    NOINLINE void step_backward(Rows past, const float* saved_gates, const float* extra, WrittenRows outside, float* inside, float* dstate,
+    NOINLINE void step_backward(Rows previous, const float* saved_gates, const float* extra, MutableRows from_input, float* from_state, float* dstate,
                         int64_t t) const {
-        for (int64_t r = 0; r < p.batch; r++, outside.at += outside.row, inside += 3 * h, saved_gates += gates_row())
+        for (int64_t r = 0; r < p.batch; r++, from_input.at += from_input.row, from_state += 3 * h, saved_gates += gates_row())
             for (int64_t j = 0; j < h; j += LANES) {
                 const int64_t some = h - j;
                 float* d = dstate + r * width + j;
@@ -445,13 +445,13 @@ class Recur {
                 if (extra) dnew += load_partial(extra + r * p.dstate_row + j, some);
                 Vector result[4] = {};
                 if (has_ended(t, r)) store(d, dnew);
-                else store(d, gates_backward(saved_gates + 4 * j, load_partial(past.at + r * past.row + j, some), dnew, result));
+                else store(d, gates_backward(saved_gates + 4 * j, load_partial(previous.at + r * previous.row + j, some), dnew, result));
                 UNROLL for (int g = 0; g < 3; g++) {
-                    __builtin_prefetch(outside.at + outside.row + g * h + j, 1);  // of the next row
-                    __builtin_prefetch(inside + (3 + g) * h + j, 1);
+                    __builtin_prefetch(from_input.at + from_input.row + g * h + j, 1);  // of the next row
+                    __builtin_prefetch(from_state + (3 + g) * h + j, 1);
                     __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES);
-                    store_partial(outside.at + g * h + j, result[g], some);
-                    store_partial(inside + g * h + j, result[g < 2 ? g : 3], some);
+                    store_partial(from_input.at + g * h + j, result[g], some);
+                    store_partial(from_state + g * h + j, result[g < 2 ? g : 3], some);
                 }
             }
     }
@@ -480,10 +480,10 @@ class Recur {
     }
 };
 
-int64_t recurrence_scratch(const Recurrence& p) { return Recur::scratch(p); }
+int64_t recurrence_scratch(const Recurrence& p) { return Gru::scratch(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) {
-    Recur recurrence(p, scratch);
-    backward ? recurrence.backward() : recurrence.forward();
+    Gru gru(p, scratch);
+    backward ? gru.backward() : gru.forward();
 }
 
 }  // namespace ISA

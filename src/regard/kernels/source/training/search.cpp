@@ -1,4 +1,4 @@
-// Beam search with an attentional GRU decoder, many steps per call, as seq2seq/search.py defines it; float32.
+// Beam search with an attentional GRU decoder, many steps per call, as seq2seq/decoding/beam.py defines it; float32.
 //
 // Rows are the live hypotheses, those of a sentence are adjacent. A step gathers the projections of the last words and
 // the states of the parents, runs one recurrence step, and selects the most likely words; then each sentence chooses
@@ -43,13 +43,13 @@ class BeamSearch {
           // One may be the end token, and all others may extend one row.
           count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)),
           max_rows(p.decoder.sentences * p.width) {
-        const int64_t kept_gates = 4 * width_of<float>(h) + 64;
+        const int64_t gates_size = 4 * width_of<float>(h) + 64;
         sentences = arena.allocate<int64_t>(max_rows), missing = arena.allocate<int64_t>(max_rows);
         recurrence_memory = arena.allocate<char>(recurrence_scratch(decoder(max_rows)));
         table = arena.allocate<float>(p.words * input_size), is_cached = arena.allocate<uint8_t>(p.words);
         inputs = allocate_rows(input_size), contexts = allocate_rows(input_size), readout = allocate_rows(p.size);
         start = allocate_rows(h), states = allocate_rows(h), between = allocate_rows(h);
-        gates = allocate_rows(kept_gates), after_gates = p.decoder.after_weight ? allocate_rows(kept_gates) : nullptr;
+        gates = allocate_rows(gates_size), after_gates = p.decoder.after_weight ? allocate_rows(gates_size) : nullptr;
         queries = allocate_rows(p.decoder.hidden), best = allocate_rows(count), statistics = allocate_rows(2);
         places = arena.allocate<int64_t>(max_rows * count);
         beam = arena.allocate<Hypothesis>(max_rows), next_beam = arena.allocate<Hypothesis>(max_rows);
@@ -101,9 +101,9 @@ class BeamSearch {
         one.contexts = contexts, one.weights = p.looks + used * one.positions, one.warm = p.step > 0;
         recur(one, false, recurrence_memory);
         for (int64_t r = 0; r < p.rows; r++) {
-            const float *of_word = inputs + r * input_size + 3 * h, *context = contexts + r * input_size + 3 * h;
+            const float *word_part = inputs + r * input_size + 3 * h, *context = contexts + r * input_size + 3 * h;
             for (int64_t c = 0; c < p.size; c += LANES)
-                store_partial(readout + r * p.size + c, load_partial(of_word + c, p.size - c) + load_partial(context + c, p.size - c),
+                store_partial(readout + r * p.size + c, load_partial(word_part + c, p.size - c) + load_partial(context + c, p.size - c),
                             p.size - c);
         }
         multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
