@@ -179,7 +179,7 @@ int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
 void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
-void top_k(const Tops& p, char* scratch) { avx512::kernel.training.top_k(p, scratch); }
+void top_k(const TopK& p, char* scratch) { avx512::kernel.training.top_k(p, scratch); }
 int64_t search_bytes(const Search& p) { return avx512::kernel.training.search_bytes(p); }
 bool search(Search& p, char* scratch) { return avx512::kernel.training.search(p, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
@@ -187,14 +187,14 @@ void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
 void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
 void drop(const Drop& p) { avx512::kernel.training.drop(p); }
-void relu_backward(const Rectified& p) { avx512::kernel.training.relu_backward(p); }
+void relu_backward(const Relu& p) { avx512::kernel.training.relu_backward(p); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
     constexpr int64_t W = TILE_VECTORS * L<T>, K = KEY_BLOCK;
     int64_t width = width_of<T>(p.d);
     int64_t elements = 4 * K * W + W * (3 * p.d + p.e + 2 * padded(p.d) + padded(p.e) + width) +
-                      K * (p.d + p.e + width_of<T>(p.e) + width) + width + (p.together ? p.m * (padded(p.d) + padded(p.e)) : 0);
+                      K * (p.d + p.e + width_of<T>(p.e) + width) + width + (p.merges_parts ? p.m * (padded(p.d) + padded(p.e)) : 0);
     return elements * int64_t(sizeof(T)) + 4096;
 }
 
@@ -205,11 +205,11 @@ template <class T>
 void backward_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalues, Arena arena) {
     constexpr int64_t width = TILE_VECTORS * L<T>;
     const int64_t pair_parameters = p.score == PERCEPTRON ? padded(p.d) : 1;
-    T* dlearned = static_cast<T*>(p.dlearned) + (group * p.parts + part) * pair_parameters;
+    T* dparameters = static_cast<T*>(p.dparameters) + (group * p.parts + part) * pair_parameters;
     const int64_t start = tiles<T>(p) * part / p.parts, stop = tiles<T>(p) * (part + 1) / p.parts;
     for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
         char* dbias = p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr;
-        const GradientBuffers<T> out = {dkeys, dvalues, dlearned, dbias};
+        const GradientBuffers<T> out = {dkeys, dvalues, dparameters, dbias};
         for (int64_t j = 0; j < p.m; j += KEYS_IN_CACHE) {
             const int64_t last = std::min(j + KEYS_IN_CACHE, p.m);
             const bool finite = finite_as_stored<T>(p, item, j, last);
@@ -243,9 +243,9 @@ void backward_merged(const Problem& p, int64_t group, Arena arena) {
 // A task: a group, one part of a group, or one part of all groups if they share a bias gradient.
 template <class T>
 void backward_task(const Problem& p, int64_t task, Arena arena) {
-    if (p.together) return backward_merged<T>(p, task, arena);
-    const int64_t part = p.serial ? task : task % p.parts, first = p.serial ? 0 : task / p.parts;
-    for (int64_t group = first; group < (p.serial ? p.groups : first + 1); group++) {
+    if (p.merges_parts) return backward_merged<T>(p, task, arena);
+    const int64_t part = p.tasks_span_groups ? task : task % p.parts, first = p.tasks_span_groups ? 0 : task / p.parts;
+    for (int64_t group = first; group < (p.tasks_span_groups ? p.groups : first + 1); group++) {
         int64_t locate = (group * p.parts + part) * p.m;
         backward_part<T>(p, group, part, static_cast<T*>(p.dkeys) + locate * padded(p.d),
                      static_cast<T*>(p.dvalues) + locate * padded(p.e), arena);
@@ -259,7 +259,7 @@ int64_t scratch(const Problem& p, bool backward) {
 }
 int64_t tasks(const Problem& p, bool backward, int phase) {
     if (!backward) return DISPATCH(forward_tasks, p, phase);
-    return phase ? 0 : p.together ? p.groups : p.serial ? p.parts : p.groups * p.parts;
+    return phase ? 0 : p.merges_parts ? p.groups : p.tasks_span_groups ? p.parts : p.groups * p.parts;
 }
 void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
     if (backward) DISPATCH(backward_task, p, task, Arena{scratch});
@@ -270,7 +270,7 @@ int64_t recurrence_scratch(const Recurrence& p);  // training/recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // training/matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // training/output_layer.cpp
-void top_k(const Tops& p, char* scratch);
+void top_k(const TopK& p, char* scratch);
 int64_t search_bytes(const Search& p);  // training/search.cpp
 bool search(Search& p, char* scratch);
 void cross_entropy(const Softmax& p);  // training/training.cpp
@@ -278,7 +278,7 @@ void add_rows(const Rows& p);
 void adam(const Adam& p);
 void norm(const Norm& p, bool backward);  // training/rows.cpp
 void drop(const Drop& p);
-void relu_backward(const Rectified& p);
+void relu_backward(const Relu& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {

@@ -63,7 +63,7 @@ inline int64_t padded(int64_t count) { return (count + PADDING - 1) / PADDING * 
 template <class T>
 struct GradientBuffers {
     T *dkeys, *dvalues;  // (m, padded(d)), (m, padded(e))
-    T* dlearned;
+    T* dparameters;
     char* dbias;
 };
 
@@ -74,7 +74,7 @@ struct PairsBackward {
     const Workspace<T>& workspace;
     const Features<T>& left;
     const int64_t rows, step;  // queries; stride between keys of the block of scores
-    T *dscore_block, *dqueries, *dlearned;
+    T *dscore_block, *dqueries, *dparameters;
 
     // For keys from `first` to `last` - 1 of the block.
     NOINLINE void run(int64_t first, int64_t last, T* dkeys) {
@@ -113,7 +113,7 @@ struct PairsBackward {
                 store(dkeys + c * padded(p.d) + f, dright);
             }
             UNROLL for (int u = 0; u < R; u++) store(dqueries + (r + u) * padded(p.d) + f, dleft[u]);
-            store(dlearned + f, load(dlearned + f) + dvector);
+            store(dparameters + f, load(dparameters + f) + dvector);
         }
     }
 
@@ -125,7 +125,7 @@ struct PairsBackward {
             V<T> squashed = tanh<T>(load_padded(query + f, p.d - f) + load_padded(key + f, p.d - f));
             V<T> dinput = load(workspace.parameters.vector + f) * (T(1) - squashed * squashed) * dlogit;
             add(dqueries + r * padded(p.d) + f, dinput), add(dkeys + c * padded(p.d) + f, dinput);
-            add(dlearned + f, squashed * dlogit);
+            add(dparameters + f, squashed * dlogit);
         }
     }
 
@@ -139,7 +139,7 @@ struct PairsBackward {
             dqueries[r * padded(p.d) + f] -= dlogit * difference * inverse;
             dkeys[c * padded(p.d) + f] += dlogit * difference * inverse;
         }
-        *dlearned += dlogit * squares * inverse;
+        *dparameters += dlogit * squares * inverse;
     }
 };
 
@@ -247,7 +247,7 @@ class BackwardTile : ScoreBlock<T, NV> {
             for (int64_t c = first * W; c < last * W; c += L<T>) store(dscore_block + c, load(dscore_block + c) * factor);
         if (p.score == PRODUCTS) products_backward(j, first, last);
         else
-            PairsBackward<T>{p, workspace, left, rows, W, dscore_block, dqueries, out.dlearned}.run(first, last,
+            PairsBackward<T>{p, workspace, left, rows, W, dscore_block, dqueries, out.dparameters}.run(first, last,
                                                                                       out.dkeys + j * padded(p.d));
     }
 

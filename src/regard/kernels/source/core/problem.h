@@ -24,9 +24,9 @@ struct Matrices {
 struct Node {
     int64_t kind;
     int64_t low, high;  // BAND: query i sees keys i + low to i + high
-    const int64_t* left;     // KEYS, QUERIES: a count for each item; DOCUMENTS, DENSE: an address for each item
-    const int64_t* right;    // DOCUMENTS: address of the keys' ids for each item
-    int64_t row, column;     // DENSE: bytes from query to query and from key to key
+    const int64_t* left;  // KEYS, QUERIES: a count for each item; DOCUMENTS, DENSE: an address for each item
+    const int64_t* right;  // DOCUMENTS: address of the keys' ids for each item
+    int64_t row, column;  // DENSE: bytes from query to query and from key to key
 };
 
 // Whether another thread has cancelled the call. The output of a cancelled call is unspecified.
@@ -38,28 +38,28 @@ struct Problem {
     const int64_t* group;  // (groups + 1,) first item of each group; null if each item is its own group
     int32_t compute, queries_type, keys_type, values_type;  // type of the arithmetic, and storage types
     int32_t score, bias, bias_type;
-    int32_t together;  // backward: whether one task computes all parts of a group and stores only their sum
+    int32_t merges_parts;  // backward: whether one task computes all parts of a group and stores only their sum
     Matrices queries, keys, values;
     double scale, softcap;  // softcap 0: none
-    const void* vector;     // PERCEPTRON: (d,) in the compute type
-    double width;           // DISTANCES
+    const void* vector;  // PERCEPTRON: (d,) in the compute type
+    double width;  // DISTANCES
     const Node* program;
     int64_t nodes;
     const int64_t* bias_address;  // ARRAY_BIAS: address per item; DISTANCE_BIAS: of a table over i - j + m - 1 per item
     int64_t bias_row, bias_column;  // bytes
-    void* context;                  // (items, n, e) in the compute type
+    void* context;  // (items, n, e) in the compute type
     void* statistic;  // (items, 2, n): maximum logit in base 2 and log2 of the sum; or null
     // Backward. The queries of an item are split into `parts`; each part sums the gradients of keys and values
     // separately.
     int64_t parts;
-    int64_t serial;  // whether one task handles all groups because they share a bias gradient
+    int64_t tasks_span_groups;  // whether a task is one part of all groups, since they share a bias gradient
     Matrices dcontext;  // all gradients have the compute type
-    void* dqueries;         // (items, n, d)
-    // (groups, parts, m, d) and (groups, parts, m, e), padded rows, initially 0; 1 part if together
+    void* dqueries;  // (items, n, d)
+    // (groups, parts, m, d) and (groups, parts, m, e), padded rows, initially 0; 1 part if merges_parts
     void *dkeys, *dvalues;
     const int64_t* dbias;  // (items, parts) addresses of zeroed arrays, or null
     int64_t dbias_row, dbias_column;
-    void* dlearned;  // PERCEPTRON: (groups, parts, d), padded; DISTANCES: (groups, parts); initially 0
+    void* dparameters;  // PERCEPTRON: (groups, parts, d), padded; DISTANCES: (groups, parts); initially 0
     int64_t threads;
     const int32_t* stop;  // nonzero cancels the call; or null
     // Forward with the keys split over several calls: this call has the keys from from_key to to_key, from_key a
@@ -79,30 +79,30 @@ struct Recurrence {
     int64_t input_row, state_row, dinput_row, dstate_row;  // row strides in elements; steps are B rows apart
     const int64_t* lengths;  // (B,) number of steps of each sequence, after which its state stays; null: all
     const float *inputs, *state_weight, *state_bias, *start;  // (n, B, 3H), (H, 3H), (3H,) or null, (B, H)
-    float* states;               // (n, B, H), after each step
+    float* states;  // (n, B, H), after each step
     float* gates;  // (n, B, 4 H padded): gates saved for the backward pass, in a layout of the kernel's own
     // With attention before each step; null without.
-    int64_t positions, hidden, context;                          // T, A, C
-    const int64_t* seen;  // (B,) number of valid positions of each sequence
-    const float *keys, *values;                                  // (B, T, A), (B, T, C)
+    int64_t positions, hidden, context;  // T, A, C
+    const int64_t* valid_positions;  // (B,) number of valid positions of each sequence
+    const float *keys, *values;  // (B, T, A), (B, T, C)
     // (H, A), (A,), (C, 3H) or null: the first 3H columns of the values are already projected
     const float *query_weight, *vector, *context_weight;
-    float *queries, *weights, *contexts;                         // (n, B, A), (n, B, T), (n, B, C)
+    float *queries, *weights, *contexts;  // (n, B, A), (n, B, T), (n, B, C)
     // With a second GRU step after the attention, which takes the context as its input; null without.
-    const float *after_weight, *after_bias;                      // (H, 3H), (3H,)
-    float *between, *after_gates;  // (n, B, H), the states that attend; like `gates`
-    // In a beam search, rows are hypotheses and there are keys and values for `sentences` sentences. `kept` is a
-    // workspace that lives across calls.
+    const float *second_weight, *second_bias;  // (H, 3H), (3H,)
+    float *attending_states, *second_gates;  // (n, B, H): states between both steps; like `gates`
+    // In a beam search, rows are hypotheses and there are keys and values for `sentences` sentences. `workspace`
+    // lives across calls.
     int64_t sentences;
-    const int64_t* sentence;  // (B,) the sentence that each row attends to; null: row b attends to sentence b
-    char* kept;                                                  // regard_recurrence_room bytes, or null
-    int64_t warm;  // whether a call with the same weights has already filled `kept`
+    const int64_t* sentence_of_row;  // (B,) the sentence that each row attends to; null: row b attends to sentence b
+    char* workspace;  // regard_recurrence_bytes bytes, or null
+    int64_t workspace_filled;  // whether a call with the same weights has already filled it
     // Backward.
     const float *dstates, *dcontexts, *dweights;  // gradients of states, contexts and weights (or null)
-    float *dinputs, *dhidden, *dstart;                           // (n, B, 3H) twice, (B, H)
-    float *dafter, *dafter_hidden;  // (n, B, 3H) twice: of the second GRU
+    float *dinputs, *dhidden, *dstart;  // (n, B, 3H) twice, (B, H)
+    float *dsecond, *dsecond_hidden;  // (n, B, 3H) twice: of the second GRU
     float *dqueries, *dkeys, *dvalues, *dvector;  // dkeys and dvalues are accumulated
-    const int32_t* stop = nullptr;                               // as in Problem
+    const int32_t* stop = nullptr;  // as in Problem
 };
 
 // Bytes of workspace for a product and for an output layer.
@@ -115,8 +115,8 @@ struct Product {
     int64_t a_row, a_column, b_row, b_column;  // strides in elements: one of the two is 1
     int64_t out_row;
     const float *a, *b, *bias;  // (rows, depth), (depth, columns), (columns,) or null
-    float *out, *sums;  // (rows, columns); (columns,) column sums of b, or null
-    int64_t onto, squash;  // whether to add to `out`; the activation, or 0
+    float *out, *column_sums;  // (rows, columns); (columns,) column sums of b, or null
+    int64_t accumulate, activation;  // whether to add to `out`; the activation, or 0
     const int32_t* stop = nullptr;  // as in Problem
 };
 
@@ -126,31 +126,31 @@ struct Softmax {
     float* logits;  // (rows, words), overwritten by their gradient
     const float* bias;  // (words,) added to the logits, or null
     float* dbias;  // (words,) accumulated, or null
-    const int64_t* targets;      // (rows,)
-    float* found;  // (rows, 3): sum of exponentials, target logit, sum of logits, all relative to the maximum
-    float share, spread, taken;  // gradient = share * probability - spread, and - taken at the target
+    const int64_t* targets;  // (rows,)
+    float* statistics;  // (rows, 3): sum of exponentials, target logit, sum of logits, all relative to the maximum
+    float scale, smoothing, target_weight;  // gradient = scale * probability - smoothing, and - target_weight at the target
 };
 // Cross-entropy of logits = readout @ weight.T + bias, computed one block of words at a time.
 struct Prediction {
-    int64_t rows, words, size;               // N, V, E
-    const float *readout, *weight, *bias;    // (N, E), (V, E), (V,) or null
-    const int64_t* targets;                  // (N,)
-    float* found;  // (N, 4): maximum logit, sum of exponentials relative to it, target logit, sum of logits
+    int64_t rows, words, size;  // N, V, E
+    const float *readout, *weight, *bias;  // (N, E), (V, E), (V,) or null
+    const int64_t* targets;  // (N,)
+    float* statistics;  // (N, 4): maximum logit, sum of exponentials relative to it, target logit, sum of logits
     float *dreadout, *dweight, *dbias;  // backward: written; dbias (V,) is accumulated
-    float* kept;  // (N, V padded to WORD_BLOCK): saved logits, overwritten by the backward pass; null: recomputed
-    float share, spread, taken;              // as above
-    const int32_t* stop = nullptr;           // as in Problem
+    float* saved_logits;  // (N, V padded to WORD_BLOCK): overwritten by the backward pass; null: recomputed
+    float scale, smoothing, target_weight;  // as above
+    const int32_t* stop = nullptr;  // as in Problem
 };
 constexpr int64_t PANEL_COLUMNS = 48;  // columns of a panel; a matrix this narrow is read without packing
 constexpr int64_t WORD_BLOCK = 192;  // words of a block of logits
 // The `count` largest logits of each row in descending order, ties by word; missing ones are -inf.
-struct Tops {
+struct TopK {
     int64_t rows, words, size, count, first;  // words below `first` are excluded from the selection
     const float* logits;  // (rows, words); or null, and then computed from:
     // (rows, size), (panels, size, PANEL_COLUMNS), (panels, PANEL_COLUMNS), padded with 0
     const float *readout, *weight, *bias;
-    float *best, *found;  // (rows, count); (rows, 2): maximum logit of all words, sum of exponentials
-    int64_t* places;                          // (rows, count)
+    float *values, *statistics;  // (rows, count); (rows, 2): maximum logit of all words, sum of exponentials
+    int64_t* indices;  // (rows, count)
 };
 // A finished hypothesis: its score (NaN if it was cut off), the log-probability of its last word, the step and the row
 // that produced this word, and the word (-1 if none was possible).
@@ -164,21 +164,21 @@ struct Search {
     int64_t words, size, begin, end;  // V, E; the start and end tokens
     // (V, E); (E, 3H + E), (3H + E,): projections of a word to gates and readout
     const float *embedding, *word_weight, *word_bias;
-    const float *readout_weight;                       // (H, E)
-    const float *output_weight, *output_bias;          // as in Tops
+    const float *readout_weight;  // (H, E)
+    const float *output_weight, *output_bias;  // as in TopK
     int64_t width, n_best;  // beam size; finished hypotheses to keep
-    const int64_t* most;  // (S,) maximum length
-    char* room;  // regard_search_room bytes, aligned to 64, kept across calls
+    const int64_t* max_length;  // (S,) maximum length
+    char* workspace;  // regard_search_bytes bytes, aligned to 64, kept across calls
     int64_t step, rows;  // steps so far; live hypotheses (both 0 at first)
     // Output of each step: words, parent rows, log-probabilities, attention weights.
     int64_t capacity, steps_taken;  // rows that fit; steps of this call
-    int64_t *taken, *said, *parents;  // (capacity,) each; `taken`: rows of each step
-    double* logs;                                      // (capacity,)
-    float* looks;                                      // (capacity, T)
-    int64_t* ended;  // (S,) number of finished hypotheses
-    Ending* endings;                                   // (S, n_best), the best first
+    int64_t *rows_per_step, *tokens, *parents;  // (capacity,) each
+    double* log_probabilities;  // (capacity,)
+    float* attention_weights;  // (capacity, T)
+    int64_t* finished_count;  // (S,) number of finished hypotheses
+    Ending* finished;  // (S, n_best), the best first
     double penalty, offset;  // length penalty: score = log P / ((offset + n) / (offset + 1))^penalty
-    double wrong;  // the first value that was not finite
+    double invalid_value;  // the first value that was not finite
 };
 // One Adam step (nn/adam.py defines it).
 struct Adam {
@@ -191,9 +191,9 @@ struct Adam {
 // Rows added to rows of a table, the gradient of an embedding.
 struct Rows {
     int64_t rows, size;
-    const int64_t* places;  // (rows,) index into the table
-    const float* added;     // (rows, size)
-    float* table;           // (any, size)
+    const int64_t* indices;  // (rows,) index into the table
+    const float* updates;  // (rows, size)
+    float* table;  // (any, size)
 };
 
 // Row-wise operations of layers (kernels/rows.py mirrors the structs).
@@ -202,22 +202,22 @@ struct Norm {
     const float *x, *gain, *shift;  // (rows, size), (size,) twice
     float *y, *moments;  // (rows, size); (rows, 2): mean and reciprocal standard deviation
     // Backward. dgain and dshift are accumulated.
-    const float *dy, *onto;  // (rows, size); gradient added to dx, or null
+    const float *dy, *dresidual;  // (rows, size); gradient added to dx, or null
     float *dx, *dgain, *dshift;
     float epsilon;
 };
 struct Drop {
     int64_t count;
-    const uint16_t* chances;
+    const uint16_t* random_bits;
     const float* x;
     float* y;
-    int32_t bar;  // elements with a random number below this are dropped
+    int32_t threshold;  // elements with a random number below this are dropped
     float scale;
 };
-struct Rectified {
+struct Relu {
     int64_t count;
-    const float* y;                 // max(x, 0)
-    float* d;  // gradient of y, overwritten by the gradient of x
+    const float* y;  // max(x, 0)
+    float* gradient;  // gradient of y, overwritten by the gradient of x
 };
 
 // Functions for training. Null for baseline instruction sets, where NumPy does it.
@@ -229,12 +229,12 @@ struct Training {
     void (*cross_entropy)(const Softmax&);
     void (*add_rows)(const Rows&);
     void (*adam)(const Adam&);
-    void (*top_k)(const Tops&, char* scratch);
+    void (*top_k)(const TopK&, char* scratch);
     int64_t (*search_bytes)(const Search&);  // bytes
     bool (*search)(Search&, char* scratch);
     void (*norm)(const Norm&, bool backward);
     void (*drop)(const Drop&);
-    void (*relu_backward)(const Rectified&);
+    void (*relu_backward)(const Relu&);
 };
 
 constexpr int KEY_BLOCK = 128;  // keys of a block, such that a block of scores stays in the L1 cache

@@ -86,7 +86,7 @@ template <class T>
 struct PairParameters {  // of scores that are not products
     const T* vector;  // PERCEPTRON: (width,), padded with 0
     T total;  // sum of the vector
-    T inverse;        // DISTANCES: 1 / width
+    T inverse;  // DISTANCES: 1 / width
 };
 
 template <class T>

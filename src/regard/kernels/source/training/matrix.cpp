@@ -62,7 +62,7 @@ class Multiply {
 
    public:
     explicit Multiply(const Product& p)
-        : p(p), across(p.a_column == 1), packs((p.rows > 8 * ROWS && p.b_row > PANEL_COLUMNS) || p.sums),
+        : p(p), across(p.a_column == 1), packs((p.rows > 8 * ROWS && p.b_row > PANEL_COLUMNS) || p.column_sums),
           step(evenly(p.depth, across ? PANEL_DEPTH : PART)), rows_of_block(evenly(p.rows, BLOCK)) {}
 
     void run() {
@@ -83,7 +83,7 @@ class Multiply {
         return std::max<int64_t>(1, (count + each - 1) / each) * LANES;
     }
     int64_t vectors() const { return (columns + LANES - 1) / LANES; }
-    bool overwrites() const { return k == 0 && !p.onto; }
+    bool overwrites() const { return k == 0 && !p.accumulate; }
 
     // Multiply a block of rows of a by all cached panels, which the first block packs.
     void block(int64_t r, int64_t rows) {
@@ -116,9 +116,9 @@ class Multiply {
             const int64_t rows = std::min<int64_t>(ROWS, count - r);
             if (rows == ROWS && columns % LANES == 0) multiply_tile(a, overwrites() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
             else multiply_edge(a, rows, out);
-            if (p.squash && k + depth == p.depth)
+            if (p.activation && k + depth == p.depth)
                 for (int64_t i = 0; i < rows; i++)
-                    (p.squash == TANH ? apply_tanh : apply_relu)(out + i * p.out_row, columns);
+                    (p.activation == TANH ? apply_tanh : apply_relu)(out + i * p.out_row, columns);
         }
     }
 
@@ -161,9 +161,9 @@ class Multiply {
                 store(panel + i * width + v, x);
                 sums[v / LANES] += x;
             }
-        if (!p.sums) return;
+        if (!p.column_sums) return;
         for (int64_t v = 0; v < width; v += LANES) {
-            float* to = p.sums + c + v;
+            float* to = p.column_sums + c + v;
             store_partial(to, k > 0 ? load_partial(to, columns - v) + sums[v / LANES] : sums[v / LANES], columns - v);
         }
     }

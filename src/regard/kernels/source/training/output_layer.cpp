@@ -38,10 +38,10 @@ struct RunningSoftmax {
     }
 
     // Write the maximum logit and the sum of exponentials relative to it.
-    INLINE void finish(float* found) const {
+    INLINE void finish(float* statistics) const {
         float maximum = maxima[0];
         for (int u = 1; u < LANES; u++) maximum = maxima[u] > maximum ? maxima[u] : maximum;
-        found[0] = maximum, found[1] = sum<float>(totals * exp2<float>((maxima - maximum) * float(LOG2E)));
+        statistics[0] = maximum, statistics[1] = sum<float>(totals * exp2<float>((maxima - maximum) * float(LOG2E)));
     }
 };
 
@@ -60,7 +60,7 @@ class Predict {
 
    public:
     Predict(const Prediction& p, char* scratch)
-        : p(p), scratch(scratch), block_buffer(reinterpret_cast<float*>(scratch + PRODUCT_BYTES)), saved(p.kept),
+        : p(p), scratch(scratch), block_buffer(reinterpret_cast<float*>(scratch + PRODUCT_BYTES)), saved(p.saved_logits),
           running(reinterpret_cast<RunningSoftmax*>(block_buffer + WORD_BLOCK * ROWS_PER_BLOCK)) {}
 
     void run(bool backward) {
@@ -87,27 +87,27 @@ class Predict {
     void update_row(int64_t r) const {
         const float* x = block + r * WORD_BLOCK;
         running[r].update(x, words, first == 0);
-        float* found = p.found + (row + r) * 4;  // maximum logit, sum of exponentials, target logit, sum of logits
-        if (has_target(r)) found[2] = x[p.targets[row + r] - first];
-        if (first + words == p.words) running[r].finish(found), found[3] = sum<float>(running[r].sums);
+        float* statistics = p.statistics + (row + r) * 4;  // maximum logit, sum of exponentials, target logit, sum of logits
+        if (has_target(r)) statistics[2] = x[p.targets[row + r] - first];
+        if (first + words == p.words) running[r].finish(statistics), statistics[3] = sum<float>(running[r].sums);
     }
 
     // Turn a row of the block into the gradient of its logits.
     void logits_gradient(int64_t r) const {
         float* x = block + r * WORD_BLOCK;
-        const float maximum = p.found[(row + r) * 4], factor = p.share / p.found[(row + r) * 4 + 1];
+        const float maximum = p.statistics[(row + r) * 4], factor = p.scale / p.statistics[(row + r) * 4 + 1];
         float* dbias = p.dbias + first;
         for_vectors(words, [&](auto full, int64_t i) INLINE_LAMBDA {
             const int64_t remaining = words - i;
             const Vector logits_here = load_vector(full, x + i, remaining);
-            const Vector exact = exp2<float>((logits_here - maximum) * float(LOG2E)) * factor - p.spread;
+            const Vector exact = exp2<float>((logits_here - maximum) * float(LOG2E)) * factor - p.smoothing;
             const Vector d = (exact < 0 ? -exact : exact) < MIN_GRADIENT ? Vector{} : exact;
             store_vector(full, x + i, d, remaining);
             store_vector(full, dbias + i, load_vector(full, dbias + i, remaining) + d, remaining);
         });
         if (!has_target(r)) return;
         const int64_t target = p.targets[row + r] - first;
-        x[target] -= p.taken, dbias[target] -= p.taken;
+        x[target] -= p.target_weight, dbias[target] -= p.target_weight;
     }
 
     // Accumulate the block's gradients of readouts and matrix.
@@ -126,22 +126,22 @@ INLINE uint32_t lanes_above(Vector x, float threshold) {
 #elif defined(__AVX2__)
     return _mm256_movemask_ps((__m256)(x > threshold));
 #else
-    uint32_t found = 0;
-    for (int u = 0; u < LANES; u++) found |= uint32_t(x[u] > threshold) << u;
-    return found;
+    uint32_t bits = 0;
+    for (int u = 0; u < LANES; u++) bits |= uint32_t(x[u] > threshold) << u;
+    return bits;
 #endif
 }
 
 // Selects the largest logits. The matrix is packed in panels [depth][word].
 class SelectTopK {
-    const Tops& p;
+    const TopK& p;
     char* scratch;
     float* block;
     RunningSoftmax* running;
     int64_t row, rows, first, words;
 
    public:
-    SelectTopK(const Tops& p, char* scratch)
+    SelectTopK(const TopK& p, char* scratch)
         : p(p), scratch(scratch), block(reinterpret_cast<float*>(scratch + PRODUCT_BYTES)),
           running(reinterpret_cast<RunningSoftmax*>(block + WORD_BLOCK * ROWS_PER_BLOCK)) {}
 
@@ -163,34 +163,34 @@ class SelectTopK {
     }
 
     void update_row(int64_t r, const float* x) const {
-        float* best = p.best + (row + r) * p.count;
-        int64_t* places = p.places + (row + r) * p.count;
+        float* values = p.values + (row + r) * p.count;
+        int64_t* indices = p.indices + (row + r) * p.count;
         if (first == 0)
-            for (int64_t i = 0; i < p.count; i++) best[i] = -INF<float>, places[i] = 0;
-        if (lanes_above(running[r].update(x, words, first == 0), best[p.count - 1])) select_from_block(x, best, places);
-        if (first + words == p.words) running[r].finish(p.found + (row + r) * 2);
+            for (int64_t i = 0; i < p.count; i++) values[i] = -INF<float>, indices[i] = 0;
+        if (lanes_above(running[r].update(x, words, first == 0), values[p.count - 1])) select_from_block(x, values, indices);
+        if (first + words == p.words) running[r].finish(p.statistics + (row + r) * 2);
     }
 
-    void select_from_block(const float* x, float* best, int64_t* places) const {
+    void select_from_block(const float* x, float* values, int64_t* indices) const {
         for (int64_t i = 0; i < words; i += LANES) {
             const Vector logits_here = load_partial(x + i, words - i) + tail_mask(words - i);
-            for (uint32_t bits = lanes_above(logits_here, best[p.count - 1]); bits; bits &= bits - 1) {
+            for (uint32_t bits = lanes_above(logits_here, values[p.count - 1]); bits; bits &= bits - 1) {
                 const int64_t j = i + __builtin_ctz(bits);
-                if (first + j >= p.first && x[j] > best[p.count - 1]) insert(x[j], first + j, best, places);
+                if (first + j >= p.first && x[j] > values[p.count - 1]) insert(x[j], first + j, values, indices);
             }
         }
     }
 
     // Insert a value into the sorted list after equal ones.
-    void insert(float x, int64_t place, float* best, int64_t* places) const {
+    void insert(float x, int64_t index, float* values, int64_t* indices) const {
         int64_t i = p.count - 1;
-        for (; i > 0 && best[i - 1] < x; i--) best[i] = best[i - 1], places[i] = places[i - 1];
-        best[i] = x, places[i] = place;
+        for (; i > 0 && values[i - 1] < x; i--) values[i] = values[i - 1], indices[i] = indices[i - 1];
+        values[i] = x, indices[i] = index;
     }
 };
 
 void predict(const Prediction& p, bool backward, char* scratch) { Predict(p, scratch).run(backward); }
-void top_k(const Tops& p, char* scratch) { SelectTopK(p, scratch).run(); }
+void top_k(const TopK& p, char* scratch) { SelectTopK(p, scratch).run(); }
 
 }  // namespace ISA
 }  // namespace regard

@@ -28,9 +28,9 @@ inline PanelPosition panel_position(int64_t column, int64_t columns) {
     const int64_t panel = column / TILE * TILE;
     return panel + TILE <= width_of<float>(columns) ? PanelPosition{panel, TILE} : PanelPosition{column, LANES};
 }
-inline float* pack(const float* weight, int64_t depth, int64_t columns, Arena& arena, bool warm = false) {
+inline float* pack(const float* weight, int64_t depth, int64_t columns, Arena& arena, bool workspace_filled = false) {
     float* packed = arena.allocate<float>(depth * width_of<float>(columns));
-    if (warm) return packed;
+    if (workspace_filled) return packed;
     for (int64_t c = 0; c < columns; c += LANES) {
         const PanelPosition at = panel_position(c, columns);
         for (int64_t k = 0; k < depth; k++)
@@ -108,7 +108,7 @@ class AttentionStep {
     float total = 0;
 
    public:
-    static int64_t sentences(const Recurrence& p) { return p.sentence ? p.sentences : p.batch; }
+    static int64_t sentences(const Recurrence& p) { return p.sentence_of_row ? p.sentences : p.batch; }
     static int64_t elements(const Recurrence& p) {
         int64_t width = width_of<float>(p.hidden), keys = sentences(p) * p.positions;
         return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
@@ -123,14 +123,14 @@ class AttentionStep {
         Vector sums{};
         for (int64_t c = 0; c < width; c += LANES) sums += load(vector + c);
         total = sum<float>(sums);
-        for (int64_t b = 0; !p.warm && b < sentences(p); b++)
-            for (int64_t i = b * p.positions; i < b * p.positions + p.seen[b]; i++)
+        for (int64_t b = 0; !p.workspace_filled && b < sentences(p); b++)
+            for (int64_t i = b * p.positions; i < b * p.positions + p.valid_positions[b]; i++)
                 overflows[i] = exponentials(p.keys + i * p.hidden, key_exps + i * width);
     }
 
     // Compute the weights of row b and its context.
     void forward(int64_t b, const float* query, float* weights, float* context) {
-        const int64_t valid_keys = p.seen[b], padded_keys = width_of<float>(valid_keys);
+        const int64_t valid_keys = p.valid_positions[b], padded_keys = width_of<float>(valid_keys);
         query_overflows = exponentials(query, query_exps);
         for (int64_t j = 0; j < valid_keys; j++) logits[j] = score(b, j, query);
         float maximum = -INF<float>;
@@ -151,7 +151,7 @@ class AttentionStep {
     // Accumulate the gradients of keys and values, and write the gradient of the query.
     void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
                   float* dquery) {
-        const int64_t valid_keys = p.seen[b];
+        const int64_t valid_keys = p.valid_positions[b];
         for_tiles<4>(valid_keys, [&](auto size, int64_t j) { values_backward<decltype(size)::value>(b, j, weights, dcontext); });
         float mean = 0;
         for (int64_t j = 0; j < valid_keys; j++) {
@@ -206,14 +206,14 @@ class AttentionStep {
         int64_t c = 0;
         for (; c + 4 * LANES <= p.context; c += 4 * LANES) {
             Vector sums[4] = {};
-            for (int64_t j = 0; j < p.seen[b]; j++)
+            for (int64_t j = 0; j < p.valid_positions[b]; j++)
                 UNROLL for (int v = 0; v < 4; v++)
                     sums[v] = fma(broadcast(weights[j]), load(values + j * p.context + c + v * LANES), sums[v]);
             UNROLL for (int v = 0; v < 4; v++) store(context + c + v * LANES, sums[v]);
         }
         for (; c < p.context; c += LANES) {
             Vector sums{};
-            for (int64_t j = 0; j < p.seen[b]; j++)
+            for (int64_t j = 0; j < p.valid_positions[b]; j++)
                 sums = fma(broadcast(weights[j]), load_partial(values + j * p.context + c, p.context - c), sums);
             store_partial(context + c, sums, p.context - c);
         }
@@ -240,7 +240,7 @@ class AttentionStep {
         const int64_t some = p.hidden - c;
         const Vector left = load(query_exps + c), weight = load(vector + c);
         Vector of_query{}, of_vector = load(dvector + c);
-        for (int64_t j = 0; j < p.seen[b]; j++) {
+        for (int64_t j = 0; j < p.valid_positions[b]; j++) {
             const int64_t i = b * p.positions + j;
             Vector squashed, slope;
             if (pair_overflows(b, j)) {
@@ -287,14 +287,14 @@ class Gru {
    public:
     static int64_t scratch(const Recurrence& p) {
         int64_t h = padded16(p.size), a = padded16(p.hidden), c = padded16(p.context), gates = padded16(3 * p.size);
-        int64_t weights = h * gates + (has_attention(p) ? c * gates + h * a : 0) + (p.after_weight ? h * gates : 0);
+        int64_t weights = h * gates + (has_attention(p) ? c * gates + h * a : 0) + (p.second_weight ? h * gates : 0);
         int64_t rows = p.batch * (2 * gates + h + c + a);
         return (weights + rows + (has_attention(p) ? AttentionStep::elements(p) : 0)) * int64_t(sizeof(float)) + 8192;
     }
     Gru(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), arena{scratch} {}
 
     void forward() {
-        const float* state_weight = pack(p.state_weight, h, 3 * h, arena, p.warm);
+        const float* state_weight = pack(p.state_weight, h, 3 * h, arena, p.workspace_filled);
         if (has_attention(p)) return forward_attention(state_weight);
         float* hidden = arena.allocate<float>(p.batch * sums_row());
         for (int64_t i = 0; i < p.steps && !stopped(p.stop); i++) {
@@ -319,45 +319,45 @@ class Gru {
    private:
     Rows inputs(int64_t t) const { return {p.inputs + t * p.batch * p.input_row, p.input_row}; }
     float* states(int64_t t) const { return p.states + t * p.batch * p.state_row; }
-    Rows between(int64_t t) const { return {p.between + t * p.batch * h, h}; }
-    float* after_gates(int64_t t) const { return p.after_gates + t * p.batch * gates_row(); }
+    Rows attending_states(int64_t t) const { return {p.attending_states + t * p.batch * h, h}; }
+    float* second_gates(int64_t t) const { return p.second_gates + t * p.batch * gates_row(); }
     const float* dstates(int64_t t) const { return p.dstates + t * p.batch * p.dstate_row; }
     struct MutableRows {
         float* at;
         int64_t row;
     };
     MutableRows dinputs(int64_t t) const { return {p.dinputs + t * p.batch * p.dinput_row, p.dinput_row}; }
-    MutableRows dafter(int64_t t) const { return {p.dafter + t * p.batch * 3 * h, 3 * h}; }
+    MutableRows dsecond(int64_t t) const { return {p.dsecond + t * p.batch * 3 * h, 3 * h}; }
     float* dhidden(int64_t t) const { return p.dhidden + t * p.batch * 3 * h; }
-    float* dafter_hidden(int64_t t) const { return p.dafter_hidden + t * p.batch * 3 * h; }
+    float* dsecond_hidden(int64_t t) const { return p.dsecond_hidden + t * p.batch * 3 * h; }
 
     int64_t sums_row() const { return width_of<float>(3 * h); }
 
     void forward_attention(const float* state_weight) {
-        const float *query_weight = pack(p.query_weight, h, p.hidden, arena, p.warm), *context_weight = nullptr,
-                    *after_weight = nullptr;
-        if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, arena, p.warm);
-        if (p.after_weight) after_weight = pack(p.after_weight, h, 3 * h, arena, p.warm);
+        const float *query_weight = pack(p.query_weight, h, p.hidden, arena, p.workspace_filled), *context_weight = nullptr,
+                    *second_weight = nullptr;
+        if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, arena, p.workspace_filled);
+        if (p.second_weight) second_weight = pack(p.second_weight, h, 3 * h, arena, p.workspace_filled);
         // the data kept across calls comes first, at offsets that do not depend on the number of rows
         AttentionStep attention(p, arena);
         float *hidden = arena.allocate<float>(p.batch * sums_row()), *inputs_of_step = arena.allocate<float>(p.batch * sums_row()),
               *queries = arena.allocate<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps && !stopped(p.stop); t++) {
             const Rows previous = before(t);
-            if (after_weight)
-                step_forward(previous, state_weight, nullptr, inputs(t), p.between + t * p.batch * h, h, gates(t), hidden, t);
-            const Rows query_states = after_weight ? between(t) : previous;
+            if (second_weight)
+                step_forward(previous, state_weight, nullptr, inputs(t), p.attending_states + t * p.batch * h, h, gates(t), hidden, t);
+            const Rows query_states = second_weight ? attending_states(t) : previous;
             multiply(query_states.at, query_states.row, p.batch, query_weight, h, p.hidden, OVERWRITE, queries);
             attend(t, attention, queries);
-            const Rows step_inputs = after_weight ? Rows{p.after_bias, 0} : inputs(t);
+            const Rows step_inputs = second_weight ? Rows{p.second_bias, 0} : inputs(t);
             for (int64_t b = 0; b < p.batch; b++)
                 memcpy(inputs_of_step + b * sums_row(), step_inputs.at + b * step_inputs.row, 3 * h * sizeof(float));
             const float* contexts = p.contexts + t * p.batch * p.context;
             if (context_weight)
                 multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, ADD, inputs_of_step);
             else add(contexts, inputs_of_step);
-            step_forward(query_states, after_weight ? after_weight : state_weight, nullptr, {inputs_of_step, sums_row()}, states(t),
-                      p.state_row, after_weight ? after_gates(t) : gates(t), hidden, t);
+            step_forward(query_states, second_weight ? second_weight : state_weight, nullptr, {inputs_of_step, sums_row()}, states(t),
+                      p.state_row, second_weight ? second_gates(t) : gates(t), hidden, t);
         }
     }
 
@@ -366,25 +366,25 @@ class Gru {
             const int64_t row = t * p.batch + b;
             float* query = p.queries + row * p.hidden;
             memcpy(query, queries + b * width_of<float>(p.hidden), p.hidden * sizeof(float));
-            attention.forward(p.sentence ? p.sentence[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+            attention.forward(p.sentence_of_row ? p.sentence_of_row[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
         }
     }
 
     void backward_attention(const float* to_state, float* dstate) {
         const float *to_context = pack_transposed(p.context_weight, 3 * h, p.context, arena),
                     *to_query = pack_transposed(p.query_weight, p.hidden, h, arena),
-                    *to_between = p.after_weight ? pack_transposed(p.after_weight, 3 * h, h, arena) : nullptr;
+                    *to_attending = p.second_weight ? pack_transposed(p.second_weight, 3 * h, h, arena) : nullptr;
         float* dcontext = arena.allocate<float>(p.batch * width_of<float>(p.context));
         AttentionStep attention(p, arena);
         for (int64_t t = p.steps - 1; t >= 0 && !stopped(p.stop); t--) {
-            const MutableRows last = to_between ? dafter(t) : dinputs(t);
-            float* last_hidden = to_between ? dafter_hidden(t) : dhidden(t);
-            if (to_between) step_backward(between(t), after_gates(t), dstates(t), last, last_hidden, dstate, t);
+            const MutableRows last = to_attending ? dsecond(t) : dinputs(t);
+            float* last_hidden = to_attending ? dsecond_hidden(t) : dhidden(t);
+            if (to_attending) step_backward(attending_states(t), second_gates(t), dstates(t), last, last_hidden, dstate, t);
             else step_backward(before(t), gates(t), dstates(t), last, last_hidden, dstate, t);
             attention_backward(t, attention, to_context, {last.at, last.row}, dcontext);
-            multiply(last_hidden, 3 * h, p.batch, to_between ? to_between : to_state, 3 * h, h, ADD, dstate);
+            multiply(last_hidden, 3 * h, p.batch, to_attending ? to_attending : to_state, 3 * h, h, ADD, dstate);
             multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, ADD, dstate);
-            if (!to_between) continue;
+            if (!to_attending) continue;
             step_backward(before(t), gates(t), nullptr, dinputs(t), dhidden(t), dstate, t);
             multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
         }

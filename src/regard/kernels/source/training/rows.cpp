@@ -50,7 +50,7 @@ static void normalize_backward(const Norm& p) {
             const int64_t remaining = p.size - i;
             const Vector normal = (load_partial(x + i, remaining) - mean) * inverse;
             Vector d = (load_partial(dy + i, remaining) * load_partial(p.gain + i, remaining) - mean_gradient - normal * projection) * inverse;
-            if (p.onto) d += load_partial(p.onto + r * p.size + i, remaining);
+            if (p.dresidual) d += load_partial(p.dresidual + r * p.size + i, remaining);
             store_partial(p.dx + r * p.size + i, d, remaining);
         }
     }
@@ -64,16 +64,16 @@ void drop(const Drop& p) {
     for (int64_t i = 0; i < p.count; i += LANES) {
         const int64_t remaining = p.count - i;
         Random random{};
-        memcpy(&random, p.chances + i, size_t(remaining < LANES ? remaining : LANES) * sizeof(uint16_t));
-        const I<float> chances = __builtin_convertvector(random, I<float>);
-        store_partial(p.y + i, load_partial(p.x + i, remaining) * (chances >= p.bar ? broadcast(p.scale) : Vector{}), remaining);
+        memcpy(&random, p.random_bits + i, size_t(remaining < LANES ? remaining : LANES) * sizeof(uint16_t));
+        const I<float> random_bits = __builtin_convertvector(random, I<float>);
+        store_partial(p.y + i, load_partial(p.x + i, remaining) * (random_bits >= p.threshold ? broadcast(p.scale) : Vector{}), remaining);
     }
 }
 
-void relu_backward(const Rectified& p) {
+void relu_backward(const Relu& p) {
     for (int64_t i = 0; i < p.count; i += LANES) {
-        const Vector d = load_partial(p.d + i, p.count - i);
-        store_partial(p.d + i, load_partial(p.y + i, p.count - i) > 0 ? d : Vector{}, p.count - i);
+        const Vector d = load_partial(p.gradient + i, p.count - i);
+        store_partial(p.gradient + i, load_partial(p.y + i, p.count - i) > 0 ? d : Vector{}, p.count - i);
     }
 }
 

@@ -10,10 +10,10 @@
 namespace regard {
 namespace ISA {
 
-int64_t recurrence_scratch(const Recurrence& p);                     // recurrence.cpp
+int64_t recurrence_scratch(const Recurrence& p);  // recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
-void multiply(const Product& p, char* scratch);                      // matrix.cpp
-void top_k(const Tops& p, char* scratch);                             // output_layer.cpp
+void multiply(const Product& p, char* scratch);  // matrix.cpp
+void top_k(const TopK& p, char* scratch);  // output_layer.cpp
 
 class BeamSearch {
     struct Hypothesis {
@@ -22,7 +22,7 @@ class BeamSearch {
     };
     struct Candidate {
         double total;
-        int64_t place;  // row of the sentence * count + rank of the word
+        int64_t index;  // row of the sentence * count + rank of the word
     };
 
     Search& p;
@@ -30,16 +30,16 @@ class BeamSearch {
     Arena arena;
     const int64_t h, input_size, count, max_rows;  // count: words to select after each row
     char* recurrence_memory;
-    float *table, *inputs, *start, *states, *between, *gates, *after_gates, *queries, *contexts, *readout, *best, *statistics;
+    float *table, *inputs, *start, *states, *attending_states, *gates, *second_gates, *queries, *contexts, *readout, *best_logits, *statistics;
     uint8_t* is_cached;  // words whose projection is cached in the table
-    int64_t *sentences, *places, *missing;
+    int64_t *sentences, *best_words, *missing;
     Hypothesis *beam, *next_beam;
     Candidate* candidates;
     double* worst_kept;  // score that a hypothesis must exceed to be kept
 
    public:
     BeamSearch(Search& p, char* scratch)
-        : p(p), scratch(scratch), arena{p.room}, h(p.decoder.size), input_size(3 * h + p.size),
+        : p(p), scratch(scratch), arena{p.workspace}, h(p.decoder.size), input_size(3 * h + p.size),
           // One may be the end token, and all others may extend one row.
           count(p.width == 1 ? 1 : std::min(p.width + 1, p.words)),
           max_rows(p.decoder.sentences * p.width) {
@@ -48,21 +48,21 @@ class BeamSearch {
         recurrence_memory = arena.allocate<char>(recurrence_scratch(decoder(max_rows)));
         table = arena.allocate<float>(p.words * input_size), is_cached = arena.allocate<uint8_t>(p.words);
         inputs = allocate_rows(input_size), contexts = allocate_rows(input_size), readout = allocate_rows(p.size);
-        start = allocate_rows(h), states = allocate_rows(h), between = allocate_rows(h);
-        gates = allocate_rows(gates_size), after_gates = p.decoder.after_weight ? allocate_rows(gates_size) : nullptr;
-        queries = allocate_rows(p.decoder.hidden), best = allocate_rows(count), statistics = allocate_rows(2);
-        places = arena.allocate<int64_t>(max_rows * count);
+        start = allocate_rows(h), states = allocate_rows(h), attending_states = allocate_rows(h);
+        gates = allocate_rows(gates_size), second_gates = p.decoder.second_weight ? allocate_rows(gates_size) : nullptr;
+        queries = allocate_rows(p.decoder.hidden), best_logits = allocate_rows(count), statistics = allocate_rows(2);
+        best_words = arena.allocate<int64_t>(max_rows * count);
         beam = arena.allocate<Hypothesis>(max_rows), next_beam = arena.allocate<Hypothesis>(max_rows);
         candidates = arena.allocate<Candidate>(p.width * count), worst_kept = arena.allocate<double>(p.decoder.sentences);
     }
-    int64_t bytes() const { return arena.at - p.room; }
+    int64_t bytes() const { return arena.at - p.workspace; }
 
     // Run steps while there are rows and room for their output. Returns whether all values were finite.
     bool run() {
         if (p.step == 0) begin();
         p.steps_taken = 0;
         for (int64_t used = 0; p.rows > 0 && used + p.rows <= p.capacity; p.step++) {
-            p.taken[p.steps_taken++] = p.rows;
+            p.rows_per_step[p.steps_taken++] = p.rows;
             take_step(used);
             used += p.rows;
             if (!choose()) return false;
@@ -75,7 +75,7 @@ class BeamSearch {
 
     Recurrence decoder(int64_t rows) const {
         Recurrence one = p.decoder;
-        one.steps = 1, one.batch = rows, one.sentence = sentences;
+        one.steps = 1, one.batch = rows, one.sentence_of_row = sentences;
         return one;
     }
 
@@ -83,7 +83,7 @@ class BeamSearch {
         memset(is_cached, 0, p.words);
         p.rows = p.decoder.sentences;
         memcpy(states, p.decoder.start, p.rows * h * sizeof(float));
-        for (int64_t s = 0; s < p.rows; s++) beam[s] = {s, p.begin, s, 0, 0}, worst_kept[s] = -INF<double>, p.ended[s] = 0;
+        for (int64_t s = 0; s < p.rows; s++) beam[s] = {s, p.begin, s, 0, 0}, worst_kept[s] = -INF<double>, p.finished_count[s] = 0;
     }
 
     // One step of all rows: new states, and the most likely next words.
@@ -92,13 +92,13 @@ class BeamSearch {
         for (int64_t r = 0; r < p.rows; r++) {
             const Hypothesis& x = beam[r];
             sentences[r] = x.sentence;
-            p.said[used + r] = x.word, p.parents[used + r] = x.parent, p.logs[used + r] = x.log;
+            p.tokens[used + r] = x.word, p.parents[used + r] = x.parent, p.log_probabilities[used + r] = x.log;
             memcpy(start + r * h, states + x.parent * h, h * sizeof(float));
         }
         Recurrence one = decoder(p.rows);
         one.start = start, one.states = states, one.state_row = h, one.inputs = inputs, one.input_row = input_size;
-        one.gates = gates, one.after_gates = after_gates, one.between = between, one.queries = queries;
-        one.contexts = contexts, one.weights = p.looks + used * one.positions, one.warm = p.step > 0;
+        one.gates = gates, one.second_gates = second_gates, one.attending_states = attending_states, one.queries = queries;
+        one.contexts = contexts, one.weights = p.attention_weights + used * one.positions, one.workspace_filled = p.step > 0;
         recur(one, false, recurrence_memory);
         for (int64_t r = 0; r < p.rows; r++) {
             const float *word_part = inputs + r * input_size + 3 * h, *context = contexts + r * input_size + 3 * h;
@@ -108,8 +108,8 @@ class BeamSearch {
         }
         multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
                              true, TANH}, scratch);
-        top_k({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, best, statistics,
-              places},
+        top_k({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, best_logits, statistics,
+              best_words},
              scratch);
     }
 
@@ -152,23 +152,23 @@ class BeamSearch {
         int64_t n = 0;
         for (int64_t r = first; r < last; r++) {
             const double largest = statistics[2 * r], all_words = std::log(double(statistics[2 * r + 1])) + largest;
-            if (!std::isfinite(all_words)) return p.wrong = std::isfinite(largest) ? all_words : largest, -1;
+            if (!std::isfinite(all_words)) return p.invalid_value = std::isfinite(largest) ? all_words : largest, -1;
             for (int64_t i = 0; i < count; i++) {
-                const double total = double(best[r * count + i]) + (beam[r].sum - all_words);
+                const double total = double(best_logits[r * count + i]) + (beam[r].sum - all_words);
                 if (total > -INF<double>) candidates[n++] = {total, (r - first) * count + i};
             }
         }
         const int64_t candidate_count = std::min(n, 2 * p.width);  // half of them may be end tokens
         std::partial_sort(candidates, candidates + candidate_count, candidates + n, [](const Candidate& a, const Candidate& b) {
-            return a.total > b.total || (a.total == b.total && a.place < b.place);
+            return a.total > b.total || (a.total == b.total && a.index < b.index);
         });
         return candidate_count;
     }
 
     double divisor(int64_t length) const { return std::pow((p.offset + length) / (p.offset + 1), p.penalty); }
-    int64_t word_of(int64_t first, const Candidate& x) const { return places[first * count + x.place]; }
+    int64_t word_of(int64_t first, const Candidate& x) const { return best_words[first * count + x.index]; }
     Hypothesis after(int64_t first, const Candidate& x) const {
-        const int64_t row = first + x.place / count;
+        const int64_t row = first + x.index / count;
         const double sum = std::min(x.total, 0.0);
         return {beam[row].sentence, word_of(first, x), row, sum, sum - beam[row].sum};
     }
@@ -184,8 +184,8 @@ class BeamSearch {
 
     // Insert a finished hypothesis into the sentence's sorted list after equal ones.
     void insert_finished(const Hypothesis& x, double score) {
-        Ending* const best_of = p.endings + x.sentence * p.n_best;
-        int64_t& ended = p.ended[x.sentence];
+        Ending* const best_of = p.finished + x.sentence * p.n_best;
+        int64_t& ended = p.finished_count[x.sentence];
         int64_t i = ended < p.n_best ? ended++ : p.n_best - 1;
         for (; i > 0 && best_of[i - 1].score < score; i--) best_of[i] = best_of[i - 1];
         best_of[i] = {score, x.log, p.step, x.parent, x.word};
@@ -195,16 +195,16 @@ class BeamSearch {
     // Extend the beam by the best continuations that can still become one of the n best.
     int64_t extend_beam(int64_t first, int64_t candidate_count, int64_t beam_size) {
         const int64_t sentence = beam[first].sentence, beam_start = beam_size;
-        const double longest = divisor(p.most[sentence]);
+        const double longest = divisor(p.max_length[sentence]);
         for (int64_t i = 0; i < candidate_count && beam_size - beam_start < p.width; i++) {
             const Hypothesis x = after(first, candidates[i]);
             if (x.word != p.end && x.sum / longest > worst_kept[sentence]) next_beam[beam_size++] = x;
         }
-        if (beam_size > beam_start && p.step + 1 < p.most[sentence]) return beam_size;
-        if (p.ended[sentence] == 0) {  // cut off at the maximum length
+        if (beam_size > beam_start && p.step + 1 < p.max_length[sentence]) return beam_size;
+        if (p.finished_count[sentence] == 0) {  // cut off at the maximum length
             const Hypothesis x = beam_size > beam_start ? next_beam[beam_start] : Hypothesis{sentence, -1, first, 0, 0};
-            p.endings[sentence * p.n_best] = {std::numeric_limits<double>::quiet_NaN(), x.log, p.step, x.parent, x.word};
-            p.ended[sentence] = 1;
+            p.finished[sentence * p.n_best] = {std::numeric_limits<double>::quiet_NaN(), x.log, p.step, x.parent, x.word};
+            p.finished_count[sentence] = 1;
         }
         return beam_start;
     }
@@ -212,7 +212,7 @@ class BeamSearch {
 
 int64_t search_bytes(const Search& p) {
     Search none = p;
-    none.room = reinterpret_cast<char*>(64);  // never dereferenced
+    none.workspace = reinterpret_cast<char*>(64);  // never dereferenced
     return BeamSearch(none, nullptr).bytes();
 }
 bool search(Search& p, char* scratch) { return BeamSearch(p, scratch).run(); }

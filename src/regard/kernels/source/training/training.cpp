@@ -29,7 +29,7 @@ INLINE float largest(Vector x) {
 void cross_entropy(const Softmax& p) {
     const int64_t words = p.words;
     for (int64_t r = 0; r < p.rows; r++) {
-        float *x = p.logits + r * words, *found = p.found + r * 3;
+        float *x = p.logits + r * words, *statistics = p.statistics + r * 3;
         Vector tops = broadcast(-INF<float>);
         for (int64_t i = 0; i < words; i += LANES) {
             Vector logits = load_partial(x + i, words - i);
@@ -37,7 +37,7 @@ void cross_entropy(const Softmax& p) {
             tops = larger(logits + tail_mask(words - i), tops);
         }
         const float maximum = largest(tops);
-        found[1] = x[p.targets[r]] - maximum;
+        statistics[1] = x[p.targets[r]] - maximum;
         Vector totals{}, sums{};
         for (int64_t i = 0; i < words; i += LANES) {
             const Vector logits = load_partial(x + i, words - i) - maximum;
@@ -46,11 +46,11 @@ void cross_entropy(const Softmax& p) {
             totals += exponentials;
             sums += tail_mask(words - i) < 0 ? Vector{} : logits;
         }
-        found[0] = sum<float>(totals), found[2] = sum<float>(sums);
-        const float factor = p.share / found[0];
+        statistics[0] = sum<float>(totals), statistics[2] = sum<float>(sums);
+        const float factor = p.scale / statistics[0];
         for (int64_t i = 0; i < words; i += LANES)
-            store_partial(x + i, load_partial(x + i, words - i) * factor - p.spread, words - i);
-        x[p.targets[r]] -= p.taken;
+            store_partial(x + i, load_partial(x + i, words - i) * factor - p.smoothing, words - i);
+        x[p.targets[r]] -= p.target_weight;
         if (!p.dbias) continue;
         for (int64_t i = 0; i < words; i += LANES)
             store_partial(p.dbias + i, load_partial(p.dbias + i, words - i) + load_partial(x + i, words - i), words - i);
@@ -59,10 +59,10 @@ void cross_entropy(const Softmax& p) {
 
 void add_rows(const Rows& p) {
     for (int64_t r = 0; r < p.rows; r++) {
-        const float* from = p.added + r * p.size;
-        float* to = p.table + p.places[r] * p.size;
+        const float* from = p.updates + r * p.size;
+        float* to = p.table + p.indices[r] * p.size;
         if (r + 4 < p.rows)  // rows are in random order
-            for (int64_t i = 0; i < p.size; i += 16) __builtin_prefetch(p.table + p.places[r + 4] * p.size + i, 1);
+            for (int64_t i = 0; i < p.size; i += 16) __builtin_prefetch(p.table + p.indices[r + 4] * p.size + i, 1);
         for (int64_t i = 0; i < p.size; i += LANES)
             store_partial(to + i, load_partial(to + i, p.size - i) + load_partial(from + i, p.size - i), p.size - i);
     }
