@@ -25,9 +25,12 @@ struct DecodeTasks {
     const Problem& p;
     int64_t chunks, chunks_per_task, tasks_per_pack;
     COLD explicit DecodeTasks(const Problem& p)
-        : p(p), chunks(chunk_count(p)), chunks_per_task(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? CHUNKS_PER_TASK : 1),
+        : p(p), chunks(chunk_count(p)),
+          chunks_per_task(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? CHUNKS_PER_TASK : 1),
           tasks_per_pack(ceil_div(chunks, chunks_per_task)) {}
-    int64_t packs_of(int64_t group) const { return ceil_div((p.first(group + 1) - p.first(group)) * p.n, QUERIES_PER_TASK); }
+    int64_t packs_of(int64_t group) const {
+        return ceil_div((p.first(group + 1) - p.first(group)) * p.n, QUERIES_PER_TASK);
+    }
     int64_t tasks() const {
         if (p.groups == p.items) return p.items * tasks_per_pack;
         int64_t packs = 0;
@@ -43,7 +46,8 @@ struct DecodeTasks {
             for (; pack >= packs_of(g); g++) pack -= packs_of(g);
         else pack = 0;
         int64_t first = p.first(g), all_rows = (p.first(g + 1) - first) * p.n;
-        return {first, pack * QUERIES_PER_TASK, std::min<int64_t>(QUERIES_PER_TASK, all_rows - pack * QUERIES_PER_TASK), first * p.n + pack * QUERIES_PER_TASK};
+        return {first, pack * QUERIES_PER_TASK, std::min<int64_t>(QUERIES_PER_TASK, all_rows - pack * QUERIES_PER_TASK),
+                first * p.n + pack * QUERIES_PER_TASK};
     }
 };
 
@@ -51,19 +55,22 @@ template <class T>
 void decode_task(const Problem& p, int64_t task, char* shared, Arena arena) {
     DecodeTasks packs(p);
     DecodeTasks::Location at = packs.locate(task / packs.tasks_per_pack);
-    const int64_t first = task % packs.tasks_per_pack * packs.chunks_per_task, last = std::min(first + packs.chunks_per_task, packs.chunks);
+    const int64_t first = task % packs.tasks_per_pack * packs.chunks_per_task,
+                  last = std::min(first + packs.chunks_per_task, packs.chunks);
     const int64_t size = Partial<T>::size(p.e);
     Partial<T> partials[QUERIES_PER_TASK];
     T* local = p.m <= CHUNK ? arena.allocate<T>(size * at.rows) : nullptr;
     for (int64_t c = first; c < last; c++)
         for (int64_t r = 0; r < at.rows; r++)
             partials[(c - first) * at.rows + r] = {
-                local ? local + r * size : reinterpret_cast<T*>(shared) + ((at.row_offset + r) * packs.chunks + c) * size,
+                local ? local + r * size
+                      : reinterpret_cast<T*>(shared) + ((at.row_offset + r) * packs.chunks + c) * size,
                 width_of<T>(p.e)};
     Decode<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
            std::min(p.to_key, p.from_key + last * CHUNK), arena).run(partials);
     if (local)
-        for (int64_t r = 0; r < at.rows; r++) write<T>(p, partials[r], (at.row_offset + r) / p.n, (at.row_offset + r) % p.n);
+        for (int64_t r = 0; r < at.rows; r++)
+            write<T>(p, partials[r], (at.row_offset + r) / p.n, (at.row_offset + r) % p.n);
 }
 
 template <class T>
@@ -130,8 +137,9 @@ int64_t forward_scratch(const Problem& p) {
     const int64_t width = width_of<T>(p.d), d = padded_columns(p.d), e = width_of<T>(p.e);
     int64_t elements, bytes = 4096;
     if (few_queries<T>(p))
-        elements = std::max<int64_t>(QUERIES_PER_TASK * K, CHUNKS_PER_TASK * CHUNK) + 3 * K + e + QUERIES_PER_TASK * (2 * d + 1 + e + Partial<T>::size(p.e) + width) +
-                  K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
+        elements = std::max<int64_t>(QUERIES_PER_TASK * K, CHUNKS_PER_TASK * CHUNK) + 3 * K + e +
+                   QUERIES_PER_TASK * (2 * d + 1 + e + Partial<T>::size(p.e) + width) + K * (1 + d + e + width) +
+                   (2 * L<T> + 3) * d + width;
     else {
         const int64_t count = tiles_per_task<T>(p);
         elements = 2 * K * W + count * W * (2 * d + 3 * e + width) + K * (d + e + width) + width;
@@ -142,11 +150,14 @@ int64_t forward_scratch(const Problem& p) {
 
 template <class T>
 int64_t forward_shared(const Problem& p) {
-    return few_queries<T>(p) && p.m > CHUNK ? p.items * p.n * chunk_count(p) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+    return few_queries<T>(p) && p.m > CHUNK
+               ? p.items * p.n * chunk_count(p) * Partial<T>::size(p.e) * int64_t(sizeof(T))
+               : 0;
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return few_queries<T>(p) ? DecodeTasks(p).tasks() : p.items * ceil_div(tiles<T>(p), tiles_per_task<T>(p));
+    if (phase == 0)
+        return few_queries<T>(p) ? DecodeTasks(p).tasks() : p.items * ceil_div(tiles<T>(p), tiles_per_task<T>(p));
     return phase == 1 && few_queries<T>(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>
@@ -178,7 +189,9 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::ker
 int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training.scratch(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
-void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
+void predict(const Prediction& p, bool backward, char* scratch) {
+    avx512::kernel.training.predict(p, backward, scratch);
+}
 void top_k(const TopK& p, char* scratch) { avx512::kernel.training.top_k(p, scratch); }
 int64_t search_bytes(const Search& p) { return avx512::kernel.training.search_bytes(p); }
 bool search(Search& p, char* scratch) { return avx512::kernel.training.search(p, scratch); }
@@ -194,7 +207,8 @@ int64_t backward_scratch(const Problem& p) {
     constexpr int64_t W = TILE_VECTORS * L<T>, K = KEY_BLOCK;
     int64_t width = width_of<T>(p.d);
     int64_t elements = 4 * K * W + W * (3 * p.d + p.e + 2 * padded(p.d) + padded(p.e) + width) +
-                      K * (p.d + p.e + width_of<T>(p.e) + width) + width + (p.merges_parts ? p.m * (padded(p.d) + padded(p.e)) : 0);
+                       K * (p.d + p.e + width_of<T>(p.e) + width) + width +
+                       (p.merges_parts ? p.m * (padded(p.d) + padded(p.e)) : 0);
     return elements * int64_t(sizeof(T)) + 4096;
 }
 
@@ -291,8 +305,8 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, top_k, search_bytes,
-                               search, norm, drop, relu_backward};
+constexpr Training training = {recurrence_scratch, recur,  multiply, predict, cross_entropy, add_rows, adam, top_k,
+                               search_bytes,       search, norm,     drop,    relu_backward};
 #else
 constexpr Training training = {};
 #endif

@@ -121,7 +121,8 @@ void Decode<T>::pair_values(int64_t j, int64_t count) {
         for (int64_t byte = 0; byte < 4 * p.e; byte += 256) prefetcher.template prefetch<256>(0);
         int64_t f = 0;
         if (k + 2 <= count)
-            for (; f < full_columns; f += DOT_STEP) pair(_mm512_loadu_si512(at + 2 * f), _mm512_loadu_si512(at + row + 2 * f));
+            for (; f < full_columns; f += DOT_STEP)
+                pair(_mm512_loadu_si512(at + 2 * f), _mm512_loadu_si512(at + row + 2 * f));
         for (; f < p.e; f += DOT_STEP) {
             const __mmask32 present = first_halves(p.e - f);
             pair(finite_halves(_mm512_maskz_loadu_epi16(k < count ? present : 0, at + 2 * f)),

@@ -7,8 +7,8 @@ namespace regard {
 namespace ISA {
 
 template <class T, int NV>
-void ScoreBlock<T, NV>::scores_amx([[maybe_unused]] int64_t j, [[maybe_unused]] int64_t first, [[maybe_unused]] int64_t last,
-          [[maybe_unused]] V<T> (&maximum)[NV]) {
+void ScoreBlock<T, NV>::scores_amx([[maybe_unused]] int64_t j, [[maybe_unused]] int64_t first,
+                                   [[maybe_unused]] int64_t last, [[maybe_unused]] V<T> (&maximum)[NV]) {
 #if defined(__AMX_BF16__)
     const int64_t start = first & -TILE_SIDE, stop = round_up(TILE_SIDE, last);
     const ByteRows keys = padded_rows(p.keys, item, j + start, std::min(stop, p.m - j) - start, p.d,

@@ -96,8 +96,9 @@ inline ByteRows padded_rows(const Matrices& x, int64_t item, int64_t row, int64_
     if (rows % TILE_SIDE == 0 && bytes == 2 * columns) return {start, x.row};
     for (int64_t r = 0; r < round_up(TILE_SIDE, rows); r++)
         for (int64_t c = 0; c < columns; c += DOT_STEP)
-            _mm512_storeu_si512(buffer + r * bytes + 2 * c,
-                                _mm512_maskz_loadu_epi16(first_halves(r < rows ? columns - c : 0), start + r * x.row + 2 * c));
+            _mm512_storeu_si512(
+                buffer + r * bytes + 2 * c,
+                _mm512_maskz_loadu_epi16(first_halves(r < rows ? columns - c : 0), start + r * x.row + 2 * c));
     return {buffer, bytes};
 }
 

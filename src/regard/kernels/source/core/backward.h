@@ -28,7 +28,8 @@ void add_product(T* c, int64_t ldc, int64_t count, int64_t lanes, const T* a, in
         });
     };
     int64_t x = 0;
-    for (; x + 4 * L<T> <= lanes || x + 3 * L<T> < lanes; x += 4 * L<T>) add_columns(std::integral_constant<int, 4>{}, x);
+    for (; x + 4 * L<T> <= lanes || x + 3 * L<T> < lanes; x += 4 * L<T>)
+        add_columns(std::integral_constant<int, 4>{}, x);
     for (; x + L<T> < lanes; x += 2 * L<T>) add_columns(std::integral_constant<int, 2>{}, x);
     for (; x < lanes; x += L<T>) add_columns(std::integral_constant<int, 1>{}, x);
 }
@@ -52,7 +53,8 @@ NOINLINE bool all_finite(Block<T> x, int64_t first, int64_t last, int64_t column
 template <class T>
 bool finite_as_stored(const Problem& p, int64_t item, int64_t first, int64_t last) {
     if (p.score != PRODUCTS || p.keys_type != p.compute) return false;
-    return all_finite<T>(rows_of<T>(p.keys, p.keys_type, item, 0, last, p.d, static_cast<T*>(nullptr)), first, last, p.d);
+    return all_finite<T>(rows_of<T>(p.keys, p.keys_type, item, 0, last, p.d, static_cast<T*>(nullptr)), first, last,
+                         p.d);
 }
 
 // Rows of gradients are padded to a multiple of this; the Python side uses the same value.
@@ -82,7 +84,8 @@ struct PairsBackward {
             for (int64_t r = 0; r < rows; r++) {
                 T dlogit = dscore_block[c * step + r] * T(p.scale);
                 if (p.score == DISTANCES) distance_backward(r, c, dlogit, dkeys);
-                else if (left.overflows[r] || workspace.right.overflows[c]) exact_backward(r, c, dlogit, dkeys), dlogit = 0;
+                else if (left.overflows[r] || workspace.right.overflows[c])
+                    exact_backward(r, c, dlogit, dkeys), dlogit = 0;
                 dscore_block[c * step + r] = dlogit;
             }
         if (p.score == PERCEPTRON) for_steps<4>(0, rows, [&](auto size, int64_t r) {
@@ -101,7 +104,8 @@ struct PairsBackward {
                 dleft[u] = load(dqueries + (r + u) * padded(p.d) + f);
             }
             for (int64_t c = first; c < last; c++) {
-                V<T> key = load(workspace.right.exps + c * workspace.right.width + f), dright = load(dkeys + c * padded(p.d) + f);
+                V<T> key = load(workspace.right.exps + c * workspace.right.width + f),
+                     dright = load(dkeys + c * padded(p.d) + f);
                 UNROLL for (int u = 0; u < R; u++) {
                     V<T> dlogit = broadcast(dscore_block[c * step + r + u]);
                     V<T> s = reciprocal(fma(exps[u], key, broadcast(T(1))));
@@ -119,7 +123,8 @@ struct PairsBackward {
 
     void exact_backward(int64_t r, int64_t c, T dlogit, T* dkeys) {
         if (dlogit == 0) return;
-        const T *query = left.rows.at + r * left.rows.stride, *key = workspace.right.rows.at + c * workspace.right.rows.stride;
+        const T *query = left.rows.at + r * left.rows.stride,
+                *key = workspace.right.rows.at + c * workspace.right.rows.stride;
         auto add = [](T* at, V<T> x) { store(at, load(at) + x); };
         for (int64_t f = 0; f < p.d; f += L<T>) {
             V<T> squashed = tanh<T>(load_padded(query + f, p.d - f) + load_padded(key + f, p.d - f));
@@ -134,7 +139,9 @@ struct PairsBackward {
         const T inverse = workspace.parameters.inverse;
         T squares = 0;
         for (int64_t f = 0; f < p.d; f++) {
-            T difference = (left.rows.at[r * left.rows.stride + f] - workspace.right.rows.at[c * workspace.right.rows.stride + f]) * inverse;
+            T difference = (left.rows.at[r * left.rows.stride + f] -
+                            workspace.right.rows.at[c * workspace.right.rows.stride + f]) *
+                           inverse;
             squares += difference * difference;
             dqueries[r * padded(p.d) + f] -= dlogit * difference * inverse;
             dkeys[c * padded(p.d) + f] += dlogit * difference * inverse;
@@ -145,12 +152,15 @@ struct PairsBackward {
 
 template <class T, int NV>
 class BackwardTile : ScoreBlock<T, NV> {
-    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i, ScoreBlock<T, NV>::rows;
-    using ScoreBlock<T, NV>::score_block, ScoreBlock<T, NV>::arena, ScoreBlock<T, NV>::scale, ScoreBlock<T, NV>::left, ScoreBlock<T, NV>::workspace;
+    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i,
+        ScoreBlock<T, NV>::rows;
+    using ScoreBlock<T, NV>::score_block, ScoreBlock<T, NV>::arena, ScoreBlock<T, NV>::scale, ScoreBlock<T, NV>::left,
+        ScoreBlock<T, NV>::workspace;
     static constexpr int64_t K = KEY_BLOCK;
     const GradientBuffers<T> out;
     const bool keys_are_finite;  // tested before
-    T *dscore_block, *caps = nullptr, *values_buffer, *transposed_dcontext, *query_rows_finite, *dcontext_rows, *dqueries;
+    T *dscore_block, *caps = nullptr, *values_buffer, *transposed_dcontext, *query_rows_finite, *dcontext_rows,
+                     *dqueries;
     V<T> base[NV], logsum[NV], delta[NV], nan_rows[NV];
 
    public:
@@ -212,7 +222,8 @@ class BackwardTile : ScoreBlock<T, NV> {
             T delta = sum<T>(deltas), witness = sum<T>(witnesses);
             for (; c < p.e; c++) delta = fma1(drow[c], output[c], delta), witness += drow[c] * T(0);
             row_statistics[0][r] = statistic[r], row_statistics[1][r] = statistic[p.n + r];
-            row_statistics[2][r] = delta, row_statistics[3][r] = witness == 0 ? T(0) : std::numeric_limits<T>::quiet_NaN();
+            row_statistics[2][r] = delta,
+            row_statistics[3][r] = witness == 0 ? T(0) : std::numeric_limits<T>::quiet_NaN();
         }
         UNROLL for (int v = 0; v < NV; v++) {
             base[v] = load(row_statistics[0] + v * L<T>), logsum[v] = exp_base<T>(load(row_statistics[1] + v * L<T>));
@@ -244,7 +255,8 @@ class BackwardTile : ScoreBlock<T, NV> {
                 store(dscore_block + c, load(score_block + c) == V<T>{} ? V<T>{} : dlogit);
             }
         if (scales_last && factor != 1)
-            for (int64_t c = first * W; c < last * W; c += L<T>) store(dscore_block + c, load(dscore_block + c) * factor);
+            for (int64_t c = first * W; c < last * W; c += L<T>)
+                store(dscore_block + c, load(dscore_block + c) * factor);
         if (p.score == PRODUCTS) products_backward(j, first, last);
         else
             PairsBackward<T>{p, workspace, left, rows, W, dscore_block, dqueries, out.dparameters}.run(first, last,
@@ -317,12 +329,14 @@ class BackwardTile : ScoreBlock<T, NV> {
 
     void load_dqueries() {
         if (p.score == PRODUCTS) return transpose_rows<T>(stored_dqueries(), p.d, rows, p.d, dqueries, W, W);
-        for (int64_t r = 0; r < rows; r++) memcpy(dqueries + r * padded(p.d), stored_dqueries() + r * p.d, p.d * sizeof(T));
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(dqueries + r * padded(p.d), stored_dqueries() + r * p.d, p.d * sizeof(T));
     }
 
     void store_dqueries() {
         if (p.score == PRODUCTS) return store_transposed<T>(dqueries, W, rows, p.d, stored_dqueries(), p.d);
-        for (int64_t r = 0; r < rows; r++) memcpy(stored_dqueries() + r * p.d, dqueries + r * padded(p.d), p.d * sizeof(T));
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(stored_dqueries() + r * p.d, dqueries + r * padded(p.d), p.d * sizeof(T));
     }
 };
 

@@ -316,7 +316,8 @@ struct Segments {
     // Interleave the first or the second halves of all segments of two vectors.
     template <int HALF, int... C>
     static INLINE V zip(V a, V b, std::integer_sequence<int, C...>) {
-        return __builtin_shufflevector(a, b, (C / SEGMENT * SEGMENT + (C % SEGMENT + HALF * SEGMENT) / 2 + C % 2 * COUNT)...);
+        return __builtin_shufflevector(
+            a, b, (C / SEGMENT * SEGMENT + (C % SEGMENT + HALF * SEGMENT) / 2 + C % 2 * COUNT)...);
     }
     static INLINE void transpose_square(V (&x)[SEGMENT]) {
         constexpr auto elements = std::make_integer_sequence<int, COUNT>();
@@ -349,8 +350,8 @@ struct Segments {
 // out[c * step + r] = in[r * stride + c] for r < rows, c < columns; other lanes up to width get 0. Calls prefetch()
 // before every COUNT * SEGMENT elements, and returns it.
 template <class T, class Prefetch>
-NOINLINE Prefetch transpose_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step, int64_t width,
-                    Prefetch prefetch) {
+NOINLINE Prefetch transpose_rows(const T* in, int64_t stride, int64_t rows, int64_t columns, T* out, int64_t step,
+                                int64_t width, Prefetch prefetch) {
     using P = Segments<T>;
     for (int64_t r = 0; r < width; r += L<T>) {
         int64_t c = 0;

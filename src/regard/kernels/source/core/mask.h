@@ -10,7 +10,8 @@ namespace ISA {
 inline Visibility classify_block(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
     return avx512::kernel.classify_block(p, item, i, rows, j, keys);
 }
-inline Visibility evaluate_mask(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, BlockMask& mask) {
+inline Visibility evaluate_mask(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys,
+                                BlockMask& mask) {
     return avx512::kernel.evaluate_mask(p, item, i, rows, j, keys, mask);
 }
 }  // namespace ISA
@@ -37,7 +38,8 @@ inline IdRange id_range(const int64_t* at, int64_t count) {
     for (; c + WORD_LANES <= count; c += WORD_LANES) include(*reinterpret_cast<const Id*>(at + c));
     for (; c < count; c++) include(at[c] - Id{});
     IdRange ids = {lowest[0], highest[0]};
-    for (int u = 1; u < WORD_LANES; u++) ids = {std::min<int64_t>(ids.lowest, lowest[u]), std::max<int64_t>(ids.highest, highest[u])};
+    for (int u = 1; u < WORD_LANES; u++)
+        ids = {std::min<int64_t>(ids.lowest, lowest[u]), std::max<int64_t>(ids.highest, highest[u])};
     return ids;
 }
 
@@ -61,7 +63,8 @@ INLINE Visibility classify_leaf(const Node& x, int64_t item, int64_t i, int64_t 
 }
 
 // Classify a block without evaluating pairs. SOME_PAIRS means that the mask has to be evaluated.
-NOINLINE inline Visibility classify_block(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys) {
+NOINLINE inline Visibility classify_block(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j,
+                                          int64_t keys) {
     if (!p.nodes) return ALL_PAIRS;
     Visibility stack[STACK_DEPTH] = {};
     int top = 0;
@@ -136,7 +139,8 @@ INLINE void transpose_bits(uint64_t* words) {
     if constexpr (STEP > 1) transpose_bits<STEP / 2>(words);
 }
 
-inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, MaskWords& words) {
+inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys,
+                          MaskWords& words) {
     switch (x.kind) {
         case BAND:
             for (int64_t c = 0; c < keys; c++) words[c] = range(j + c - x.high - i, j + c - x.low - i + 1);
@@ -167,7 +171,8 @@ inline void evaluate_leaf(const Node& x, int64_t item, int64_t i, int64_t rows, 
     }
 }
 
-NOINLINE inline Visibility evaluate_mask(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, BlockMask& mask) {
+NOINLINE inline Visibility evaluate_mask(const Problem& p, int64_t item, int64_t i, int64_t rows, int64_t j,
+                                         int64_t keys, BlockMask& mask) {
     mask.first = 0, mask.last = keys;
     Visibility visibility = classify_block(p, item, i, rows, j, keys);
     if (visibility != SOME_PAIRS) return visibility;

@@ -22,7 +22,8 @@ struct RowPrefetcher {
     }
     template <int BYTES_READ>
     INLINE void prefetch(int64_t step) {  // prefetch as many bytes as each step reads
-        constexpr int INTERVAL = std::max<int>(1, BATCH_BYTES / BYTES_READ), BATCHES = std::max<int>(1, BYTES_READ / BATCH_BYTES);
+        constexpr int INTERVAL = std::max<int>(1, BATCH_BYTES / BYTES_READ),
+                      BATCHES = std::max<int>(1, BYTES_READ / BATCH_BYTES);
         if (step % INTERVAL) return;
         UNROLL for (int batch = 0; batch < BATCHES; batch++) prefetch();
     }
@@ -73,7 +74,8 @@ COLD inline RowPrefetcher row_prefetcher(const Matrices& x, int64_t item, int64_
     const char* at = reinterpret_cast<const char*>(x.at(item)) + j * x.row;
     if (bytes != x.row) return {at + KEY_BLOCK / 4 * x.row, x.row, bytes, 64, RowPrefetcher::BATCH_BYTES, 0};
     at += KEY_BLOCK * x.row;
-    if (hardware_prefetches(x, columns, type)) return {at, 0, std::numeric_limits<int64_t>::max(), 64, RowPrefetcher::BATCH_BYTES, 0};
+    if (hardware_prefetches(x, columns, type))
+        return {at, 0, std::numeric_limits<int64_t>::max(), 64, RowPrefetcher::BATCH_BYTES, 0};
     return {at, x.row, quarter, quarter, 64, 0};
 }
 INLINE RowPrefetcher at_half_rate(RowPrefetcher x) {
@@ -86,12 +88,14 @@ struct SequentialReader {
     const char *at, *last;
     template <int BYTES_READ>
     INLINE void read() {
-        UNROLL for (int offset = 0; offset < BYTES_READ; offset += 64) (void)*std::min<const volatile char*>(at + offset, last);
+        UNROLL for (int offset = 0; offset < BYTES_READ; offset += 64)
+            (void)*std::min<const volatile char*>(at + offset, last);
         at += BYTES_READ;
     }
 };
 // Prefetcher for the block after row j; with gaps between rows, for the rows `distance` further on.
-NOINLINE inline BlockPrefetcher block_prefetcher(const Matrices& x, int64_t item, int64_t j, int64_t columns, int32_t type, int64_t distance) {
+NOINLINE inline BlockPrefetcher block_prefetcher(const Matrices& x, int64_t item, int64_t j, int64_t columns,
+                                                 int32_t type, int64_t distance) {
     const int64_t bytes = columns * size_of(type);
     const bool gaps = bytes != x.row;
     const char* at = reinterpret_cast<const char*>(x.at(item)) + (j + (gaps ? distance : KEY_BLOCK)) * x.row;

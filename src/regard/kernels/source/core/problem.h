@@ -128,7 +128,7 @@ struct Softmax {
     float* dbias;  // (words,) accumulated, or null
     const int64_t* targets;  // (rows,)
     float* statistics;  // (rows, 3): sum of exponentials, target logit, sum of logits, all relative to the maximum
-    float scale, smoothing, target_weight;  // gradient = scale * probability - smoothing, and - target_weight at the target
+    float scale, smoothing, target_weight;  // gradient = scale * p - smoothing, and - target_weight at the target
 };
 // Cross-entropy of logits = readout @ weight.T + bias, computed one block of words at a time.
 struct Prediction {
@@ -260,7 +260,8 @@ struct Kernel {
     Training training;
     // Masks of blocks (mask.h).
     Visibility (*classify_block)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys);
-    Visibility (*evaluate_mask)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys, BlockMask&);
+    Visibility (*evaluate_mask)(const Problem&, int64_t item, int64_t i, int64_t rows, int64_t j, int64_t keys,
+                                BlockMask&);
 };
 constexpr int PHASES = 2;
 

@@ -35,7 +35,8 @@ INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth,
         for (int64_t k = 0; k < depth; k++) prefetch(), add(k);
 }
 template <class T, int R, int NV, bool ACROSS, class Prefetch>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Prefetch&& prefetch) {
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
+                    Prefetch&& prefetch) {
     auto read = [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
     };
@@ -47,7 +48,8 @@ INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64
 }
 // The same, with prefetching for tiles.
 template <class T, int R, int NV, bool ACROSS>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, BlockPrefetcher& prefetcher) {
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
+                    BlockPrefetcher& prefetcher) {
     if constexpr (!PREFETCHES || R < ROWS) return product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth);
     product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, prefetcher.next(depth));
 }

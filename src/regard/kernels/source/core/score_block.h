@@ -82,7 +82,8 @@ struct Workspace {
     NOINLINE Block<T> compact(const Matrices& x, int32_t type, int64_t j, int64_t columns, T* to, bool cached) {
         const Block<T> stored = rows_of<T>(x, type, item, j, cached ? 0 : rows(j), columns, to);
         if (PAIRS || tiles < COPY_MIN_TILES || stored.stride == columns) return stored;
-        for (int64_t r = 0; r < rows(j) && !cached; r++) memcpy(to + r * columns, stored.at + r * stored.stride, columns * sizeof(T));
+        for (int64_t r = 0; r < rows(j) && !cached; r++)
+            memcpy(to + r * columns, stored.at + r * stored.stride, columns * sizeof(T));
         return {to, columns};
     }
     int64_t rows(int64_t j) const { return std::min(K, p.m - j); }
@@ -106,8 +107,9 @@ class ScoreBlock {
     bool needs_finish;  // whether logits need more than scaled products
 
     ScoreBlock(Workspace<T>& workspace, int64_t i, int64_t rows)
-        : workspace(workspace), p(workspace.p), item(workspace.item), i(i), rows(rows), scale(scale_of<T>(p)), arena(workspace.arena),
-          score_block(workspace.score_block), bias(workspace.bias), left(features<T>(p, arena, W)) {
+        : workspace(workspace), p(workspace.p), item(workspace.item), i(i), rows(rows), scale(scale_of<T>(p)),
+          arena(workspace.arena), score_block(workspace.score_block), bias(workspace.bias),
+          left(features<T>(p, arena, W)) {
         load_queries();
     }
 
@@ -156,7 +158,8 @@ class ScoreBlock {
                     UNROLL for (int v = 0; v < NV; v++) sums[r][v] *= score_scale[v];
             if (masks)
                 UNROLL for (int r = 0; r < R; r++)
-                    UNROLL for (int v = 0; v < NV; v++) sums[r][v] = apply_mask<T>(mask.words[c + r] >> (v * L<T>), sums[r][v]);
+                    UNROLL for (int v = 0; v < NV; v++)
+                        sums[r][v] = apply_mask<T>(mask.words[c + r] >> (v * L<T>), sums[r][v]);
             T* to = score_block + c * W;
             UNROLL for (int v = 0; v < NV; v++) {
                 V<T> largest_score = sums[0][v];

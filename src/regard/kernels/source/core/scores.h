@@ -124,8 +124,8 @@ NOINLINE T exact_pair(const Problem& p, const PairParameters<T>& w, const T* lef
 
 // Scores of one query and R keys.
 template <class T, int R>
-INLINE void perceptron(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t i, const Features<T>& k,
-                       int64_t j, T* out, int64_t step) {
+INLINE void perceptron(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t i,
+                       const Features<T>& k, int64_t j, T* out, int64_t step) {
     V<T> sums[R] = {};
     for (int64_t c = 0; c < q.width; c += L<T>) {
         V<T> left = load(q.exps + i * q.width + c), vector = load(w.vector + c);
@@ -141,8 +141,8 @@ INLINE void perceptron(const Problem& p, const PairParameters<T>& w, const Featu
 }
 
 template <class T, int R>
-INLINE void distances(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t i, const Features<T>& k,
-                      int64_t j, T* out, int64_t step) {
+INLINE void distances(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t i,
+                      const Features<T>& k, int64_t j, T* out, int64_t step) {
     const T *left = q.rows.at + i * q.rows.stride, *right = k.rows.at + j * k.rows.stride;
     V<T> sums[R] = {};
     int64_t c = 0;
@@ -163,8 +163,8 @@ INLINE void distances(const Problem& p, const PairParameters<T>& w, const Featur
 
 // out[j * step + i * row] for queries i < rows and keys j from first to last - 1.
 template <class T>
-NOINLINE void score_pairs(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t rows, const Features<T>& k,
-                 int64_t first, int64_t last, T* out, int64_t step, int64_t row) {
+NOINLINE void score_pairs(const Problem& p, const PairParameters<T>& w, const Features<T>& q, int64_t rows,
+                          const Features<T>& k, int64_t first, int64_t last, T* out, int64_t step, int64_t row) {
     for (int64_t i = 0; i < rows; i++)
         for_steps<4>(first, last, [&](auto size, int64_t j) {
             constexpr int R = decltype(size)::value;
@@ -230,7 +230,8 @@ NOINLINE void split_scales(const Problem& p, T factor, T* queries, V<T> (&score_
     V<T> query_scale[NV];
     UNROLL for (int v = 0; v < NV; v++) {
         const I<T> scales_exactly = extent[v].scales_exactly(factor);
-        query_scale[v] = scales_exactly ? broadcast(factor) : broadcast(T(1)), score_scale[v] = scales_exactly ? broadcast(T(1)) : broadcast(factor);
+        query_scale[v] = scales_exactly ? broadcast(factor) : broadcast(T(1)),
+        score_scale[v] = scales_exactly ? broadcast(T(1)) : broadcast(factor);
     }
     for (T* at = queries; at < end; at += W)
         UNROLL for (int v = 0; v < NV; v++) store(at + v * L<T>, load(at + v * L<T>) * query_scale[v]);
@@ -286,7 +287,8 @@ INLINE V<T> add_bias(V<T> logits, V<T> bias) {
 template <class T>
 INLINE V<T> apply_mask(uint64_t bits, V<T> logits) {
 #if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4) return (V<T>)_mm512_mask_mov_ps(_mm512_set1_ps(-INF<T>), __mmask16(bits), (__m512)logits);
+    if constexpr (sizeof(T) == 4)
+        return (V<T>)_mm512_mask_mov_ps(_mm512_set1_ps(-INF<T>), __mmask16(bits), (__m512)logits);
     else return (V<T>)_mm512_mask_mov_pd(_mm512_set1_pd(-INF<T>), __mmask8(bits), (__m512d)logits);
 #else
     I<T> lane = {};

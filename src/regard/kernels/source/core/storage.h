@@ -148,7 +148,8 @@ inline void pair_rows(const Matrices& x, int64_t item, int64_t row, int64_t rows
             store(to + f, low), store(to + f + 16, high);
         }
         for (; f < width; f += 16)
-            _mm512_storeu_si512(to + f, _mm512_or_si512(padded_half(r, f), _mm512_slli_epi32(padded_half(r + 1, f), 16)));
+            _mm512_storeu_si512(to + f,
+                                _mm512_or_si512(padded_half(r, f), _mm512_slli_epi32(padded_half(r + 1, f), 16)));
     }
 }
 #endif
@@ -221,7 +222,8 @@ struct Half {
         out[1] = widened<TYPE>(_mm512_extracti64x4_epi64((__m512i)x, 1));
     }
     static INLINE void widen(const Segments<uint16_t>::V* at, V<float> (&out)[2]) {
-        out[0] = widen_vector(reinterpret_cast<const char*>(at)), out[1] = widen_vector(reinterpret_cast<const char*>(at) + SIZE);
+        out[0] = widen_vector(reinterpret_cast<const char*>(at)),
+        out[1] = widen_vector(reinterpret_cast<const char*>(at) + SIZE);
     }
 #endif
     template <int NV>

@@ -76,7 +76,8 @@ void remove_nonfinite(T* pairs, int64_t width, int64_t e, int64_t keys, F&& reco
 
 template <class T, int NV>
 class Tile : ScoreBlock<T, NV> {
-    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i, ScoreBlock<T, NV>::rows;
+    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i,
+        ScoreBlock<T, NV>::rows;
     using ScoreBlock<T, NV>::score_block, ScoreBlock<T, NV>::workspace;
     Running<T, NV> running, chunk;  // over all keys so far; over the current chunk
     uint8_t* taints;
@@ -124,9 +125,11 @@ class Tile : ScoreBlock<T, NV> {
         const Running<T, NV>& x = running;
         T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], maximum[W];
         UNROLL for (int v = 0; v < NV; v++) {
-            store(total + v * L<T>, canonical_nan<T>(x.total[v])), store(maximum + v * L<T>, canonical_nan<T>(exp_base<T>(x.maximum[v])));
+            store(total + v * L<T>, canonical_nan<T>(x.total[v])),
+                store(maximum + v * L<T>, canonical_nan<T>(exp_base<T>(x.maximum[v])));
             V<T> divisor = x.total[v] == 0 ? broadcast(T(1)) : x.total[v];
-            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, canonical_nan<T>(load(x.context + c) / divisor));
+            for (int64_t c = v * L<T>; c < p.e * W; c += W)
+                store(x.context + c, canonical_nan<T>(load(x.context + c) / divisor));
         }
         store_transposed<T>(x.context, W, rows, p.e, out, p.e);
         if (excludes_nonfinite)
@@ -148,18 +151,23 @@ class Tile : ScoreBlock<T, NV> {
     COLD void resume() {
         T maximum[W] = {}, total[W] = {};
         const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
-        transpose_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, running.context, W, W);
+        transpose_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, running.context, W,
+                          W);
         for (int64_t r = 0; r < rows; r++) maximum[r] = statistic[r], total[r] = statistic[p.n + r];
-        UNROLL for (int v = 0; v < NV; v++) running.maximum[v] = load(maximum + v * L<T>), running.total[v] = load(total + v * L<T>);
-        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) taints[c % p.e * W + c / p.e] = saved_taints()[c];
+        UNROLL for (int v = 0; v < NV; v++)
+            running.maximum[v] = load(maximum + v * L<T>), running.total[v] = load(total + v * L<T>);
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
+            taints[c % p.e * W + c / p.e] = saved_taints()[c];
     }
     // Save the state for the next call.
     COLD void suspend() {
         T maximum[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         store_transposed<T>(running.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
-        UNROLL for (int v = 0; v < NV; v++) store(maximum + v * L<T>, running.maximum[v]), store(total + v * L<T>, running.total[v]);
+        UNROLL for (int v = 0; v < NV; v++)
+            store(maximum + v * L<T>, running.maximum[v]), store(total + v * L<T>, running.total[v]);
         for (int64_t r = 0; r < rows; r++) statistic[r] = maximum[r], statistic[p.n + r] = total[r];
-        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++) saved_taints()[c] = taints[c % p.e * W + c / p.e];
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
+            saved_taints()[c] = taints[c % p.e * W + c / p.e];
     }
     int64_t context_rows() const { return MATRIX_UNIT ? round_up(TILE_SIDE, p.e) : p.e; }
 
@@ -197,8 +205,8 @@ class Tile : ScoreBlock<T, NV> {
             // of this block alone: in one long sum, rounding errors could accumulate with one sign
             V<T> sums[R][NV] = {};
             T* context = x.context + c * W;
-            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, score_block + start * W, W,
-                                     stop - start, workspace.values_prefetcher);
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride,
+                                     score_block + start * W, W, stop - start, workspace.values_prefetcher);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     T* at = context + r * W + v * L<T>;
@@ -213,14 +221,16 @@ class Tile : ScoreBlock<T, NV> {
         UNROLL for (int v = 0; v < NV; v++) change += rescale[v] - T(1);
         if (largest<T>(-change) == 0) return;  // no factor is above 1
         for (int64_t c = 0; c < p.e * W; c += W)
-            UNROLL for (int v = 0; v < NV; v++) store(context + c + v * L<T>, load(context + c + v * L<T>) * rescale[v]);
+            UNROLL for (int v = 0; v < NV; v++)
+                store(context + c + v * L<T>, load(context + c + v * L<T>) * rescale[v]);
     }
 
     // Replace logits by unnormalised weights and update the running sum. It is accumulated in four sums by the key's
     // index modulo 4, the order that decode uses too. For bfloat16, weights of two keys are packed into a pair at the
     // front.
     static constexpr int64_t WEIGHT_STEP = MATRIX_UNIT ? DOT_STEP : 4;
-    void make_weights(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&base)[NV], const V<T> (&rescale)[NV]) {
+    void make_weights(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&base)[NV],
+                      const V<T> (&rescale)[NV]) {
         static_assert(KEY_BLOCK % WEIGHT_STEP == 0, "so many keys at a time");
         const int64_t start = first & -WEIGHT_STEP, stop = round_up(WEIGHT_STEP, last);
         T* const logits = score_block;
@@ -299,7 +309,8 @@ void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Arena arena
     const int64_t count = (stop - i + W - 1) / W;
     Tile<T, NV>* const tiles = arena.allocate<Tile<T, NV>>(count);
     Workspace<T> workspace(p, item, W, arena, i, stop);
-    for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
+    for (int64_t t = 0; t < count; t++)
+        new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
     TileConfig config;
     process_keys(p, workspace, tiles, tiles + count);
     for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {

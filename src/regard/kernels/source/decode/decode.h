@@ -20,7 +20,8 @@ class Decode {
     const int64_t first_item, row, rows, first_key, last_key;  // `rows` query rows from `row` on, which share the keys
     const Scale<T> scale;
     Arena arena;
-    T *queries, *score_blocks, *score_block, *bias, *keys_buffer, *values_buffer, *tile_out, *sums, *score_scale, *zeros, *block_sums;
+    T *queries, *score_blocks, *score_block, *bias, *keys_buffer, *values_buffer, *tile_out, *sums, *score_scale,
+        *zeros, *block_sums;
     char* key_scratch;
     PairParameters<T> parameters;
     Features<T> left, right;
@@ -33,10 +34,10 @@ class Decode {
 
    public:
     Decode(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
-        Arena memory)
+           Arena memory)
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
-          scale(scale_of<T>(p)), arena(memory),
-          sequential(hardware_prefetches(p.keys, p.d, p.keys_type) && hardware_prefetches(p.values, p.e, p.values_type)),
+          scale(scale_of<T>(p)), arena(memory), sequential(hardware_prefetches(p.keys, p.d, p.keys_type) &&
+                                                           hardware_prefetches(p.values, p.e, p.values_type)),
           blocks_per_pass(reads_sequentially() ? ceil_div(last_key - first_key, K) : 1) {
         // padded by three rows, since sums are computed for four rows at a time
         score_blocks = arena.allocate<T>((blocks_per_pass * rows + 3) * K);
@@ -88,12 +89,14 @@ class Decode {
             T *query_row = (MATRIX_UNIT && rows > 1 ? keys_buffer : queries) + r * p.d, query_scale;
             Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, query_row);
             split_scale<T>(p, scale.factor, q.at, query_scale, score_scale[r]);
-            if (MATRIX_UNIT && rows == 1) widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(query_row));
+            if (MATRIX_UNIT && rows == 1)
+                widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(query_row));
             else if (PAIRS) memcpy(query_row, q.at, elements(p.d) * sizeof(T));
             else
                 for (int64_t c = 0; c < p.d; c++) query_row[c] = query_scale == 1 ? q.at[c] : q.at[c] * query_scale;
         }
-        if (MATRIX_UNIT && rows > 1) transpose_rows<T>(keys_buffer, p.d, TILE_SIDE, elements(p.d), queries, TILE_SIDE, TILE_SIDE);
+        if (MATRIX_UNIT && rows > 1)
+            transpose_rows<T>(keys_buffer, p.d, TILE_SIDE, elements(p.d), queries, TILE_SIDE, TILE_SIDE);
         if (!PAIRS) prepare_features<T>(p, left, {queries, p.d}, 0, rows);
     }
 
@@ -202,7 +205,8 @@ class Decode {
         for (int64_t r = 0; r < rows; r += 4) {
             Four sums[4] = {};
             for (int64_t c = 0; c < stop; c += 4)
-                UNROLL for (int u = 0; u < 4; u++) sums[u] += *reinterpret_cast<const Four*>(score_block + (r + u) * K + c);
+                UNROLL for (int u = 0; u < 4; u++)
+                    sums[u] += *reinterpret_cast<const Four*>(score_block + (r + u) * K + c);
             for (int u = 0; u < 4 && r + u < rows; u++) {
                 T& total = partial[r + u].total();
                 total = fma1(total, rescale[r + u], (sums[u][0] + sums[u][1]) + (sums[u][2] + sums[u][3]));
@@ -287,7 +291,8 @@ class Decode {
         FlushSubnormals flush_mode;
         for (int64_t c = 0; c < keys; c += DOT_STEP) {
             const int64_t count = std::min(DOT_STEP, keys - c);
-            const ByteRows values = excludes_nonfinite ? finite_rows(j + c, count) : ByteRows{row_of(p.values, j + c), p.values.row};
+            const ByteRows values =
+                excludes_nonfinite ? finite_rows(j + c, count) : ByteRows{row_of(p.values, j + c), p.values.row};
             add_values_vector<8>(values, c, count, *rescale, 0);
             *rescale = 1;
         }
@@ -339,7 +344,9 @@ class Decode {
     COLD inline void add_tail(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
     T* sums_of(int64_t r) const { return r < rows ? block_sums + r * width_of<T>(p.e) : zeros; }
     static T to_compute_type(T x, int32_t) { return x; }
-    static T to_compute_type(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+    static T to_compute_type(uint16_t x, int32_t type) {
+        return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x);
+    }
 
     template <class S, int R, int NV, int PART>
     INLINE void accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,

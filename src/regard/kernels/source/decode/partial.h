@@ -66,7 +66,8 @@ NOINLINE void write(const Problem& p, const Partial<T>& x, int64_t item, int64_t
     if (p.to_key < p.m) return suspend(p, x, item, i);
     T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, *statistic = static_cast<T*>(p.statistic);
     T divisor = x.total() == 0 ? T(1) : x.total();
-    for (int64_t c = 0; c < x.width; c += L<T>) store(x.context() + c, canonical_nan<T>(load(x.context() + c) / divisor));
+    for (int64_t c = 0; c < x.width; c += L<T>)
+        store(x.context() + c, canonical_nan<T>(load(x.context() + c) / divisor));
     if (x.tainted() != 0)
         for (int64_t c = 0; c < p.e; c++) x.context()[c] = tainted(x.context()[c], uint8_t(x.taints()[c]));
     memcpy(out, x.context(), p.e * sizeof(T));

@@ -11,7 +11,10 @@ template <class S>
 void Decode<T>::products(const char* at, int64_t row, int64_t keys) {
     constexpr int SIZE = sizeof(typename S::Stored);
     // Up to so many queries use a transposed vector while it is in registers; with more, it is stored in the cache.
-    constexpr int QUERIES_IN_REGISTERS = PAIRS || BYTES < 32 ? QUERIES_PER_TASK : BYTES == 64 && SIZE >= 4 ? 4 : 1, R = MATRIX_UNIT || QUERIES_IN_REGISTERS == 1 ? 1 : 4;
+    constexpr int QUERIES_IN_REGISTERS = PAIRS || BYTES < 32        ? QUERIES_PER_TASK
+                                         : BYTES == 64 && SIZE >= 4 ? 4
+                                                                    : 1,
+                  R = MATRIX_UNIT || QUERIES_IN_REGISTERS == 1 ? 1 : 4;
     if constexpr (QUERIES_IN_REGISTERS < QUERIES_PER_TASK)
         if (rows > QUERIES_IN_REGISTERS) return products_in_memory<S, 4, 2>(at, row, keys);
     if constexpr (BYTES < 64 && SIZE < int(sizeof(T))) products_in_memory<S, 1, 4>(at, row, keys);
@@ -90,7 +93,8 @@ void Decode<T>::multiply(const char* from, int64_t row, int64_t first, int64_t c
     if (MATRIX_UNIT) join_halves();
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int h = 0; h < (MATRIX_UNIT ? 1 : M * H); h++)
-            store(score_block + std::min(first + r, rows - 1) * K + c + h * L<T>, MATRIX_UNIT ? joined[r] : sums[r][h / H][h % H]);
+        store(score_block + std::min(first + r, rows - 1) * K + c + h * L<T>,
+              MATRIX_UNIT ? joined[r] : sums[r][h / H][h % H]);
     keys_prefetcher = prefetcher;
     if (reads_on) keys_reader = next;
 }
@@ -106,8 +110,9 @@ void Decode<T>::products_in_memory(const char* at, int64_t row, int64_t keys) {
     using HalfPrefetcher = SteppedPrefetcher<8 * BYTES / SIZE>;
     auto* transposed = reinterpret_cast<Stored*>(key_scratch);
     for (int64_t c = 0; c < keys; c += W) {
-        keys_prefetcher = transpose_rows(reinterpret_cast<const Stored*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
-                              p.d, transposed, W, W, HalfPrefetcher{keys_prefetcher});
+        keys_prefetcher =
+            transpose_rows(reinterpret_cast<const Stored*>(at + c * row), row / SIZE, std::min<int64_t>(W, keys - c),
+                           p.d, transposed, W, W, HalfPrefetcher{keys_prefetcher});
         for (int64_t r = 0; r < rows; r += R) {
             V<T> sums[R][NV] = {};
             accumulate<S, R, NV, 2>(sums, queries + r * p.d, p.d, p.d, key_scratch, W * SIZE, keys_prefetcher);

@@ -27,7 +27,8 @@ void Decode<T>::sum_values(int64_t j, int64_t keys) {
     for (; c < keys; c += VALUE_BATCH) {
         const int64_t count = std::min(VALUE_BATCH, keys - c);
         Block<T> values = finite_values(j + c, count);
-        accumulate_values<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c, count);
+        accumulate_values<Plain<T>>(reinterpret_cast<const char*>(values.at), values.stride * int64_t(sizeof(T)), c,
+                                    count);
     }
 }
 #endif
@@ -138,7 +139,8 @@ void Decode<T>::accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t
     auto prefetch = [&](int64_t k) INLINE_LAMBDA {
         if (NV == 1 || reads_sequentially) return;  // the other vectors prefetch the last ones
         if (R == 1) prefetcher.template prefetch<BYTES_READ>(k);
-        else if (k == next) prefetcher.template prefetch<std::max<int>(BYTES_READ, RowPrefetcher::BATCH_BYTES)>(0), next += interval;
+        else if (k == next)
+            prefetcher.template prefetch<std::max<int>(BYTES_READ, RowPrefetcher::BATCH_BYTES)>(0), next += interval;
     };
     if constexpr (R == 1 && !PAIRS)
         for (int64_t k = 0; k < depth; k++) {

@@ -80,15 +80,18 @@ struct Choice {
     bool (*supported)();
 };
 
-static const Choice CHOICES[] = {  // best first
+static const Choice CHOICES[] = {
+    // best first
 #if defined(REGARD_HAVE_AMX)
     {&amx::kernel,
      [] {
-         return os_saves(OS_SAVES_AMX) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16, AMX_TILE, AMX_BF16}) && request_amx();
+         return os_saves(OS_SAVES_AMX) &&
+                has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16, AMX_TILE, AMX_BF16}) && request_amx();
      }},
 #endif
 #if defined(REGARD_HAVE_AVX512BF16)
-    {&avx512bf16::kernel, [] { return os_saves(OS_SAVES_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
+    {&avx512bf16::kernel,
+     [] { return os_saves(OS_SAVES_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
 #endif
 #if defined(REGARD_HAVE_AVX512)
     {&avx512::kernel, [] { return os_saves(OS_SAVES_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ}); }},

@@ -87,9 +87,10 @@ EXPORT int32_t regard_dense(const Dense* x) {
     }
     p.statistic = x->statistic, p.stop = x->stop;
     if (!x->dqueries) return regard_run(&p, 0);
-    const bool all_finite = x->type == FLOAT64
-                         ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)
-                         : finite<float>(x->queries, x->items, x->n, x->d) && finite<float>(x->keys, groups, x->m, x->d);
+    const bool all_finite =
+        x->type == FLOAT64
+            ? finite<double>(x->queries, x->items, x->n, x->d) && finite<double>(x->keys, groups, x->m, x->d)
+            : finite<float>(x->queries, x->items, x->n, x->d) && finite<float>(x->keys, groups, x->m, x->d);
     if (!all_finite) return 2;
     const int64_t row = x->e * (x->type == FLOAT64 ? 8 : 4);
     p.parts = 1, p.dcontext = {x->dcontext, x->n * row, nullptr, row};
@@ -173,54 +174,49 @@ __attribute__((noinline)) static void add(char* text, int64_t size, const char* 
 static const Layout* layouts() {
     using namespace regard;
     static const Layout table[] = {
-        S(Matrices,
-          F(start) F(step) F(starts) F(row))
-        S(Node,
-          F(kind) F(low) F(high) F(left) F(right) F(row) F(column))
-        S(Problem,
-          F(items) F(n) F(m) F(d) F(e) F(groups) F(group) F(compute) F(queries_type) F(keys_type) F(values_type) F(score)
-          F(bias) F(bias_type) F(merges_parts) F(queries) F(keys) F(values) F(scale) F(softcap) F(vector) F(width) F(program)
-          F(nodes) F(bias_address) F(bias_row) F(bias_column) F(context) F(statistic) F(parts) F(tasks_span_groups) F(dcontext)
-          F(dqueries) F(dkeys) F(dvalues) F(dbias) F(dbias_row) F(dbias_column) F(dparameters) F(threads) F(stop) F(from_key)
-          F(to_key) F(taints))
-        S(Dense,
-          F(queries) F(keys) F(values) F(items) F(n) F(m) F(d) F(e) F(group) F(type) F(context) F(threads) F(nodes) F(low)
-          F(high) F(statistic) F(dcontext) F(dqueries) F(dkeys) F(dvalues) F(scale) F(stop))
-        S(Recurrence,
-          F(steps) F(batch) F(size) F(reversed) F(input_row) F(state_row) F(dinput_row) F(dstate_row) F(lengths) F(inputs)
-          F(state_weight) F(state_bias) F(start) F(states) F(gates) F(positions) F(hidden) F(context) F(valid_positions) F(keys)
-          F(values) F(query_weight) F(vector) F(context_weight) F(queries) F(weights) F(contexts) F(second_weight)
-          F(second_bias) F(attending_states) F(second_gates) F(sentences) F(sentence_of_row) F(workspace) F(workspace_filled) F(dstates) F(dcontexts)
-          F(dweights) F(dinputs) F(dhidden) F(dstart) F(dsecond) F(dsecond_hidden) F(dqueries) F(dkeys) F(dvalues)
-          F(dvector) F(stop))
-        S(Product,
-          F(rows) F(depth) F(columns) F(a_row) F(a_column) F(b_row) F(b_column) F(out_row) F(a) F(b) F(bias) F(out)
-          F(column_sums) F(accumulate) F(activation) F(stop))
-        S(Softmax,
-          F(rows) F(words) F(logits) F(bias) F(dbias) F(targets) F(statistics) F(scale) F(smoothing) F(target_weight))
-        S(Prediction,
-          F(rows) F(words) F(size) F(readout) F(weight) F(bias) F(targets) F(statistics) F(dreadout) F(dweight) F(dbias)
-          F(saved_logits) F(scale) F(smoothing) F(target_weight) F(stop))
-        S(TopK,
-          F(rows) F(words) F(size) F(count) F(first) F(logits) F(readout) F(weight) F(bias) F(values) F(statistics) F(indices))
-        S(Ending,
-          F(score) F(log) F(step) F(row) F(word))
-        S(Search,
-          F(decoder) F(words) F(size) F(begin) F(end) F(embedding) F(word_weight) F(word_bias) F(readout_weight)
-          F(output_weight) F(output_bias) F(width) F(n_best) F(max_length) F(workspace) F(step) F(rows) F(capacity) F(steps_taken)
-          F(rows_per_step) F(tokens) F(parents) F(log_probabilities) F(attention_weights) F(finished_count) F(finished) F(penalty) F(offset) F(invalid_value))
-        S(Adam,
-          F(count) F(parameters) F(mean) F(square) F(gradient) F(keep_mean) F(add_mean) F(keep_square) F(add_square)
-          F(epsilon) F(rate))
-        S(Rows,
-          F(rows) F(size) F(indices) F(updates) F(table))
-        S(Norm,
-          F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy) F(dresidual) F(dx) F(dgain) F(dshift) F(epsilon))
-        S(Drop,
-          F(count) F(random_bits) F(x) F(y) F(threshold) F(scale))
-        S(Relu,
-          F(count) F(y) F(gradient))
-        {nullptr, nullptr}};
+        S(Matrices, F(start) F(step) F(starts) F(row)) S(Node, F(kind) F(low) F(high) F(left) F(right) F(row) F(column))
+            S(Problem, F(items) F(n) F(m) F(d) F(e) F(groups) F(group) F(compute) F(queries_type) F(keys_type)
+                           F(values_type) F(score) F(bias) F(bias_type) F(merges_parts) F(queries) F(keys) F(values)
+                               F(scale) F(softcap) F(vector) F(width) F(program) F(nodes) F(bias_address) F(bias_row)
+                                   F(bias_column) F(context) F(statistic) F(parts) F(tasks_span_groups) F(dcontext)
+                                       F(dqueries) F(dkeys) F(dvalues) F(dbias) F(dbias_row) F(dbias_column)
+                                           F(dparameters) F(threads) F(stop) F(from_key) F(to_key) F(taints))
+                S(Dense,
+                  F(queries) F(keys) F(values) F(items) F(n) F(m) F(d) F(e) F(group) F(type) F(context) F(threads)
+                      F(nodes) F(low) F(high) F(statistic) F(dcontext) F(dqueries) F(dkeys) F(dvalues) F(scale) F(stop))
+                    S(Recurrence,
+                      F(steps) F(batch) F(size) F(reversed) F(input_row) F(state_row) F(dinput_row) F(dstate_row)
+                          F(lengths) F(inputs) F(state_weight) F(state_bias) F(start) F(states) F(gates) F(positions)
+                              F(hidden) F(context) F(valid_positions) F(keys) F(values) F(query_weight) F(vector)
+                                  F(context_weight) F(queries) F(weights) F(contexts) F(second_weight) F(second_bias)
+                                      F(attending_states) F(second_gates) F(sentences) F(sentence_of_row) F(workspace)
+                                          F(workspace_filled) F(dstates) F(dcontexts) F(dweights) F(dinputs) F(dhidden)
+                                              F(dstart) F(dsecond) F(dsecond_hidden) F(dqueries) F(dkeys) F(dvalues)
+                                                  F(dvector) F(stop))
+                        S(Product, F(rows) F(depth) F(columns) F(a_row) F(a_column) F(b_row) F(b_column) F(out_row) F(a)
+                                       F(b) F(bias) F(out) F(column_sums) F(accumulate) F(activation)
+                                           F(stop)) S(Softmax, F(rows) F(words) F(logits) F(bias) F(dbias) F(targets)
+                                                                   F(statistics) F(scale) F(smoothing) F(target_weight))
+                            S(Prediction, F(rows) F(words) F(size) F(readout) F(weight) F(bias) F(targets) F(statistics)
+                                              F(dreadout) F(dweight) F(dbias) F(saved_logits) F(scale) F(smoothing)
+                                                  F(target_weight) F(stop))
+                                S(TopK, F(rows) F(words) F(size) F(count) F(first) F(logits) F(readout) F(weight)
+                                            F(bias) F(values) F(statistics) F(indices))
+                                    S(Ending, F(score) F(log) F(step) F(row) F(word))
+                                        S(Search,
+                                          F(decoder) F(words) F(size) F(begin) F(end) F(embedding) F(word_weight)
+                                              F(word_bias) F(readout_weight) F(output_weight) F(output_bias) F(width)
+                                                  F(n_best) F(max_length) F(workspace) F(step) F(rows) F(capacity)
+                                                      F(steps_taken) F(rows_per_step) F(tokens) F(parents)
+                                                          F(log_probabilities) F(attention_weights) F(finished_count)
+                                                              F(finished) F(penalty) F(offset) F(invalid_value))
+                                            S(Adam, F(count) F(parameters) F(mean) F(square) F(gradient) F(keep_mean)
+                                                        F(add_mean) F(keep_square) F(add_square) F(epsilon) F(rate))
+                                                S(Rows, F(rows) F(size) F(indices) F(updates) F(table))
+                                                    S(Norm, F(rows) F(size) F(x) F(gain) F(shift) F(y) F(moments) F(dy)
+                                                                F(dresidual) F(dx) F(dgain) F(dshift) F(epsilon))
+                                                        S(Drop, F(count) F(random_bits) F(x) F(y) F(threshold) F(scale))
+                                                            S(Relu, F(count) F(y) F(gradient)){nullptr, nullptr}};
     return table;
 }
 #undef F

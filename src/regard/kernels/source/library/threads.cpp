@@ -37,7 +37,8 @@ class Processors {
     void take() {
         int current_processor = sched_getcpu();
         cpu_set_t allowed, target;
-        if (current_processor < 0 || current_processor >= CPU_SETSIZE || !taken[current_processor].exchange(true)) return;
+        if (current_processor < 0 || current_processor >= CPU_SETSIZE || !taken[current_processor].exchange(true))
+            return;
         if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
         for (int c = 0; c < CPU_SETSIZE; c++)
             if (CPU_ISSET(c, &allowed) && !taken[c].exchange(true)) {
@@ -180,7 +181,8 @@ class Pool {
                     break;  // the result does not depend on the number of threads
                 }
             }
-            if (const int current_processor = Processors::current_processor(); current_processor != excluded && workers.size() <= FEW_THREADS)
+            if (const int current_processor = Processors::current_processor();
+                current_processor != excluded && workers.size() <= FEW_THREADS)
                 for (const Worker& x : workers) Processors::set_affinity(x.number, excluded = current_processor);
             job = &own_job;
             wanted = helpers < started ? helpers : started;

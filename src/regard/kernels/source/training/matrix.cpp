@@ -39,14 +39,17 @@ NOINLINE static void tile(Part a, Part b, int64_t depth, Part start, float* out,
 }
 
 NOINLINE static void apply_tanh(float* x, int64_t count) {
-    for (int64_t i = 0; i < count; i += LANES) store_partial(x + i, tanh<float>(load_partial(x + i, count - i)), count - i);
+    for (int64_t i = 0; i < count; i += LANES)
+        store_partial(x + i, tanh<float>(load_partial(x + i, count - i)), count - i);
 }
 
 NOINLINE static void apply_relu(float* x, int64_t count) {
-    for (int64_t i = 0; i < count; i += LANES) store_partial(x + i, larger(Vector{}, load_partial(x + i, count - i)), count - i);
+    for (int64_t i = 0; i < count; i += LANES)
+        store_partial(x + i, larger(Vector{}, load_partial(x + i, count - i)), count - i);
 }
 
-NOINLINE static void copy(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns) {
+NOINLINE static void copy(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows,
+                          int64_t columns) {
     for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, columns * sizeof(float));
 }
 
@@ -72,7 +75,8 @@ class Multiply {
             last = std::min(first + columns_near, p.columns);
             for (start = 0; start < p.depth; start = end) {
                 end = std::min(start + depth_near, p.depth);
-                for (int64_t r = 0; r < p.rows && !stopped(p.stop); r += rows_of_block) block(r, std::min(rows_of_block, p.rows - r));
+                for (int64_t r = 0; r < p.rows && !stopped(p.stop); r += rows_of_block)
+                    block(r, std::min(rows_of_block, p.rows - r));
             }
         }
     }
@@ -111,10 +115,12 @@ class Multiply {
         memset(bias, 0, sizeof bias);
         if (p.bias) memcpy(bias, p.bias + c, columns * sizeof(float));
         for (int64_t r = 0; r < count; r += ROWS) {
-            const Part a = across ? Part{p.a + (from + r) * p.a_row + k, p.a_row} : Part{packed_a + r / ROWS * TILE, ROWS};
+            const Part a =
+                across ? Part{p.a + (from + r) * p.a_row + k, p.a_row} : Part{packed_a + r / ROWS * TILE, ROWS};
             float* out = p.out + (from + r) * p.out_row + c;
             const int64_t rows = std::min<int64_t>(ROWS, count - r);
-            if (rows == ROWS && columns % LANES == 0) multiply_tile(a, overwrites() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
+            if (rows == ROWS && columns % LANES == 0)
+                multiply_tile(a, overwrites() ? Part{bias, 0} : Part{out, p.out_row}, out, p.out_row);
             else multiply_edge(a, rows, out);
             if (p.activation && k + depth == p.depth)
                 for (int64_t i = 0; i < rows; i++)

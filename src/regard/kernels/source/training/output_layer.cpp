@@ -30,7 +30,8 @@ struct RunningSoftmax {
         for_vectors(words, [&](auto full, int64_t i) INLINE_LAMBDA {
             const int64_t remaining = words - i;
             const Vector logits_here = load_vector(full, x + i, remaining);
-            exponentials += exp2<float>(((full ? logits_here : logits_here + tail_mask(remaining)) - base) * float(LOG2E));
+            exponentials +=
+                exp2<float>(((full ? logits_here : logits_here + tail_mask(remaining)) - base) * float(LOG2E));
             logit_sums += logits_here;
         });
         totals = exponentials, sums = logit_sums;
@@ -48,7 +49,9 @@ struct RunningSoftmax {
 // negligible next to the probabilities' sum of 1; products of smaller numbers would be subnormal, which is slow
 constexpr float MIN_GRADIENT = 0x1p-100f;
 constexpr int64_t ROWS_PER_BLOCK = 512, ROWS_PER_SELECTION = 128;
-static_assert(PRODUCT_BYTES + ROWS_PER_BLOCK * (WORD_BLOCK * int64_t(sizeof(float)) + int64_t(sizeof(RunningSoftmax))) <= PREDICTION_BYTES);
+static_assert(PRODUCT_BYTES +
+                  ROWS_PER_BLOCK * (WORD_BLOCK * int64_t(sizeof(float)) + int64_t(sizeof(RunningSoftmax))) <=
+              PREDICTION_BYTES);
 
 class Predict {
     const Prediction& p;
@@ -60,13 +63,15 @@ class Predict {
 
    public:
     Predict(const Prediction& p, char* scratch)
-        : p(p), scratch(scratch), block_buffer(reinterpret_cast<float*>(scratch + PRODUCT_BYTES)), saved(p.saved_logits),
+        : p(p), scratch(scratch), block_buffer(reinterpret_cast<float*>(scratch + PRODUCT_BYTES)),
+          saved(p.saved_logits),
           running(reinterpret_cast<RunningSoftmax*>(block_buffer + WORD_BLOCK * ROWS_PER_BLOCK)) {}
 
     void run(bool backward) {
         for (row = 0; row < p.rows; row += ROWS_PER_BLOCK)
             for (first = 0; first < p.words && !stopped(p.stop); first += WORD_BLOCK) {
-                rows = std::min<int64_t>(ROWS_PER_BLOCK, p.rows - row), words = std::min<int64_t>(WORD_BLOCK, p.words - first);
+                rows = std::min<int64_t>(ROWS_PER_BLOCK, p.rows - row),
+                words = std::min<int64_t>(WORD_BLOCK, p.words - first);
                 block = saved ? saved + row * round_up(WORD_BLOCK, p.words) + rows * first : block_buffer;
                 if (!(backward && saved)) logits();
                 for (int64_t r = 0; r < rows; r++) backward ? logits_gradient(r) : update_row(r);
@@ -80,14 +85,16 @@ class Predict {
     bool has_target(int64_t r) const { return p.targets[row + r] >= first && p.targets[row + r] < first + words; }
 
     void logits() const {
-        multiply({rows, p.size, words, p.size, 1, 1, p.size, WORD_BLOCK, readout(), weight(), p.bias ? p.bias + first : nullptr, block,
-                  nullptr, false, false}, scratch);
+        multiply({rows, p.size, words, p.size, 1, 1, p.size, WORD_BLOCK, readout(), weight(),
+                  p.bias ? p.bias + first : nullptr, block, nullptr, false, false},
+                 scratch);
     }
 
     void update_row(int64_t r) const {
         const float* x = block + r * WORD_BLOCK;
         running[r].update(x, words, first == 0);
-        float* statistics = p.statistics + (row + r) * 4;  // maximum logit, sum of exponentials, target logit, sum of logits
+        float* statistics =
+            p.statistics + (row + r) * 4;  // maximum logit, sum of exponentials, target logit, sum of logits
         if (has_target(r)) statistics[2] = x[p.targets[row + r] - first];
         if (first + words == p.words) running[r].finish(statistics), statistics[3] = sum<float>(running[r].sums);
     }
@@ -112,10 +119,12 @@ class Predict {
 
     // Accumulate the block's gradients of readouts and matrix.
     void multiply_gradient() const {
-        multiply({rows, words, p.size, WORD_BLOCK, 1, p.size, 1, p.size, block, weight(), nullptr, p.dreadout + row * p.size, nullptr,
-                  first > 0, false}, scratch);
-        multiply({words, rows, p.size, 1, WORD_BLOCK, p.size, 1, p.size, block, readout(), nullptr, p.dweight + first * p.size, nullptr,
-                  row > 0, false}, scratch);
+        multiply({rows, words, p.size, WORD_BLOCK, 1, p.size, 1, p.size, block, weight(), nullptr,
+                  p.dreadout + row * p.size, nullptr, first > 0, false},
+                 scratch);
+        multiply({words, rows, p.size, 1, WORD_BLOCK, p.size, 1, p.size, block, readout(), nullptr,
+                  p.dweight + first * p.size, nullptr, row > 0, false},
+                 scratch);
     }
 };
 
@@ -148,18 +157,21 @@ class SelectTopK {
     void run() {
         for (row = 0; row < p.rows; row += ROWS_PER_SELECTION)
             for (first = 0; first < p.words; first += WORD_BLOCK) {
-                rows = std::min<int64_t>(ROWS_PER_SELECTION, p.rows - row), words = std::min<int64_t>(WORD_BLOCK, p.words - first);
+                rows = std::min<int64_t>(ROWS_PER_SELECTION, p.rows - row),
+                words = std::min<int64_t>(WORD_BLOCK, p.words - first);
                 if (!p.logits) logits();
                 for (int64_t r = 0; r < rows; r++)
-                    p.logits ? update_row(r, p.logits + (row + r) * p.words + first) : update_row(r, block + r * WORD_BLOCK);
+                    p.logits ? update_row(r, p.logits + (row + r) * p.words + first)
+                             : update_row(r, block + r * WORD_BLOCK);
             }
     }
 
    private:
     void logits() const {
         for (int64_t w = 0; w < words; w += PANEL_COLUMNS)
-            multiply({rows, p.size, PANEL_COLUMNS, p.size, 1, PANEL_COLUMNS, 1, WORD_BLOCK, p.readout + row * p.size, p.weight + (first + w) * p.size,
-                      p.bias + first + w, block + w, nullptr, false, false}, scratch);
+            multiply({rows, p.size, PANEL_COLUMNS, p.size, 1, PANEL_COLUMNS, 1, WORD_BLOCK, p.readout + row * p.size,
+                      p.weight + (first + w) * p.size, p.bias + first + w, block + w, nullptr, false, false},
+                     scratch);
     }
 
     void update_row(int64_t r, const float* x) const {
@@ -167,7 +179,8 @@ class SelectTopK {
         int64_t* indices = p.indices + (row + r) * p.count;
         if (first == 0)
             for (int64_t i = 0; i < p.count; i++) values[i] = -INF<float>, indices[i] = 0;
-        if (lanes_above(running[r].update(x, words, first == 0), values[p.count - 1])) select_from_block(x, values, indices);
+        if (lanes_above(running[r].update(x, words, first == 0), values[p.count - 1]))
+            select_from_block(x, values, indices);
         if (first + words == p.words) running[r].finish(p.statistics + (row + r) * 2);
     }
 

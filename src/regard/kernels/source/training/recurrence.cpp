@@ -2,8 +2,6 @@
 //
 // Rows are sequences, lanes are units of the state (or features, or elements of a context): rows are independent.
 // Weights are packed once per call into panels, in the order in which register tiles read them.
-//
-// A separate file, so that it does not change how the compiler optimises attention.cpp.
 #include "core/tails.h"
 
 namespace regard {
@@ -73,8 +71,8 @@ INLINE void for_tiles(int64_t rows, F&& f) {
 enum Output : bool { OVERWRITE, ADD };
 
 template <int NV>
-void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, Output output, float* out,
-                    int64_t width) {
+void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* panel, int64_t depth, Output output,
+                    float* out, int64_t width) {
     for_tiles<ROWS>(rows, [&](auto size, int64_t r) {
         constexpr int R = decltype(size)::value;
         Vector sums[R][NV];
@@ -88,18 +86,19 @@ void multiply_panel(const float* a, int64_t lda, int64_t rows, const float* pane
 }
 
 // out (rows, padded columns) = a (rows, depth) @ packed, or += with ADD.
-NOINLINE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth, int64_t columns,
-                          Output output, float* out) {
+NOINLINE inline void multiply(const float* a, int64_t lda, int64_t rows, const float* packed, int64_t depth,
+                              int64_t columns, Output output, float* out) {
     const int64_t width = width_of<float>(columns);
     int64_t c = 0;
-    for (; c + TILE <= width; c += TILE) multiply_panel<TILE_VECTORS>(a, lda, rows, packed + c * depth, depth, output, out + c, width);
+    for (; c + TILE <= width; c += TILE)
+        multiply_panel<TILE_VECTORS>(a, lda, rows, packed + c * depth, depth, output, out + c, width);
     for (; c < width; c += LANES) multiply_panel<1>(a, lda, rows, packed + c * depth, depth, output, out + c, width);
 }
 
 // ---- attention ----------------------------------------------------------------------------------------------
 
 // Additive (Bahdanau) attention of one query to the keys of its sequence, from exp(2 x) of both as in core/scores.h.
-class AttentionStep {
+class Attention {
     const Recurrence& p;
     const int64_t width;  // padded number of hidden features
     float *key_exps, *query_exps, *vector, *logits, *dvector = nullptr;
@@ -113,11 +112,11 @@ class AttentionStep {
         int64_t width = width_of<float>(p.hidden), keys = sentences(p) * p.positions;
         return keys * width + keys + 3 * width + 3 * width_of<float>(p.positions) + 256;
     }
-    NOINLINE AttentionStep(const Recurrence& p, Arena& arena) : p(p), width(width_of<float>(p.hidden)) {
+    NOINLINE Attention(const Recurrence& p, Arena& arena) : p(p), width(width_of<float>(p.hidden)) {
         key_exps = arena.allocate<float>(sentences(p) * p.positions * width);
         overflows = arena.allocate<bool>(sentences(p) * p.positions);
-        query_exps = arena.allocate<float>(width), vector = arena.allocate<float>(width), dvector = arena.allocate<float>(width);
-        logits = arena.allocate<float>(2 * width_of<float>(p.positions));
+        query_exps = arena.allocate<float>(width), vector = arena.allocate<float>(width);
+        dvector = arena.allocate<float>(width), logits = arena.allocate<float>(2 * width_of<float>(p.positions));
         memset(dvector, 0, width * sizeof(float));
         for (int64_t c = 0; c < width; c += LANES) store(vector + c, load_partial(p.vector + c, p.hidden - c));
         Vector sums{};
@@ -152,7 +151,8 @@ class AttentionStep {
     void backward(int64_t b, const float* query, const float* weights, const float* dcontext, const float* dweights,
                   float* dquery) {
         const int64_t valid_keys = p.valid_positions[b];
-        for_tiles<4>(valid_keys, [&](auto size, int64_t j) { values_backward<decltype(size)::value>(b, j, weights, dcontext); });
+        for_tiles<4>(valid_keys,
+                     [&](auto size, int64_t j) { values_backward<decltype(size)::value>(b, j, weights, dcontext); });
         float mean = 0;
         for (int64_t j = 0; j < valid_keys; j++) {
             if (dweights) logits[j] += dweights[j];
@@ -229,7 +229,8 @@ class AttentionStep {
             UNROLL for (int r = 0; r < R; r++) {
                 const int64_t offset = at + r * p.context + c, some = p.context - c;
                 sums[r] = fma(d, load_partial(p.values + offset, some), sums[r]);
-                store_partial(p.dvalues + offset, fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + offset, some)), some);
+                store_partial(p.dvalues + offset,
+                              fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + offset, some)), some);
             }
         }
         for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
@@ -289,7 +290,7 @@ class Gru {
         int64_t h = padded16(p.size), a = padded16(p.hidden), c = padded16(p.context), gates = padded16(3 * p.size);
         int64_t weights = h * gates + (has_attention(p) ? c * gates + h * a : 0) + (p.second_weight ? h * gates : 0);
         int64_t rows = p.batch * (2 * gates + h + c + a);
-        return (weights + rows + (has_attention(p) ? AttentionStep::elements(p) : 0)) * int64_t(sizeof(float)) + 8192;
+        return (weights + rows + (has_attention(p) ? Attention::elements(p) : 0)) * int64_t(sizeof(float)) + 8192;
     }
     Gru(const Recurrence& p, char* scratch) : p(p), h(p.size), width(width_of<float>(p.size)), arena{scratch} {}
 
@@ -310,8 +311,9 @@ class Gru {
         if (has_attention(p)) backward_attention(to_state, dstate);
         else
             for (int64_t i = p.steps - 1; i >= 0 && !stopped(p.stop); i--) {
-                step_backward(before(i), gates(i), dstates(step(i)), dinputs(step(i)), dhidden(step(i)), dstate, step(i));
-                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
+                const int64_t t = step(i);
+                step_backward(before(i), gates(i), dstates(t), dinputs(t), dhidden(t), dstate, t);
+                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
             }
         for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
     }
@@ -334,110 +336,115 @@ class Gru {
     int64_t sums_row() const { return width_of<float>(3 * h); }
 
     void forward_attention(const float* state_weight) {
-        const float *query_weight = pack(p.query_weight, h, p.hidden, arena, p.workspace_filled), *context_weight = nullptr,
-                    *second_weight = nullptr;
+        const float *query_weight = pack(p.query_weight, h, p.hidden, arena, p.workspace_filled),
+                    *context_weight = nullptr, *second_weight = nullptr;
         if (p.context_weight) context_weight = pack(p.context_weight, p.context, 3 * h, arena, p.workspace_filled);
         if (p.second_weight) second_weight = pack(p.second_weight, h, 3 * h, arena, p.workspace_filled);
         // the data kept across calls comes first, at offsets that do not depend on the number of rows
-        AttentionStep attention(p, arena);
-        float *hidden = arena.allocate<float>(p.batch * sums_row()), *inputs_of_step = arena.allocate<float>(p.batch * sums_row()),
+        Attention attention(p, arena);
+        float *hidden = arena.allocate<float>(p.batch * sums_row()),
+              *gate_inputs = arena.allocate<float>(p.batch * sums_row()),
               *queries = arena.allocate<float>(p.batch * width_of<float>(p.hidden));
         for (int64_t t = 0; t < p.steps && !stopped(p.stop); t++) {
             const Rows previous = before(t);
             if (second_weight)
-                step_forward(previous, state_weight, nullptr, inputs(t), p.attending_states + t * p.batch * h, h, gates(t), hidden, t);
+                step_forward(previous, state_weight, nullptr, inputs(t), p.attending_states + t * p.batch * h, h,
+                             gates(t), hidden, t);
             const Rows query_states = second_weight ? attending_states(t) : previous;
             multiply(query_states.at, query_states.row, p.batch, query_weight, h, p.hidden, OVERWRITE, queries);
             attend(t, attention, queries);
             const Rows step_inputs = second_weight ? Rows{p.second_bias, 0} : inputs(t);
             for (int64_t b = 0; b < p.batch; b++)
-                memcpy(inputs_of_step + b * sums_row(), step_inputs.at + b * step_inputs.row, 3 * h * sizeof(float));
+                memcpy(gate_inputs + b * sums_row(), step_inputs.at + b * step_inputs.row, 3 * h * sizeof(float));
             const float* contexts = p.contexts + t * p.batch * p.context;
             if (context_weight)
-                multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, ADD, inputs_of_step);
-            else add(contexts, inputs_of_step);
-            step_forward(query_states, second_weight ? second_weight : state_weight, nullptr, {inputs_of_step, sums_row()}, states(t),
-                      p.state_row, second_weight ? second_gates(t) : gates(t), hidden, t);
+                multiply(contexts, p.context, p.batch, context_weight, p.context, 3 * h, ADD, gate_inputs);
+            else add(contexts, gate_inputs);
+            step_forward(query_states, second_weight ? second_weight : state_weight, nullptr, {gate_inputs, sums_row()},
+                         states(t), p.state_row, second_weight ? second_gates(t) : gates(t), hidden, t);
         }
     }
 
-    void attend(int64_t t, AttentionStep& attention, const float* queries) const {
+    void attend(int64_t t, Attention& attention, const float* queries) const {
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;
             float* query = p.queries + row * p.hidden;
             memcpy(query, queries + b * width_of<float>(p.hidden), p.hidden * sizeof(float));
-            attention.forward(p.sentence_of_row ? p.sentence_of_row[b] : b, query, p.weights + row * p.positions, p.contexts + row * p.context);
+            attention.forward(p.sentence_of_row ? p.sentence_of_row[b] : b, query, p.weights + row * p.positions,
+                              p.contexts + row * p.context);
         }
     }
 
     void backward_attention(const float* to_state, float* dstate) {
         const float *to_context = pack_transposed(p.context_weight, 3 * h, p.context, arena),
                     *to_query = pack_transposed(p.query_weight, p.hidden, h, arena),
-                    *to_attending = p.second_weight ? pack_transposed(p.second_weight, 3 * h, h, arena) : nullptr;
+                    *to_first = p.second_weight ? pack_transposed(p.second_weight, 3 * h, h, arena) : nullptr;
         float* dcontext = arena.allocate<float>(p.batch * width_of<float>(p.context));
-        AttentionStep attention(p, arena);
+        Attention attention(p, arena);
         for (int64_t t = p.steps - 1; t >= 0 && !stopped(p.stop); t--) {
-            const MutableRows last = to_attending ? dsecond(t) : dinputs(t);
-            float* last_hidden = to_attending ? dsecond_hidden(t) : dhidden(t);
-            if (to_attending) step_backward(attending_states(t), second_gates(t), dstates(t), last, last_hidden, dstate, t);
+            const MutableRows last = to_first ? dsecond(t) : dinputs(t);
+            float* last_hidden = to_first ? dsecond_hidden(t) : dhidden(t);
+            if (to_first) step_backward(attending_states(t), second_gates(t), dstates(t), last, last_hidden, dstate, t);
             else step_backward(before(t), gates(t), dstates(t), last, last_hidden, dstate, t);
-            attention_backward(t, attention, to_context, {last.at, last.row}, dcontext);
-            multiply(last_hidden, 3 * h, p.batch, to_attending ? to_attending : to_state, 3 * h, h, ADD, dstate);
+            attend_backward(t, attention, to_context, {last.at, last.row}, dcontext);
+            multiply(last_hidden, 3 * h, p.batch, to_first ? to_first : to_state, 3 * h, h, ADD, dstate);
             multiply(p.dqueries + t * p.batch * p.hidden, p.hidden, p.batch, to_query, p.hidden, h, ADD, dstate);
-            if (!to_attending) continue;
+            if (!to_first) continue;
             step_backward(before(t), gates(t), nullptr, dinputs(t), dhidden(t), dstate, t);
             multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
         }
         attention.finish(p.dvector);
     }
 
-    void add(const float* contexts, float* inputs_of_step) const {
-        for (int64_t b = 0; b < p.batch; b++, contexts += p.context, inputs_of_step += sums_row())
+    void add(const float* contexts, float* gate_inputs) const {
+        for (int64_t b = 0; b < p.batch; b++, contexts += p.context, gate_inputs += sums_row())
             for (int64_t c = 0; c < 3 * h; c += LANES)
-                store(inputs_of_step + c, load(inputs_of_step + c) + load_partial(contexts + c, 3 * h - c));
+                store(gate_inputs + c, load(gate_inputs + c) + load_partial(contexts + c, 3 * h - c));
     }
 
     // One GRU step of all rows at time t: from their states and inputs to new states at `out`.
-    void step_forward(Rows previous, const float* weight, const float* bias, Rows inputs_of_step, float* out, int64_t out_row, float* saved_gates,
-                   float* hidden, int64_t t) const {
+    void step_forward(Rows previous, const float* weight, const float* bias, Rows gate_inputs, float* out,
+                      int64_t out_row, float* saved, float* hidden, int64_t t) const {
         if (bias)
             for (int64_t r = 0; r < p.batch; r++) memcpy(hidden + r * sums_row(), bias, 3 * h * sizeof(float));
         multiply(previous.at, previous.row, p.batch, weight, h, 3 * h, bias ? ADD : OVERWRITE, hidden);
         for (int64_t r = 0; r < p.batch; r++) {
             const float* state = previous.at + r * previous.row;
             if (has_ended(t, r)) memcpy(out + r * out_row, state, h * sizeof(float));
-            else new_state(inputs_of_step.at + r * inputs_of_step.row, inputs_of_step.row, hidden + r * sums_row(), state, out + r * out_row,
-                           saved_gates ? saved_gates + r * gates_row() : nullptr);
+            else
+                new_state(gate_inputs.at + r * gate_inputs.row, gate_inputs.row, hidden + r * sums_row(), state,
+                          out + r * out_row, saved ? saved + r * gates_row() : nullptr);
         }
     }
 
-    void new_state(const float* inputs_of_step, int64_t inputs_row, const float* hidden, const float* state, float* out,
-                   float* saved_gates) const {
+    void new_state(const float* gate_inputs, int64_t inputs_row, const float* hidden, const float* state, float* out,
+                   float* saved) const {
         for (int64_t j = 0; j < h; j += LANES) {
-            Vector from_input[3], from_state[3];
+            Vector x[3], u[3];
             UNROLL for (int g = 0; g < 3; g++) {
-                from_input[g] = load_partial(inputs_of_step + g * h + j, h - j);
-                from_state[g] = load_partial(hidden + g * h + j, h - j);
+                x[g] = load_partial(gate_inputs + g * h + j, h - j);
+                u[g] = load_partial(hidden + g * h + j, h - j);
             }
-            const Vector reset = sigmoid(from_input[0] + from_state[0]), update = sigmoid(from_input[1] + from_state[1]);
-            const Vector candidate = tanh<float>(fma(reset, from_state[2], from_input[2]));
+            const Vector reset = sigmoid(x[0] + u[0]), update = sigmoid(x[1] + u[1]);
+            const Vector candidate = tanh<float>(fma(reset, u[2], x[2]));
             const Vector before = load_partial(state + j, h - j);
             store_partial(out + j, fma(update, before - candidate, candidate), h - j);
-            const Vector result[4] = {reset, update, candidate, from_state[2]};
-            if (saved_gates)
+            const Vector result[4] = {reset, update, candidate, u[2]};
+            if (saved)
                 UNROLL for (int g = 0; g < 4; g++) {
-                    store(saved_gates + 4 * j + g * LANES, result[g]);
-                    __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES, 1);  // of the next row
+                    store(saved + 4 * j + g * LANES, result[g]);
+                    __builtin_prefetch(saved + gates_row() + 4 * j + g * LANES, 1);  // of the next row
                 }
-            UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(inputs_of_step + inputs_row + g * h + j);
+            UNROLL for (int g = 0; g < 3; g++) __builtin_prefetch(gate_inputs + inputs_row + g * h + j);
         }
     }
 
     // From the gradients of the states after a step, `dstate` plus `extra`, to those of the two inputs of the gates.
     // The direct gradient of the previous states is left in dstate.
-    NOINLINE void step_backward(Rows previous, const float* saved_gates, const float* extra, MutableRows from_input, float* from_state, float* dstate,
-                        int64_t t) const {
-        for (int64_t r = 0; r < p.batch; r++, from_input.at += from_input.row, from_state += 3 * h, saved_gates += gates_row())
+    NOINLINE void step_backward(Rows previous, const float* saved, const float* extra, MutableRows from_input,
+                                float* from_state, float* dstate, int64_t t) const {
+        for (int64_t r = 0; r < p.batch;
+             r++, from_input.at += from_input.row, from_state += 3 * h, saved += gates_row())
             for (int64_t j = 0; j < h; j += LANES) {
                 const int64_t some = h - j;
                 float* d = dstate + r * width + j;
@@ -445,27 +452,29 @@ class Gru {
                 if (extra) dnew += load_partial(extra + r * p.dstate_row + j, some);
                 Vector result[4] = {};
                 if (has_ended(t, r)) store(d, dnew);
-                else store(d, gates_backward(saved_gates + 4 * j, load_partial(previous.at + r * previous.row + j, some), dnew, result));
+                else
+                    store(d, gates_backward(saved + 4 * j, load_partial(previous.at + r * previous.row + j, some), dnew,
+                                            result));
                 UNROLL for (int g = 0; g < 3; g++) {
                     __builtin_prefetch(from_input.at + from_input.row + g * h + j, 1);  // of the next row
                     __builtin_prefetch(from_state + (3 + g) * h + j, 1);
-                    __builtin_prefetch(saved_gates + gates_row() + 4 * j + g * LANES);
+                    __builtin_prefetch(saved + gates_row() + 4 * j + g * LANES);
                     store_partial(from_input.at + g * h + j, result[g], some);
                     store_partial(from_state + g * h + j, result[g < 2 ? g : 3], some);
                 }
             }
     }
-    Vector gates_backward(const float* saved_gates, Vector state, Vector dnew, Vector (&result)[4]) const {
-        const Vector reset = load(saved_gates), update = load(saved_gates + LANES), candidate = load(saved_gates + 2 * LANES);
+    Vector gates_backward(const float* saved, Vector state, Vector dnew, Vector (&result)[4]) const {
+        const Vector reset = load(saved), update = load(saved + LANES), candidate = load(saved + 2 * LANES);
         const Vector dcandidate = dnew * (1.0f - update) * (1.0f - candidate * candidate);
-        result[0] = dcandidate * load(saved_gates + 3 * LANES) * (reset * (1.0f - reset));
+        result[0] = dcandidate * load(saved + 3 * LANES) * (reset * (1.0f - reset));
         result[1] = dnew * (state - candidate) * (update * (1.0f - update));
         result[2] = dcandidate;
         result[3] = dcandidate * reset;
         return dnew * update;
     }
 
-    void attention_backward(int64_t t, AttentionStep& attention, const float* to_context, Rows dgates, float* dcontext) const {
+    void attend_backward(int64_t t, Attention& attention, const float* to_context, Rows dgates, float* dcontext) const {
         const int64_t padded = width_of<float>(p.context);
         for (int64_t b = 0; b < p.batch; b++)
             for (int64_t c = 0; c < p.context; c += LANES)
@@ -475,7 +484,7 @@ class Gru {
         for (int64_t b = 0; b < p.batch; b++) {
             const int64_t row = t * p.batch + b;
             attention.backward(b, p.queries + row * p.hidden, p.weights + row * p.positions, dcontext + b * padded,
-                          p.dweights ? p.dweights + row * p.positions : nullptr, p.dqueries + row * p.hidden);
+                               p.dweights ? p.dweights + row * p.positions : nullptr, p.dqueries + row * p.hidden);
         }
     }
 };

@@ -27,7 +27,9 @@ static void normalize_forward(const Norm& p) {
         for (int64_t i = 0; i < p.size; i += LANES) {
             const int64_t remaining = p.size - i;
             const Vector normal = (load_partial(x + i, remaining) - mean) * inverse;
-            store_partial(p.y + r * p.size + i, fma(normal, load_partial(p.gain + i, remaining), load_partial(p.shift + i, remaining)), remaining);
+            store_partial(p.y + r * p.size + i,
+                          fma(normal, load_partial(p.gain + i, remaining), load_partial(p.shift + i, remaining)),
+                          remaining);
         }
     }
 }
@@ -35,21 +37,26 @@ static void normalize_forward(const Norm& p) {
 // The normalisation removes the components of the gradient along the ones vector and along the normalised row.
 static void normalize_backward(const Norm& p) {
     for (int64_t r = 0; r < p.rows; r++) {
-        const float *x = p.x + r * p.size, *dy = p.dy + r * p.size, mean = p.moments[2 * r], inverse = p.moments[2 * r + 1];
+        const float *x = p.x + r * p.size, *dy = p.dy + r * p.size, mean = p.moments[2 * r],
+                    inverse = p.moments[2 * r + 1];
         Vector sums{}, projections{};
         for (int64_t i = 0; i < p.size; i += LANES) {
             const int64_t remaining = p.size - i;
-            const Vector d = load_partial(dy + i, remaining), normal = (load_partial(x + i, remaining) - mean) * inverse;
+            const Vector d = load_partial(dy + i, remaining),
+                         normal = (load_partial(x + i, remaining) - mean) * inverse;
             const Vector scaled = d * load_partial(p.gain + i, remaining);
             sums += scaled, projections = fma(scaled, normal, projections);
             store_partial(p.dgain + i, fma(d, normal, load_partial(p.dgain + i, remaining)), remaining);
             store_partial(p.dshift + i, load_partial(p.dshift + i, remaining) + d, remaining);
         }
-        const float mean_gradient = sum<float>(sums) / float(p.size), projection = sum<float>(projections) / float(p.size);
+        const float mean_gradient = sum<float>(sums) / float(p.size),
+                    projection = sum<float>(projections) / float(p.size);
         for (int64_t i = 0; i < p.size; i += LANES) {
             const int64_t remaining = p.size - i;
             const Vector normal = (load_partial(x + i, remaining) - mean) * inverse;
-            Vector d = (load_partial(dy + i, remaining) * load_partial(p.gain + i, remaining) - mean_gradient - normal * projection) * inverse;
+            Vector d = (load_partial(dy + i, remaining) * load_partial(p.gain + i, remaining) - mean_gradient -
+                        normal * projection) *
+                       inverse;
             if (p.dresidual) d += load_partial(p.dresidual + r * p.size + i, remaining);
             store_partial(p.dx + r * p.size + i, d, remaining);
         }
@@ -66,7 +73,9 @@ void drop(const Drop& p) {
         Random random{};
         memcpy(&random, p.random_bits + i, size_t(remaining < LANES ? remaining : LANES) * sizeof(uint16_t));
         const I<float> random_bits = __builtin_convertvector(random, I<float>);
-        store_partial(p.y + i, load_partial(p.x + i, remaining) * (random_bits >= p.threshold ? broadcast(p.scale) : Vector{}), remaining);
+        store_partial(p.y + i,
+                      load_partial(p.x + i, remaining) * (random_bits >= p.threshold ? broadcast(p.scale) : Vector{}),
+                      remaining);
     }
 }
 

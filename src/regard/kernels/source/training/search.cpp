@@ -30,7 +30,8 @@ class BeamSearch {
     Arena arena;
     const int64_t h, input_size, count, max_rows;  // count: words to select after each row
     char* recurrence_memory;
-    float *table, *inputs, *start, *states, *attending_states, *gates, *second_gates, *queries, *contexts, *readout, *best_logits, *statistics;
+    float *table, *inputs, *start, *states, *attending_states, *gates, *second_gates, *queries, *contexts, *readout,
+        *best_logits, *statistics;
     uint8_t* is_cached;  // words whose projection is cached in the table
     int64_t *sentences, *best_words, *missing;
     Hypothesis *beam, *next_beam;
@@ -53,7 +54,8 @@ class BeamSearch {
         queries = allocate_rows(p.decoder.hidden), best_logits = allocate_rows(count), statistics = allocate_rows(2);
         best_words = arena.allocate<int64_t>(max_rows * count);
         beam = arena.allocate<Hypothesis>(max_rows), next_beam = arena.allocate<Hypothesis>(max_rows);
-        candidates = arena.allocate<Candidate>(p.width * count), worst_kept = arena.allocate<double>(p.decoder.sentences);
+        candidates = arena.allocate<Candidate>(p.width * count),
+        worst_kept = arena.allocate<double>(p.decoder.sentences);
     }
     int64_t bytes() const { return arena.at - p.workspace; }
 
@@ -83,7 +85,8 @@ class BeamSearch {
         memset(is_cached, 0, p.words);
         p.rows = p.decoder.sentences;
         memcpy(states, p.decoder.start, p.rows * h * sizeof(float));
-        for (int64_t s = 0; s < p.rows; s++) beam[s] = {s, p.begin, s, 0, 0}, worst_kept[s] = -INF<double>, p.finished_count[s] = 0;
+        for (int64_t s = 0; s < p.rows; s++)
+            beam[s] = {s, p.begin, s, 0, 0}, worst_kept[s] = -INF<double>, p.finished_count[s] = 0;
     }
 
     // One step of all rows: new states, and the most likely next words.
@@ -97,20 +100,23 @@ class BeamSearch {
         }
         Recurrence one = decoder(p.rows);
         one.start = start, one.states = states, one.state_row = h, one.inputs = inputs, one.input_row = input_size;
-        one.gates = gates, one.second_gates = second_gates, one.attending_states = attending_states, one.queries = queries;
-        one.contexts = contexts, one.weights = p.attention_weights + used * one.positions, one.workspace_filled = p.step > 0;
+        one.gates = gates, one.second_gates = second_gates, one.attending_states = attending_states,
+        one.queries = queries;
+        one.contexts = contexts, one.weights = p.attention_weights + used * one.positions,
+        one.workspace_filled = p.step > 0;
         recur(one, false, recurrence_memory);
         for (int64_t r = 0; r < p.rows; r++) {
             const float *word_part = inputs + r * input_size + 3 * h, *context = contexts + r * input_size + 3 * h;
             for (int64_t c = 0; c < p.size; c += LANES)
-                store_partial(readout + r * p.size + c, load_partial(word_part + c, p.size - c) + load_partial(context + c, p.size - c),
-                            p.size - c);
+                store_partial(readout + r * p.size + c,
+                              load_partial(word_part + c, p.size - c) + load_partial(context + c, p.size - c),
+                              p.size - c);
         }
         multiply({p.rows, h, p.size, h, 1, p.size, 1, p.size, states, p.readout_weight, nullptr, readout, nullptr,
                              true, TANH}, scratch);
-        top_k({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias, best_logits, statistics,
-              best_words},
-             scratch);
+        top_k({p.rows, p.words, p.size, count, p.begin + 1, nullptr, readout, p.output_weight, p.output_bias,
+               best_logits, statistics, best_words},
+              scratch);
     }
 
     // The words' projections to gates and readout; computed when a word first occurs.
@@ -159,9 +165,10 @@ class BeamSearch {
             }
         }
         const int64_t candidate_count = std::min(n, 2 * p.width);  // half of them may be end tokens
-        std::partial_sort(candidates, candidates + candidate_count, candidates + n, [](const Candidate& a, const Candidate& b) {
-            return a.total > b.total || (a.total == b.total && a.index < b.index);
-        });
+        std::partial_sort(candidates, candidates + candidate_count, candidates + n,
+                          [](const Candidate& a, const Candidate& b) {
+                              return a.total > b.total || (a.total == b.total && a.index < b.index);
+                          });
         return candidate_count;
     }
 
@@ -178,7 +185,8 @@ class BeamSearch {
         for (int64_t i = 0; i < std::min(candidate_count, p.width); i++) {
             if (word_of(first, candidates[i]) != p.end) continue;
             const Hypothesis x = after(first, candidates[i]);
-            if (const double score = x.sum / divisor(p.step + 1); score > worst_kept[x.sentence]) insert_finished(x, score);
+            if (const double score = x.sum / divisor(p.step + 1); score > worst_kept[x.sentence])
+                insert_finished(x, score);
         }
     }
 
@@ -203,7 +211,8 @@ class BeamSearch {
         if (beam_size > beam_start && p.step + 1 < p.max_length[sentence]) return beam_size;
         if (p.finished_count[sentence] == 0) {  // cut off at the maximum length
             const Hypothesis x = beam_size > beam_start ? next_beam[beam_start] : Hypothesis{sentence, -1, first, 0, 0};
-            p.finished[sentence * p.n_best] = {std::numeric_limits<double>::quiet_NaN(), x.log, p.step, x.parent, x.word};
+            p.finished[sentence * p.n_best] = {std::numeric_limits<double>::quiet_NaN(), x.log, p.step, x.parent,
+                                               x.word};
             p.finished_count[sentence] = 1;
         }
         return beam_start;

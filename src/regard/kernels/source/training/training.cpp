@@ -53,7 +53,8 @@ void cross_entropy(const Softmax& p) {
         x[p.targets[r]] -= p.target_weight;
         if (!p.dbias) continue;
         for (int64_t i = 0; i < words; i += LANES)
-            store_partial(p.dbias + i, load_partial(p.dbias + i, words - i) + load_partial(x + i, words - i), words - i);
+            store_partial(p.dbias + i, load_partial(p.dbias + i, words - i) + load_partial(x + i, words - i),
+                          words - i);
     }
 }
 
