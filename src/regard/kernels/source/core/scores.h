@@ -203,7 +203,7 @@ struct Extent {
     }
 };
 
-// Split the scale into a factor of the query and a factor of its scores. The query gets it where this is exact enough.
+// Split the scale into a factor of the query and a factor of its scores. The query gets it where this is exact.
 template <class T>
 NOINLINE void split_scale(const Problem& p, T factor, const T* row, T& query_scale, T& score_scale) {
     query_scale = 1, score_scale = factor;
@@ -278,8 +278,8 @@ NOINLINE void load_bias(const Problem& p, int64_t item, int64_t i, int64_t rows,
 // In base 2 the largest finite biases would overflow, so they are clamped to a value that stays finite.
 template <class T>
 INLINE V<T> add_bias(V<T> logits, V<T> bias) {
-    const V<T> largest_size = broadcast(std::numeric_limits<T>::max() * T(0.693));  // below ln 2
-    const V<T> finite = -larger(-largest_size, -larger(-largest_size, bias));  // NaN is kept
+    const V<T> bound = broadcast(std::numeric_limits<T>::max() * T(0.693));  // below ln 2
+    const V<T> finite = -larger(-bound, -larger(-bound, bias));  // NaN is kept
     return bias == -INF<T> ? bias : fma(bias == INF<T> ? bias : finite, broadcast(T(LOG2E)), logits);
 }
 
