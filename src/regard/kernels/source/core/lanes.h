@@ -143,7 +143,7 @@ struct MathConstants<float> {
     // tanh y = y + y^3 * (...) in y^2 for |y| <= 0.55, relative error below 4e-9
     static constexpr float TANH[] = {-0.33333332007976979681f, 0.1333311372902087191f, -0.053909428827460545439f,
                                      0.021309388664443473807f, -0.0066102278311147345141f};
-    static constexpr float EXP_LIMIT = 20.0f;  // exp(4 * WILD) is finite
+    static constexpr float EXP_LIMIT = 20.0f;  // exp(4 * EXP_LIMIT) is finite
 };
 template <>
 struct MathConstants<double> {

@@ -117,7 +117,7 @@ INLINE uint64_t bits_of_bools(const uint8_t* x, int64_t step, int64_t count) {
     return bits;
 }
 
-// Exchange bits `STEP` columns and rows apart, where both rows lie in one vector.
+// Swap bits at a distance of `STEP` columns and rows, where both rows are in one vector.
 template <int STEP, int... C>
 INLINE Word exchange(Word x, uint64_t low, std::integer_sequence<int, C...>) {
     const Word from_above = {(C & STEP ? 0 : low << STEP)...}, from_below = {(C & STEP ? low : 0)...};

@@ -56,7 +56,7 @@ struct Workspace {
         return compact(p.keys, p.keys_type, j, p.d, keys_buffer, is_cached(cached_keys, j));
     }
 
-    // Pairs of values lie in rows of two keys, or transposed for the matrix unit.
+    // Pairs of values are stored in rows of two keys, or transposed for the matrix unit.
     NOINLINE Block<T> values(int64_t j) {
         const bool cached = is_cached(cached_values, j);
 #if defined(__AMX_BF16__)

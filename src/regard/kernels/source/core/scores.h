@@ -265,12 +265,12 @@ NOINLINE void load_bias(const Problem& p, int64_t item, int64_t i, int64_t rows,
     BiasView b = bias_view<T>(p, item);
     const char* at = b.start + i * b.row + (j + first) * b.column;
     constexpr int64_t size = sizeof(T);
-    bool own = p.bias_type == (size == 4 ? FLOAT32 : FLOAT64) && b.row % size == 0;
-    if (own && b.column == size)
+    bool same_type = p.bias_type == (size == 4 ? FLOAT32 : FLOAT64) && b.row % size == 0;
+    if (same_type && b.column == size)
         return transpose_rows<T>(reinterpret_cast<const T*>(at), b.row / size, rows, last - first, out + first * width,
                             width, width);
     for (int64_t c = first; c < last; c++, at += b.column)
-        if (own && b.row == size) memcpy(out + c * width, at, rows * size);
+        if (same_type && b.row == size) memcpy(out + c * width, at, rows * size);
         else
             for (int64_t r = 0; r < rows; r++) out[c * width + r] = bias_value<T>(p, at + r * b.row);
 }

@@ -187,9 +187,9 @@ class Decode {
         const int64_t stop = padded_keys(keys);
         finish_logits(r, j, keys, visibility);
         if (excludes_nonfinite) record_taints(r, j, keys);
-        V<T> most = broadcast(partial[r].maximum());
-        for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
-        const T maximum = largest<T>(most);
+        V<T> largest_score = broadcast(partial[r].maximum());
+        for (int64_t c = 0; c < stop; c += L<T>) largest_score = larger(largest_score, load(at + c));
+        const T maximum = largest<T>(largest_score);
         T base = maximum == -INF<T> ? T(0) : maximum, rescale = exp2<T>(partial[r].maximum() - base);
         int64_t c = 0;
         for (; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - base));

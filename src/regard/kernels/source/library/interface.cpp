@@ -73,9 +73,9 @@ EXPORT int32_t regard_dense(const Dense* x) {
     p.queries = {x->queries.start, x->queries.step, nullptr, x->queries.row};
     p.keys = {x->keys.start, x->keys.step, nullptr, x->keys.row};
     p.values = {x->values.start, x->values.step, nullptr, x->values.row};
-    Memory places(x->group > 1 ? (groups + 1 + 2 * x->items) * int64_t(sizeof(int64_t)) : 0);
+    Memory index_memory(x->group > 1 ? (groups + 1 + 2 * x->items) * int64_t(sizeof(int64_t)) : 0);
     if (x->group > 1) {
-        auto* firsts = reinterpret_cast<int64_t*>(places.at);
+        auto* firsts = reinterpret_cast<int64_t*>(index_memory.at);
         if (!firsts) return 1;
         int64_t *keys = firsts + groups + 1, *values = keys + x->items;
         for (int64_t g = 0; g <= groups; g++) firsts[g] = g * x->group;

@@ -82,8 +82,8 @@ class Multiply {
     }
 
    private:
-    static int64_t evenly(int64_t count, int64_t most) {  // rounded up to vectors, at least one
-        const int64_t parts = std::max<int64_t>(1, (count + most - 1) / most), each = parts * LANES;
+    static int64_t evenly(int64_t count, int64_t limit) {  // rounded up to vectors, at least one
+        const int64_t parts = std::max<int64_t>(1, (count + limit - 1) / limit), each = parts * LANES;
         return std::max<int64_t>(1, (count + each - 1) / each) * LANES;
     }
     int64_t vectors() const { return (columns + LANES - 1) / LANES; }

@@ -227,10 +227,10 @@ class Attention {
         for (int64_t c = 0; c < p.context; c += LANES) {
             const Vector d = load(dcontext + c);
             UNROLL for (int r = 0; r < R; r++) {
-                const int64_t offset = at + r * p.context + c, some = p.context - c;
-                sums[r] = fma(d, load_partial(p.values + offset, some), sums[r]);
+                const int64_t offset = at + r * p.context + c, rest = p.context - c;
+                sums[r] = fma(d, load_partial(p.values + offset, rest), sums[r]);
                 store_partial(p.dvalues + offset,
-                              fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + offset, some)), some);
+                              fma(broadcast(weights[j + r]), d, load_partial(p.dvalues + offset, rest)), rest);
             }
         }
         for (int r = 0; r < R; r++) logits[j + r] = sum<float>(sums[r]);
@@ -238,14 +238,14 @@ class Attention {
 
     // One vector of features for all keys: 1 - tanh^2 is 4 r (1 - r), with 1 - r = exps * r.
     NOINLINE void features_backward(int64_t b, int64_t c, const float* query, float* dquery) {
-        const int64_t some = p.hidden - c;
+        const int64_t rest = p.hidden - c;
         const Vector left = load(query_exps + c), weight = load(vector + c);
         Vector of_query{}, of_vector = load(dvector + c);
         for (int64_t j = 0; j < p.valid_positions[b]; j++) {
             const int64_t i = b * p.positions + j;
             Vector squashed, slope;
             if (pair_overflows(b, j)) {
-                squashed = tanh<float>(load_partial(query + c, some) + load_partial(p.keys + i * p.hidden + c, some));
+                squashed = tanh<float>(load_partial(query + c, rest) + load_partial(p.keys + i * p.hidden + c, rest));
                 slope = 1.0f - squashed * squashed;
             } else {
                 Vector product = left * load(key_exps + i * width + c), r = reciprocal(1.0f + product);
@@ -256,9 +256,9 @@ class Attention {
             of_query += d;
             of_vector = fma(broadcast(logits[j]), squashed, of_vector);
             float* dkey = p.dkeys + i * p.hidden + c;
-            store_partial(dkey, load_partial(dkey, some) + d, some);
+            store_partial(dkey, load_partial(dkey, rest) + d, rest);
         }
-        store_partial(dquery + c, of_query, some);
+        store_partial(dquery + c, of_query, rest);
         store(dvector + c, of_vector);
     }
 };
@@ -446,21 +446,21 @@ class Gru {
         for (int64_t r = 0; r < p.batch;
              r++, from_input.at += from_input.row, from_state += 3 * h, saved += gates_row())
             for (int64_t j = 0; j < h; j += LANES) {
-                const int64_t some = h - j;
+                const int64_t rest = h - j;
                 float* d = dstate + r * width + j;
                 Vector dnew = load(d);
-                if (extra) dnew += load_partial(extra + r * p.dstate_row + j, some);
+                if (extra) dnew += load_partial(extra + r * p.dstate_row + j, rest);
                 Vector result[4] = {};
                 if (has_ended(t, r)) store(d, dnew);
                 else
-                    store(d, gates_backward(saved + 4 * j, load_partial(previous.at + r * previous.row + j, some), dnew,
+                    store(d, gates_backward(saved + 4 * j, load_partial(previous.at + r * previous.row + j, rest), dnew,
                                             result));
                 UNROLL for (int g = 0; g < 3; g++) {
                     __builtin_prefetch(from_input.at + from_input.row + g * h + j, 1);  // of the next row
                     __builtin_prefetch(from_state + (3 + g) * h + j, 1);
                     __builtin_prefetch(saved + gates_row() + 4 * j + g * LANES);
-                    store_partial(from_input.at + g * h + j, result[g], some);
-                    store_partial(from_state + g * h + j, result[g < 2 ? g : 3], some);
+                    store_partial(from_input.at + g * h + j, result[g], rest);
+                    store_partial(from_state + g * h + j, result[g < 2 ? g : 3], rest);
                 }
             }
     }
