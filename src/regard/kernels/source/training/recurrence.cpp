@@ -37,7 +37,6 @@ inline float* pack(const float* weight, int64_t depth, int64_t columns, Arena& a
     }
     return packed;
 }
-// The same for the transpose of weight (columns, depth).
 NOINLINE inline float* pack_transposed(const float* weight, int64_t depth, int64_t columns, Arena& arena) {
     float* packed = arena.allocate<float>(depth * width_of<float>(columns));
     for (int64_t c = 0; c < columns; c += LANES) {
@@ -311,9 +310,9 @@ class Gru {
         if (has_attention(p)) backward_attention(to_state, dstate);
         else
             for (int64_t i = p.steps - 1; i >= 0 && !stopped(p.stop); i--) {
-                const int64_t t = step(i);
-                step_backward(before(i), gates(i), dstates(t), dinputs(t), dhidden(t), dstate, t);
-                multiply(dhidden(t), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
+                step_backward(before(i), gates(i), dstates(step(i)), dinputs(step(i)), dhidden(step(i)), dstate,
+                              step(i));
+                multiply(dhidden(step(i)), 3 * h, p.batch, to_state, 3 * h, h, ADD, dstate);
             }
         for (int64_t r = 0; r < p.batch; r++) memcpy(p.dstart + r * h, dstate + r * width, h * sizeof(float));
     }
