@@ -1183,13 +1183,13 @@ MIRRORS: dict[str, Any] = {
     "Search": search.CSearch,
     "Softmax": training.CSoftmax,
     "Prediction": training.CPrediction,
-    "Tops": training.CTops,
+    "TopK": training.CTopK,
     "Rows": training.CRows,
     "Adam": training.CAdam,
     "Ending": search._ENDING,
     "Norm": layers.CNorm,
     "Drop": layers.CDrop,
-    "Rectified": layers.CRectified,
+    "Relu": layers.CRelu,
 }
 
 
