@@ -1183,13 +1183,13 @@ MIRRORS: dict[str, Any] = {
     "Search": search.CSearch,
     "Softmax": training.CSoftmax,
     "Prediction": training.CPrediction,
-    "Tops": training.CTops,
+    "TopK": training.CTopK,
     "Rows": training.CRows,
     "Adam": training.CAdam,
     "Ending": search._ENDING,
     "Norm": layers.CNorm,
     "Drop": layers.CDrop,
-    "Rectified": layers.CRectified,
+    "Relu": layers.CRelu,
 }
 
 
@@ -1206,7 +1206,7 @@ def test_a_field_that_differs_is_named() -> None:
     class Swapped(ctypes.Structure):
         _fields_ = [
             *((name, ctypes.c_int64) for name in ("rows", "size")),
-            *((name, ctypes.c_void_p) for name in ("added", "places", "table")),
+            *((name, ctypes.c_void_p) for name in ("updates", "indices", "table")),
         ]
 
     class Short(ctypes.Structure):
@@ -1216,7 +1216,7 @@ def test_a_field_that_differs_is_named() -> None:
     assert loaded is not None
     start = "the library belongs to another version: "
     assert library.layout_difference(loaded, {"Rows": Swapped}) == (
-        f"{start}Rows.places is 8 bytes at 16 there and 8 bytes at 24 here"
+        f"{start}Rows.indices is 8 bytes at 16 there and 8 bytes at 24 here"
     )
     assert library.layout_difference(loaded, {"Rows": Short}) == (
         f"{start}Rows.* is 40 bytes at 0 there and 32 bytes at 0 here"
@@ -1225,7 +1225,7 @@ def test_a_field_that_differs_is_named() -> None:
         f"{start}Column.* is missing there"
     )
     with pytest.warns(
-        RuntimeWarning, match=r"can't be used \(.* Rows\.places is .*; the NumPy kernel does its work"
+        RuntimeWarning, match=r"can't be used \(.* Rows\.indices is .*; the NumPy kernel does its work"
     ):
         assert library.checked({"Rows": Swapped})() is None
 

@@ -59,9 +59,12 @@ def build(directory: Path, sanitizer: str, flags: list[str]) -> Path:
     if run(*command, str(probe), "-o", str(directory / "probe")).returncode:
         pytest.skip(f"the compiler has no -fsanitize={sanitizer}")
     memory = directory / "memory.cpp"
-    text, limit = (SOURCE / "library" / "memory.cpp").read_text(), "constexpr int64_t KEPT = PREDICTION_ROOM;"
+    text, limit = (
+        (SOURCE / "library" / "memory.cpp").read_text(),
+        "constexpr int64_t CACHED_BYTES = PREDICTION_BYTES;",
+    )
     assert limit in text  # memory that is kept from call to call would hide writes a little too far
-    memory.write_text(text.replace(limit, "constexpr int64_t KEPT = 0;"))
+    memory.write_text(text.replace(limit, "constexpr int64_t CACHED_BYTES = 0;"))
     kernels = [SOURCE / "attention.cpp", *(SOURCE / "training").glob("*.cpp")]
     parts = [path for path in (SOURCE / "library").glob("*.cpp") if path.name != "memory.cpp"]
     units = {

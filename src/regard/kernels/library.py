@@ -59,7 +59,7 @@ class CProblem(ctypes.Structure):
         *((name, Int) for name in ("items", "n", "m", "d", "e", "groups")),
         ("group", Pointer),
         *((name, ctypes.c_int32) for name in ("compute", "queries_type", "keys_type", "values_type")),
-        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "together")),
+        *((name, ctypes.c_int32) for name in ("score", "bias", "bias_type", "merges_parts")),
         *((name, CMatrices) for name in ("queries", "keys", "values")),
         ("scale", Double),
         ("softcap", Double),
@@ -73,12 +73,12 @@ class CProblem(ctypes.Structure):
         ("context", Pointer),
         ("statistic", Pointer),
         ("parts", Int),
-        ("serial", Int),
+        ("tasks_span_groups", Int),
         ("dcontext", CMatrices),
         *((name, Pointer) for name in ("dqueries", "dkeys", "dvalues", "dbias")),
         ("dbias_row", Int),
         ("dbias_column", Int),
-        ("dlearned", Pointer),
+        ("dparameters", Pointer),
         ("threads", Int),
         ("stop", Pointer),
         *((name, Int) for name in ("from_key", "to_key")),
@@ -112,10 +112,10 @@ DENSE_BACK = struct.Struct("=26qdq")
 
 # Functions that take the address of one structure, and those that return 64 bits.
 _OF_ONE_ADDRESS = (
-    *("drop", "unrectify", "cross_entropy", "adam", "add_rows", "tops", "multiply", "search"),
-    *("recurrence_room", "search_room"),
+    *("drop", "relu_backward", "cross_entropy", "adam", "add_rows", "top_k", "multiply", "search"),
+    *("recurrence_bytes", "search_bytes"),
 )
-_NUMBERS = ("recurrence_room", "search_room", "narrow", "words")
+_NUMBERS = ("recurrence_bytes", "search_bytes", "panel_columns", "word_block")
 
 
 @cache

@@ -28,8 +28,8 @@ class CProduct(ctypes.Structure):
     _fields_ = [
         *((name, library.Int) for name in ("rows", "depth", "columns")),
         *((name, library.Int) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, library.Pointer) for name in ("a", "b", "bias", "out", "sums")),
-        *((name, library.Int) for name in ("onto", "squash")),
+        *((name, library.Pointer) for name in ("a", "b", "bias", "out", "column_sums")),
+        *((name, library.Int) for name in ("accumulate", "activation")),
         ("stop", library.Pointer),
     ]
 

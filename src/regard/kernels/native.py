@@ -123,12 +123,14 @@ def _run_backward(
     c.dcontext = made.matrices(Items(aligned(dcontext), (p.layout.items,)))
     c.parts = PARTS if p.layout.n >= MANY else 1  # of n only: the order of sums must not depend on the batch
     collect_bias = _bias_gradient(made)
-    c.together = int(not c.serial and c.groups >= PARTS)
-    cut = (c.groups, 1 if c.together else c.parts)
+    c.merges_parts = int(not c.tasks_span_groups and c.groups >= PARTS)
+    cut = (c.groups, 1 if c.merges_parts else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
     dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in (c.d, c.e))
     dlearned = np.zeros((c.groups, c.parts, padded(c.d) if "vector" in pairs.learned else 1), p.compute)
-    c.dqueries, c.dkeys, c.dvalues, c.dlearned = (made.pointer(x) for x in (dleft, dright, dvalues, dlearned))
+    c.dqueries, c.dkeys, c.dvalues, c.dparameters = (
+        made.pointer(x) for x in (dleft, dright, dvalues, dlearned)
+    )
     made.run(True, threads)
     collect_bias()
     starts, every = _starts(c), np.arange(p.layout.items)
@@ -179,7 +181,7 @@ def _bias_gradient(made: Call) -> Callable[[], None]:
     source = bias.items.source
     groups = np.searchsorted(_starts(c), np.arange(items), "right")
     if len(np.unique(source)) < len(np.unique(np.stack([source, groups]), axis=1).T):
-        c.serial = 1  # threads share by queries, whose rows are their own
+        c.tasks_span_groups = 1  # threads share by queries, whose rows are their own
     starts = made.pointer(total) + np.repeat(source, c.parts) * total.strides[0]
     c.dbias, c.dbias_row = made.pointer(starts.astype(np.int64)), total.strides[1]
     return lambda: None

@@ -324,14 +324,20 @@ class CRecurrence(ctypes.Structure):
         *((name, library.Pointer) for name in ("lengths", "inputs", "state_weight", "state_bias", "start")),
         *((name, library.Pointer) for name in ("states", "gates")),
         *((name, library.Int) for name in ("positions", "hidden", "context")),
-        *((name, library.Pointer) for name in ("seen", "keys", "values", "query_weight", "vector")),
+        *(
+            (name, library.Pointer)
+            for name in ("valid_positions", "keys", "values", "query_weight", "vector")
+        ),
         *((name, library.Pointer) for name in ("context_weight", "queries", "weights", "contexts")),
-        *((name, library.Pointer) for name in ("after_weight", "after_bias", "between", "after_gates")),
+        *(
+            (name, library.Pointer)
+            for name in ("second_weight", "second_bias", "attending_states", "second_gates")
+        ),
         ("sentences", library.Int),
-        *((name, library.Pointer) for name in ("sentence", "kept")),
-        ("warm", library.Int),
+        *((name, library.Pointer) for name in ("sentence_of_row", "workspace")),
+        ("workspace_filled", library.Int),
         *((name, library.Pointer) for name in ("dstates", "dcontexts", "dweights")),
-        *((name, library.Pointer) for name in ("dinputs", "dhidden", "dstart", "dafter", "dafter_hidden")),
+        *((name, library.Pointer) for name in ("dinputs", "dhidden", "dstart", "dsecond", "dsecond_hidden")),
         *((name, library.Pointer) for name in ("dqueries", "dkeys", "dvalues", "dvector", "stop")),
     ]
 
@@ -444,13 +450,15 @@ def _native_attended(
     call = _call(g, made.states[1:])
     _, call.c.positions, call.c.context = looks.values.shape
     call.c.hidden = len(looks.vector)
-    call.point(seen=_counts(looks.seen), keys=_whole(looks.keys), values=_whole(looks.values))
+    call.point(valid_positions=_counts(looks.seen), keys=_whole(looks.keys), values=_whole(looks.values))
     call.point(query_weight=_whole(looks.query_weight), vector=_whole(looks.vector))
     call.point(context_weight=_whole(looks.context_weight), weights=made.weights, contexts=made.contexts)
     call.point(queries=np.empty((*g.inputs.shape[:2], len(looks.vector)), np.float32))
     if after:
-        call.point(after_weight=_whole(after.weight), after_bias=_whole(after.bias), between=made.looked)
-        call.point(after_gates=_gates(len(g.inputs) * len(g.start), len(g.weight)))
+        call.point(
+            second_weight=_whole(after.weight), second_bias=_whole(after.bias), attending_states=made.looked
+        )
+        call.point(second_gates=_gates(len(g.inputs) * len(g.start), len(g.weight)))
     call.run(False)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> Unrolling:
@@ -487,11 +495,11 @@ class Search:
         self.call = _Call(CRecurrence(1, 0, len(weight)), [])
         c = self.call.c
         c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
-        self.call.point(seen=_counts(lengths), keys=_whole(keys), values=_whole(values))
+        self.call.point(valid_positions=_counts(lengths), keys=_whole(keys), values=_whole(values))
         self.call.point(query_weight=_whole(query_weight), vector=_whole(vector), state_weight=_whole(weight))
         self.after = after is not None
         if after:
-            self.call.point(after_weight=_whole(after.weight), after_bias=_whole(after.bias))
+            self.call.point(second_weight=_whole(after.weight), second_bias=_whole(after.bias))
         self.kept = np.empty(0, np.uint8)
 
     def step(self, inputs: Array, start: Array, sentence: Counts) -> Unrolled:
@@ -509,20 +517,22 @@ class Search:
         call = _Call(self.call.c, [])
         call.c.batch, call.c.input_row, call.c.state_row = rows, _row(inputs), size
         call.point(inputs=inputs, start=_whole(start), states=states, contexts=contexts, weights=weights)
-        call.point(queries=queries, gates=gates, sentence=_counts(sentence))
+        call.point(queries=queries, gates=gates, sentence_of_row=_counts(sentence))
         looked = start
         if self.after:
             looked = np.empty((rows, size), np.float32)
-            call.point(between=looked, after_gates=gates)  # nobody reads them, so both may write there
+            call.point(
+                attending_states=looked, second_gates=gates
+            )  # nobody reads them, so both may write there
         self._make_room(call)
         call.run(False)
-        call.c.warm = 1
+        call.c.workspace_filled = 1
         return Unrolled(states[0], contexts[0], weights[0], looked)
 
     def _make_room(self, call: _Call) -> None:
         loaded = _library()
         assert loaded is not None
-        needed = loaded.regard_recurrence_room(ctypes.byref(call.c))
+        needed = loaded.regard_recurrence_bytes(ctypes.byref(call.c))
         if needed > len(self.kept):
-            self.kept, call.c.warm = library.workspace(needed), 0
-            call.c.kept = library.address(self.kept)
+            self.kept, call.c.workspace_filled = library.workspace(needed), 0
+            call.c.workspace = library.address(self.kept)

@@ -24,7 +24,7 @@ class CNorm(ctypes.Structure):
     _fields_ = [
         *((name, library.Int) for name in ("rows", "size")),
         *((name, library.Pointer) for name in ("x", "gain", "shift", "y", "moments")),
-        *((name, library.Pointer) for name in ("dy", "onto", "dx", "dgain", "dshift")),
+        *((name, library.Pointer) for name in ("dy", "dresidual", "dx", "dgain", "dshift")),
         ("epsilon", ctypes.c_float),
     ]
 
@@ -34,19 +34,19 @@ class CDrop(ctypes.Structure):
 
     _fields_ = [
         ("count", library.Int),
-        *((name, library.Pointer) for name in ("chances", "x", "y")),
-        ("bar", ctypes.c_int32),
+        *((name, library.Pointer) for name in ("random_bits", "x", "y")),
+        ("threshold", ctypes.c_int32),
         ("scale", ctypes.c_float),
     ]
 
 
-class CRectified(ctypes.Structure):
-    """`struct Rectified`."""
+class CRelu(ctypes.Structure):
+    """`struct Relu`."""
 
-    _fields_ = [("count", library.Int), *((name, library.Pointer) for name in ("y", "d"))]
+    _fields_ = [("count", library.Int), *((name, library.Pointer) for name in ("y", "gradient"))]
 
 
-_library = library.checked({"Norm": CNorm, "Drop": CDrop, "Rectified": CRectified})
+_library = library.checked({"Norm": CNorm, "Drop": CDrop, "Relu": CRelu})
 
 
 def _at(x: Array | None) -> int | None:
@@ -97,5 +97,5 @@ def unrectify(y: Array, d: Array) -> bool:
     loaded = library.trains(_library(), y, d)
     if loaded is None or y.shape != d.shape or not d.flags.writeable:
         return False
-    loaded.regard_unrectify(ctypes.byref(CRectified(y.size, _at(y), _at(d))))
+    loaded.regard_relu_backward(ctypes.byref(CRelu(y.size, _at(y), _at(d))))
     return True

@@ -43,11 +43,14 @@ class CSearch(ctypes.Structure):
         *((name, library.Pointer) for name in ("embedding", "word_weight", "word_bias", "readout_weight")),
         *((name, library.Pointer) for name in ("output_weight", "output_bias")),
         *((name, library.Int) for name in ("width", "n_best")),
-        *((name, library.Pointer) for name in ("most", "room")),
+        *((name, library.Pointer) for name in ("max_length", "workspace")),
         *((name, library.Int) for name in ("step", "rows", "capacity", "steps_taken")),
-        *((name, library.Pointer) for name in ("taken", "said", "parents", "logs", "looks")),
-        *((name, library.Pointer) for name in ("ended", "endings")),
-        *((name, ctypes.c_double) for name in ("penalty", "offset", "wrong")),
+        *(
+            (name, library.Pointer)
+            for name in ("rows_per_step", "tokens", "parents", "log_probabilities", "attention_weights")
+        ),
+        *((name, library.Pointer) for name in ("finished_count", "finished")),
+        *((name, ctypes.c_double) for name in ("penalty", "offset", "invalid_value")),
     ]
 
 
@@ -168,15 +171,19 @@ def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -
         "start": start,
     }
     arrays: dict[str, Array] = {name: np.require(x, np.float32, ["C", "A"]) for name, x in numbers.items()}
-    arrays |= {"most": np.require(aims.most, np.int64, ["C", "A"]), "ended": ended, "endings": endings}
+    arrays |= {
+        "max_length": np.require(aims.most, np.int64, ["C", "A"]),
+        "finished_count": ended,
+        "finished": endings,
+    }
     c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
     for name, x in arrays.items():
         setattr(c.decoder if name == "start" else c, name, library.address(x))
     c.words, c.size = decoder.embedding.shape
     for name in ("begin", "end", "width", "n_best", "penalty", "offset"):
         setattr(c, name, getattr(aims, name))
-    room = library.workspace(_library().regard_search_room(ctypes.byref(c)))
-    c.room = library.address(room)
+    room = library.workspace(_library().regard_search_bytes(ctypes.byref(c)))
+    c.workspace = library.address(room)
     said = [step for part in _parts(c, sentences * aims.width) for step in part]
     return Found(said, _endings(endings, ended))
 
@@ -188,11 +195,11 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
     while True:
         taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
         logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
-        c.taken, c.said, c.parents, c.logs, c.looks = map(
+        c.rows_per_step, c.tokens, c.parents, c.log_probabilities, c.attention_weights = map(
             library.address, (taken, said, parents, logs, looks)
         )
         if status := _library().regard_search(ctypes.byref(c)):
-            raise MemoryError if status == 1 else NotFinite(c.wrong)
+            raise MemoryError if status == 1 else NotFinite(c.invalid_value)
         ends = np.cumsum(taken[: c.steps_taken])
         yield [
             SearchStep(said[start:end], parents[start:end], logs[start:end], looks[start:end])

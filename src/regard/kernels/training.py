@@ -28,19 +28,19 @@ class CSoftmax(ctypes.Structure):
 
     _fields_ = [
         *((name, library.Int) for name in ("rows", "words")),
-        *((name, library.Pointer) for name in ("logits", "bias", "dbias", "targets", "found")),
-        *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
+        *((name, library.Pointer) for name in ("logits", "bias", "dbias", "targets", "statistics")),
+        *((name, ctypes.c_float) for name in ("scale", "smoothing", "target_weight")),
     ]
 
 
-class CTops(ctypes.Structure):
-    """`struct Tops`."""
+class CTopK(ctypes.Structure):
+    """`struct TopK`."""
 
     _fields_ = [
         *((name, library.Int) for name in ("rows", "words", "size", "count", "first")),
         *(
             (name, library.Pointer)
-            for name in ("logits", "readout", "weight", "bias", "best", "found", "places")
+            for name in ("logits", "readout", "weight", "bias", "values", "statistics", "indices")
         ),
     ]
 
@@ -50,9 +50,9 @@ class CPrediction(ctypes.Structure):
 
     _fields_ = [
         *((name, library.Int) for name in ("rows", "words", "size")),
-        *((name, library.Pointer) for name in ("readout", "weight", "bias", "targets", "found")),
-        *((name, library.Pointer) for name in ("dreadout", "dweight", "dbias", "kept")),
-        *((name, ctypes.c_float) for name in ("share", "spread", "taken")),
+        *((name, library.Pointer) for name in ("readout", "weight", "bias", "targets", "statistics")),
+        *((name, library.Pointer) for name in ("dreadout", "dweight", "dbias", "saved_logits")),
+        *((name, ctypes.c_float) for name in ("scale", "smoothing", "target_weight")),
         ("stop", library.Pointer),
     ]
 
@@ -62,7 +62,7 @@ class CRows(ctypes.Structure):
 
     _fields_ = [
         *((name, library.Int) for name in ("rows", "size")),
-        *((name, library.Pointer) for name in ("places", "added", "table")),
+        *((name, library.Pointer) for name in ("indices", "updates", "table")),
     ]
 
 
@@ -78,9 +78,9 @@ class CAdam(ctypes.Structure):
 
 
 _library = library.checked(
-    {"Softmax": CSoftmax, "Prediction": CPrediction, "Tops": CTops, "Rows": CRows, "Adam": CAdam},
-    narrow=_NARROW,
-    words=_WORDS,
+    {"Softmax": CSoftmax, "Prediction": CPrediction, "TopK": CTopK, "Rows": CRows, "Adam": CAdam},
+    panel_columns=_NARROW,
+    word_block=_WORDS,
 )
 
 
@@ -103,7 +103,7 @@ def cross_entropy(
     )
     if bias is not None and dbias is not None:
         c.bias, c.dbias = library.address(bias), library.address(dbias)
-    c.share, c.spread, c.taken = share, share * smoothing / words, share * (1 - smoothing)
+    c.scale, c.smoothing, c.target_weight = share, share * smoothing / words, share * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
     return found, dbias
 
@@ -117,17 +117,17 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
     loaded = library.trains(_library(), logits)
     if loaded is None or not logits.size:
         return None
-    return _tops(CTops(*logits.shape, 0, count, first, library.address(logits)))
+    return _tops(CTopK(*logits.shape, 0, count, first, library.address(logits)))
 
 
-def _tops(c: CTops) -> tuple[Array, Array, Array]:
+def _tops(c: CTopK) -> tuple[Array, Array, Array]:
     """Run the kernel, which still has to be told where to write."""
     loaded = _library()
     assert loaded is not None
     found, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
     places = np.empty((c.rows, c.count), np.int64)
-    c.best, c.found, c.places = map(library.address, (best, found, places))
-    if loaded.regard_tops(ctypes.byref(c)):
+    c.values, c.statistics, c.indices = map(library.address, (best, found, places))
+    if loaded.regard_top_k(ctypes.byref(c)):
         raise MemoryError
     return found, best, places
 
@@ -156,7 +156,7 @@ class Words:
         assert readout.shape[1:] == (self.size,)
         readout = np.require(readout, np.float32, ["C", "A"])
         at = map(library.address, (readout, self.weight, self.bias))
-        return _tops(CTops(len(readout), self.count, self.size, count, first, None, *at))
+        return _tops(CTopK(len(readout), self.count, self.size, count, first, None, *at))
 
 
 def predict(

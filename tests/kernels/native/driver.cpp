@@ -29,13 +29,13 @@ int32_t regard_predict(const Prediction* p, int32_t backward);
 void regard_add_rows(const Rows* p);
 void regard_cross_entropy(const Softmax* p);
 void regard_adam(const Adam* p);
-int32_t regard_tops(const Tops* p);
+int32_t regard_top_k(const TopK* p);
 void regard_norm(const Norm* p, int32_t backward);
 void regard_drop(const Drop* p);
-void regard_unrectify(const Rectified* p);
-int64_t regard_recurrence_room(const Recurrence* p);
+void regard_relu_backward(const Relu* p);
+int64_t regard_recurrence_bytes(const Recurrence* p);
 int32_t regard_search(Search* p);
-int64_t regard_search_room(const Search* p);
+int64_t regard_search_bytes(const Search* p);
 }
 
 namespace {
@@ -145,12 +145,12 @@ void bias(Source& s, Problem& p, bool backward) {
     const int64_t size = size_of(p.bias_type), own = size_of(p.compute), shape = s.whole(0, 3), tasks = p.items * p.parts;
     const int64_t rows = shape & 1 ? p.n : 1, columns = shape & 2 ? p.m : 1;
     int64_t *starts = s.take<int64_t>(p.items), *slopes = s.take<int64_t>(tasks);
-    p.serial = p.bias == ARRAY_BIAS && rows > 1 && s.chance(0.3);  // one array for all items
+    p.tasks_span_groups = p.bias == ARRAY_BIAS && rows > 1 && s.chance(0.3);  // one array for all items
     p.bias_row = rows > 1 ? columns * size : 0, p.bias_column = columns > 1 ? size : 0;
     p.dbias_row = rows > 1 ? columns * own : 0, p.dbias_column = columns > 1 ? own : 0;
     for (int64_t item = 0; item < p.items; item++) {
         const int64_t count = p.bias == DISTANCE_BIAS ? p.n + p.m - 1 : rows * columns;
-        bool again = p.serial && item;
+        bool again = p.tasks_span_groups && item;
         starts[item] = again ? starts[0] : place(s.numbers(p.bias_type, count, true));
         for (int64_t part = 0; part < p.parts; part++) {
             bool shared = p.bias == ARRAY_BIAS && rows > 1 && (part || again);
@@ -212,7 +212,7 @@ struct Attention {
         p.context = output(forward, p.items * p.n * p.e), p.statistic = output(forward, p.items * 2 * p.n);
         p.dqueries = output(backward, p.items * p.n * p.d);
         p.dkeys = output(backward, cut * p.m * filled(p.d)), p.dvalues = output(backward, cut * p.m * filled(p.e));
-        p.dlearned = output(backward, cut * (p.score == PERCEPTRON ? filled(p.d) : 1));
+        p.dparameters = output(backward, cut * (p.score == PERCEPTRON ? filled(p.d) : 1));
     }
 
     // All bytes that both passes write, with these many threads.
@@ -257,7 +257,7 @@ void train(uint64_t seed) {
     p.state_bias = source.chance(0.5) ? draw(3 * h) : nullptr;
     p.states = draw(all * p.state_row), p.gates = draw(all * 4 * ((h + 15) / 16 * 16));
     if (looks) {
-        p.positions = t, p.hidden = a, p.context = c, p.seen = counts(b, t);
+        p.positions = t, p.hidden = a, p.context = c, p.valid_positions = counts(b, t);
         p.keys = draw(b * t * a), p.values = draw(b * t * c), p.query_weight = draw(h * a), p.vector = draw(a);
         p.context_weight = draw(3 * h * c), p.queries = draw(all * a), p.weights = draw(all * t);
         p.contexts = draw(all * c), p.dcontexts = draw(all * c), p.dqueries = draw(all * a);
@@ -265,8 +265,8 @@ void train(uint64_t seed) {
         p.dkeys = draw(b * t * a), p.dvalues = draw(b * t * c), p.dvector = draw(a);
     }
     if (looks && source.chance(0.5)) {
-        p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h), p.between = draw(all * h);
-        p.after_gates = draw(all * 4 * ((h + 15) / 16 * 16)), p.dafter = draw(all * 3 * h), p.dafter_hidden = draw(all * 3 * h);
+        p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h), p.attending_states = draw(all * h);
+        p.second_gates = draw(all * 4 * ((h + 15) / 16 * 16)), p.dsecond = draw(all * 3 * h), p.dsecond_hidden = draw(all * 3 * h);
     }
     p.dstates = draw(all * p.dstate_row), p.dinputs = draw(all * p.dinput_row), p.dhidden = draw(all * 3 * h);
     p.dstart = draw(b * h);
@@ -274,7 +274,7 @@ void train(uint64_t seed) {
     Product m{b, h, c, h, 1, c, 1, c + 3, draw(b * h), draw(h * c), source.chance(0.5) ? draw(c) : nullptr,
               draw(b * (c + 3)), source.chance(0.5) ? draw(c) : nullptr, source.whole(0, 1), source.whole(0, 1)};
     if (source.chance(0.5)) m.a_row = 1, m.a_column = b;
-    if (!m.sums && source.chance(0.5)) m.b_row = 1, m.b_column = h;
+    if (!m.column_sums && source.chance(0.5)) m.b_row = 1, m.b_column = h;
     regard_multiply(&m);
     Softmax s{b, h, draw(b * h), draw(h), draw(h), counts(b, h - 1), draw(3 * b), 0.5f, 0.01f, 0.5f};
     regard_cross_entropy(&s);
@@ -287,19 +287,19 @@ void train(uint64_t seed) {
     regard_add_rows(&r);
     Adam w{h, draw(h), draw(h), source.take<float>(h), draw(h), 0.9f, 0.1f, 0.99f, 0.01f, 1e-8f, 0.1f};
     regard_adam(&w);
-    const int64_t filled = (words + WORDS - 1) / WORDS * WORDS;
-    Tops o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
+    const int64_t filled = (words + WORD_BLOCK - 1) / WORD_BLOCK * WORD_BLOCK;
+    TopK o{b, words, h, source.whole(1, 12), source.whole(0, 3), draw(b * words), draw(b * h), draw(filled * h), draw(filled),
            nullptr, draw(2 * b), nullptr};
-    o.best = draw(b * o.count), o.places = source.take<int64_t>(b * o.count);
-    regard_tops(&o), o.logits = nullptr, regard_tops(&o);
+    o.values = draw(b * o.count), o.indices = source.take<int64_t>(b * o.count);
+    regard_top_k(&o), o.logits = nullptr, regard_top_k(&o);
     Norm y{b, h, draw(b * h), draw(h), draw(h), draw(b * h), draw(2 * b), draw(b * h),
            source.chance(0.5) ? draw(b * h) : nullptr, draw(b * h), draw(h), draw(h), 1e-5f};
     regard_norm(&y, 0), regard_norm(&y, 1);
     Drop d{h, source.take<uint16_t>(h), draw(h), draw(h), int32_t(source.whole(0, 65535)), 1.5f};
-    for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.chances)[i] = uint16_t(source.whole(0, 65535));
+    for (int64_t i = 0; i < h; i++) const_cast<uint16_t*>(d.random_bits)[i] = uint16_t(source.whole(0, 65535));
     regard_drop(&d);
-    Rectified f{h, draw(h), draw(h)};
-    regard_unrectify(&f);
+    Relu f{h, draw(h), draw(h)};
+    regard_relu_backward(&f);
 }
 
 // Two steps of a search, the second with what the first has kept.
@@ -314,16 +314,16 @@ void search(uint64_t seed) {
     p.steps = 1, p.input_row = 3 * h + source.whole(0, 3), p.state_row = h;
     p.inputs = draw(b * p.input_row), p.state_weight = draw(3 * h * h), p.start = draw(b * h), p.states = draw(b * h);
     p.gates = draw(b * 4 * ((h + 15) / 16 * 16));
-    p.seen = counts(sentences, 1, t), p.keys = draw(sentences * t * a), p.values = draw(sentences * t * c);
+    p.valid_positions = counts(sentences, 1, t), p.keys = draw(sentences * t * a), p.values = draw(sentences * t * c);
     p.query_weight = draw(h * a), p.vector = draw(a), p.queries = draw(b * a), p.weights = draw(b * t);
-    p.contexts = draw(b * c), p.sentences = sentences, p.sentence = counts(b, 0, sentences - 1);
+    p.contexts = draw(b * c), p.sentences = sentences, p.sentence_of_row = counts(b, 0, sentences - 1);
     if (source.chance(0.5)) {
-        p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h), p.between = draw(b * h);
-        p.after_gates = p.gates;
+        p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h), p.attending_states = draw(b * h);
+        p.second_gates = p.gates;
     }
-    p.kept = source.room(regard_recurrence_room(&p));
+    p.workspace = source.room(regard_recurrence_bytes(&p));
     regard_recur(&p, 0);
-    p.warm = 1;
+    p.workspace_filled = 1;
     regard_recur(&p, 0);
 }
 
@@ -336,18 +336,18 @@ void find(uint64_t seed) {
     Recurrence& p = x.decoder;
     const int64_t h = p.size = source.whole(1, 50), s = p.sentences = source.whole(1, 5), e = x.size = source.whole(1, 40);
     const int64_t t = p.positions = source.whole(1, 20), a = p.hidden = source.whole(1, 40), c = p.context = 3 * h + e;
-    const int64_t words = x.words = source.whole(4, 400), filled = (words + NARROW - 1) / NARROW * NARROW;
+    const int64_t words = x.words = source.whole(4, 400), filled = (words + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
     p.state_weight = draw(3 * h * h), p.start = draw(s * h), p.query_weight = draw(h * a), p.vector = draw(a);
-    p.seen = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
-    if (source.chance(0.5)) p.after_weight = draw(3 * h * h), p.after_bias = draw(3 * h);
+    p.valid_positions = counts(s, 1, t), p.keys = draw(s * t * a), p.values = draw(s * t * c);
+    if (source.chance(0.5)) p.second_weight = draw(3 * h * h), p.second_bias = draw(3 * h);
     x.embedding = draw(words * e), x.word_weight = draw(e * c), x.word_bias = draw(c), x.readout_weight = draw(h * e);
     x.output_weight = draw(filled * e), x.output_bias = draw(filled);
     x.begin = 1, x.end = 2, x.width = source.whole(1, 6), x.n_best = source.whole(1, x.width);
-    x.most = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.whole(1, 4);
-    x.taken = source.take<int64_t>(x.capacity), x.said = source.take<int64_t>(x.capacity);
-    x.parents = source.take<int64_t>(x.capacity), x.logs = source.take<double>(x.capacity);
-    x.looks = draw(x.capacity * t), x.ended = source.take<int64_t>(s), x.endings = source.take<Ending>(s * x.n_best);
-    x.room = source.room(regard_search_room(&x));
+    x.max_length = counts(s, 1, 9), x.penalty = source.chance(0.5), x.capacity = s * x.width * source.whole(1, 4);
+    x.rows_per_step = source.take<int64_t>(x.capacity), x.tokens = source.take<int64_t>(x.capacity);
+    x.parents = source.take<int64_t>(x.capacity), x.log_probabilities = source.take<double>(x.capacity);
+    x.attention_weights = draw(x.capacity * t), x.finished_count = source.take<int64_t>(s), x.finished = source.take<Ending>(s * x.n_best);
+    x.workspace = source.room(regard_search_bytes(&x));
     while (!regard_search(&x) && x.rows) continue;
 }
 

@@ -1,9 +1,9 @@
 // Attention for one instruction set; CMake compiles this file once for each, with ISA as the name.
 //
-// The lanes of a vector are queries: scores lie as [key][query], so that maxima, sums and products run down the lanes
-// and no lane ever meets another. What a query gets therefore cannot depend on where it stands, to the bit. Where
-// there are too few queries to fill lanes (decoding), lanes are keys and then values; every sum is taken in the same
-// order as in the other arrangement, and no multiplication is fused with an addition unless fma() says so.
+// The lanes of a vector are queries: scores are stored as [key][query], so that maxima, sums and products are
+// lane-wise. Results of a query are therefore bitwise independent of its position in the tile. With too few queries to
+// fill the lanes (decoding), lanes are keys and then values. All sums use the same order in both layouts, and only
+// fma() fuses a multiplication with an addition.
 //
 //   core/    vectors, storage types, prefetching, masks, the product, scores, and tiles of queries forward and backward
 //   decode/  few queries
@@ -18,267 +18,281 @@
 namespace regard {
 namespace ISA {
 
-inline int64_t chunks_of(const Problem& p) { return cut(p.to_key - p.from_key, CHUNK); }
+inline int64_t chunk_count(const Problem& p) { return ceil_div(p.to_key - p.from_key, CHUNK); }
 
-// Where few queries lie: packs of rows of a group of items, and lots of some chunks of keys each.
-struct Packs {
+// The tasks of decoding: packs of query rows of a group, times some chunks of keys each.
+struct DecodeTasks {
     const Problem& p;
-    int64_t chunks, lot, lots;
-    COLD explicit Packs(const Problem& p)
-        : p(p), chunks(chunks_of(p)), lot(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? LOT : 1),
-          lots(cut(chunks, lot)) {}
-    int64_t of(int64_t group) const { return cut((p.first(group + 1) - p.first(group)) * p.n, PACK); }
-    int64_t tasks() const {
-        if (p.groups == p.items) return p.items * lots;
-        int64_t packs = 0;
-        for (int64_t g = 0; g < p.groups; g++) packs += of(g);
-        return packs * lots;
+    int64_t chunks, chunks_per_task, tasks_per_pack;
+    COLD explicit DecodeTasks(const Problem& p)
+        : p(p), chunks(chunk_count(p)),
+          chunks_per_task(p.groups == p.items && p.n == 1 && p.items >= 4 * p.threads ? CHUNKS_PER_TASK : 1),
+          tasks_per_pack(ceil_div(chunks, chunks_per_task)) {}
+    int64_t packs_of(int64_t group) const {
+        return ceil_div((p.first(group + 1) - p.first(group)) * p.n, QUERIES_PER_TASK);
     }
-    struct Place {
-        int64_t first_item, row, rows, ahead;  // rows of all packs before
+    int64_t tasks() const {
+        if (p.groups == p.items) return p.items * tasks_per_pack;
+        int64_t packs = 0;
+        for (int64_t g = 0; g < p.groups; g++) packs += packs_of(g);
+        return packs * tasks_per_pack;
+    }
+    struct Location {
+        int64_t first_item, row, rows, row_offset;  // row_offset: rows of all packs before
     };
-    Place place(int64_t pack) const {
+    Location locate(int64_t pack) const {
         int64_t g = p.groups == p.items ? pack : 0;
         if (p.groups != p.items)
-            for (; pack >= of(g); g++) pack -= of(g);
+            for (; pack >= packs_of(g); g++) pack -= packs_of(g);
         else pack = 0;
         int64_t first = p.first(g), all_rows = (p.first(g + 1) - first) * p.n;
-        return {first, pack * PACK, std::min<int64_t>(PACK, all_rows - pack * PACK), first * p.n + pack * PACK};
+        return {first, pack * QUERIES_PER_TASK, std::min<int64_t>(QUERIES_PER_TASK, all_rows - pack * QUERIES_PER_TASK),
+                first * p.n + pack * QUERIES_PER_TASK};
     }
 };
 
 template <class T>
-void few(const Problem& p, int64_t task, char* shared, Room room) {
-    Packs packs(p);
-    Packs::Place at = packs.place(task / packs.lots);
-    const int64_t first = task % packs.lots * packs.lot, last = std::min(first + packs.lot, packs.chunks);
+void decode_task(const Problem& p, int64_t task, char* shared, Arena arena) {
+    DecodeTasks packs(p);
+    DecodeTasks::Location at = packs.locate(task / packs.tasks_per_pack);
+    const int64_t first = task % packs.tasks_per_pack * packs.chunks_per_task,
+                  last = std::min(first + packs.chunks_per_task, packs.chunks);
     const int64_t size = Partial<T>::size(p.e);
-    Partial<T> found[PACK];
-    T* own = p.m <= CHUNK ? room.take<T>(size * at.rows) : nullptr;
+    Partial<T> partials[QUERIES_PER_TASK];
+    T* local = p.m <= CHUNK ? arena.allocate<T>(size * at.rows) : nullptr;
     for (int64_t c = first; c < last; c++)
         for (int64_t r = 0; r < at.rows; r++)
-            found[(c - first) * at.rows + r] = {
-                own ? own + r * size : reinterpret_cast<T*>(shared) + ((at.ahead + r) * packs.chunks + c) * size,
+            partials[(c - first) * at.rows + r] = {
+                local ? local + r * size
+                      : reinterpret_cast<T*>(shared) + ((at.row_offset + r) * packs.chunks + c) * size,
                 width_of<T>(p.e)};
     Decode<T>(p, at.first_item, at.row, at.rows, p.from_key + first * CHUNK,
-           std::min(p.to_key, p.from_key + last * CHUNK), room).run(found);
-    if (own)
-        for (int64_t r = 0; r < at.rows; r++) write<T>(p, found[r], (at.ahead + r) / p.n, (at.ahead + r) % p.n);
+           std::min(p.to_key, p.from_key + last * CHUNK), arena).run(partials);
+    if (local)
+        for (int64_t r = 0; r < at.rows; r++)
+            write<T>(p, partials[r], (at.row_offset + r) / p.n, (at.row_offset + r) % p.n);
 }
 
 template <class T>
-void merge(const Problem& p, int64_t row, char* shared, Room room) {
-    int64_t chunks = chunks_of(p), size = Partial<T>::size(p.e);
-    Partial<T> whole{room.take<T>(size), width_of<T>(p.e)};
-    whole.clear(p.e);
-    if (p.from_key) resume(p, whole, row / p.n, row % p.n);
+void merge_chunks(const Problem& p, int64_t row, char* shared, Arena arena) {
+    int64_t chunks = chunk_count(p), size = Partial<T>::size(p.e);
+    Partial<T> merged{arena.allocate<T>(size), width_of<T>(p.e)};
+    merged.clear(p.e);
+    if (p.from_key) resume(p, merged, row / p.n, row % p.n);
     for (int64_t c = 0; c < chunks; c++) {
-        Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, whole.width};
-        if (part.top() == -INF<T> && part.total() == 0) continue;  // no NaN either
-        absorb<T>(whole, part);
+        Partial<T> part{reinterpret_cast<T*>(shared) + (row * chunks + c) * size, merged.width};
+        if (part.maximum() == -INF<T> && part.total() == 0) continue;  // an empty chunk; a NaN total must be merged
+        merge<T>(merged, part);
     }
-    write<T>(p, whole, row / p.n, row % p.n);
+    write<T>(p, merged, row / p.n, row % p.n);
 }
 
-// Whether lanes are keys and values: not worth it where there are few keys either.
+// Whether lanes are keys and values. Not worth it with few keys.
 template <class T>
 bool few_queries(const Problem& p) {
-    return p.n <= FEW<T> && p.m >= 64;
+    return p.n <= FEW_QUERIES<T> && p.m >= 64;
 }
 
 template <class T>
 int64_t tiles(const Problem& p) {
-    return cut(p.n, WIDE * L<T>);
+    return ceil_div(p.n, TILE_VECTORS * L<T>);
 }
 
 #if defined(TRAINS) && !defined(__AMX_BF16__)
-constexpr bool MIDDLE = true;  // whether a tile of two vectors is worth its code
+constexpr bool TWO_VECTOR_TILES = true;  // whether a tile of two vectors is worth its code size
 #else
-constexpr bool MIDDLE = false;
+constexpr bool TWO_VECTOR_TILES = false;
 #endif
 
-// Tiles that share a task, and so a block of keys and values: more where it has to be prepared, and most where its rows lie
-// far apart; fewer where it is read as it lies, since tiles that take turns fetch their own numbers anew. But there shall be
-// tasks for all threads.
+// Tiles of a task share a block of keys and values. More tiles pay off where the block has to be converted, and most
+// where its rows have a large stride; fewer where it is read in place, since each tile then reloads its own data. There
+// must be enough tasks for all threads.
 template <class T>
-int64_t together(const Problem& p) {
-    const bool prepares = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
-    const bool apart = p.keys.row != p.d * size_of(p.keys_type) || p.values.row != p.e * size_of(p.values_type);
-    const int64_t queries = prepares ? 192 : apart ? 384 : BYTES == 64 ? 48 : 96;
-    int64_t count = std::max<int64_t>(1, queries / (WIDE * L<T>));
-    while (count > 1 && p.threads > 1 && p.items * cut(tiles<T>(p), count) < 4 * p.threads) count /= 2;
+int64_t tiles_per_task(const Problem& p) {
+    const bool converts = PAIRS || p.keys_type != p.compute || p.values_type != p.compute;
+    const bool has_gaps = p.keys.row != p.d * size_of(p.keys_type) || p.values.row != p.e * size_of(p.values_type);
+    const int64_t queries = converts ? 192 : has_gaps ? 384 : BYTES == 64 ? 48 : 96;
+    int64_t count = std::max<int64_t>(1, queries / (TILE_VECTORS * L<T>));
+    while (count > 1 && p.threads > 1 && p.items * ceil_div(tiles<T>(p), count) < 4 * p.threads) count /= 2;
     return count;
 }
 
 template <class T>
-void some_tiles(const Problem& p, int64_t task, Room room) {
-    constexpr int64_t width = WIDE * L<T>;
-    const int64_t queries = together<T>(p) * width, tasks = cut(p.n, queries);
+void tile_task(const Problem& p, int64_t task, Arena arena) {
+    constexpr int64_t width = TILE_VECTORS * L<T>;
+    const int64_t queries = tiles_per_task<T>(p) * width, tasks = ceil_div(p.n, queries);
     const int64_t item = task / tasks, i = task % tasks * queries, stop = std::min(p.n, i + queries);
     const int64_t rest = (stop - i) % width;
-    int64_t narrow = rest > (MIDDLE ? 2 : 1) * L<T> ? 0 : rest;
-    // A single vector of few rows would wait for its own sums: two and two instead of three and one.
-    if (MIDDLE && ROWS < 8 && 0 < narrow && narrow <= L<T> && stop - narrow > i) narrow += width;
-    if (stop - narrow > i) attend<T, WIDE>(p, item, i, stop - narrow, room);
-    if (narrow > L<T>) attend<T, MIDDLE ? 2 : 1>(p, item, stop - narrow, stop, room);
-    else if (narrow) attend<T, 1>(p, item, stop - narrow, stop, room);
+    int64_t narrow = rest > (TWO_VECTOR_TILES ? 2 : 1) * L<T> ? 0 : rest;
+    // A tile of one vector and few rows stalls on its own sums: use two and two vectors instead of three and one.
+    if (TWO_VECTOR_TILES && ROWS < 8 && 0 < narrow && narrow <= L<T> && stop - narrow > i) narrow += width;
+    if (stop - narrow > i) attend<T, TILE_VECTORS>(p, item, i, stop - narrow, arena);
+    if (narrow > L<T>) attend<T, TWO_VECTOR_TILES ? 2 : 1>(p, item, stop - narrow, stop, arena);
+    else if (narrow) attend<T, 1>(p, item, stop - narrow, stop, arena);
 }
 
 template <class T>
 int64_t forward_scratch(const Problem& p) {
-    constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
-    const int64_t width = width_of<T>(p.d), d = filled_columns(p.d), e = width_of<T>(p.e);
-    int64_t numbers, bytes = 4096;
+    constexpr int64_t W = TILE_VECTORS * L<T>, K = KEY_BLOCK;
+    const int64_t width = width_of<T>(p.d), d = padded_columns(p.d), e = width_of<T>(p.e);
+    int64_t elements, bytes = 4096;
     if (few_queries<T>(p))
-        numbers = std::max<int64_t>(PACK * K, LOT * CHUNK) + 3 * K + e + PACK * (2 * d + 1 + e + Partial<T>::size(p.e) + width) +
-                  K * (1 + d + e + width) + (2 * L<T> + 3) * d + width;
+        elements = std::max<int64_t>(QUERIES_PER_TASK * K, CHUNKS_PER_TASK * CHUNK) + 3 * K + e +
+                   QUERIES_PER_TASK * (2 * d + 1 + e + Partial<T>::size(p.e) + width) + K * (1 + d + e + width) +
+                   (2 * L<T> + 3) * d + width;
     else {
-        const int64_t count = together<T>(p);
-        numbers = 2 * K * W + count * W * (2 * d + 3 * e + width) + K * (d + e + width) + width;
-        bytes += count * int64_t(sizeof(Tile<T, WIDE>) + 512);
+        const int64_t count = tiles_per_task<T>(p);
+        elements = 2 * K * W + count * W * (2 * d + 3 * e + width) + K * (d + e + width) + width;
+        bytes += count * int64_t(sizeof(Tile<T, TILE_VECTORS>) + 512);
     }
-    return numbers * int64_t(sizeof(T)) + bytes;
+    return elements * int64_t(sizeof(T)) + bytes;
 }
 
 template <class T>
 int64_t forward_shared(const Problem& p) {
-    return few_queries<T>(p) && p.m > CHUNK ? p.items * p.n * chunks_of(p) * Partial<T>::size(p.e) * int64_t(sizeof(T)) : 0;
+    return few_queries<T>(p) && p.m > CHUNK
+               ? p.items * p.n * chunk_count(p) * Partial<T>::size(p.e) * int64_t(sizeof(T))
+               : 0;
 }
 template <class T>
 int64_t forward_tasks(const Problem& p, int phase) {
-    if (phase == 0) return few_queries<T>(p) ? Packs(p).tasks() : p.items * cut(tiles<T>(p), together<T>(p));
+    if (phase == 0)
+        return few_queries<T>(p) ? DecodeTasks(p).tasks() : p.items * ceil_div(tiles<T>(p), tiles_per_task<T>(p));
     return phase == 1 && few_queries<T>(p) && p.m > CHUNK ? p.items * p.n : 0;
 }
 template <class T>
 void forward(const Problem& p, int phase, int64_t task, char* shared, char* scratch) {
-    if (phase == 1) merge<T>(p, task, shared, Room{scratch});
-    else if (few_queries<T>(p)) few<T>(p, task, shared, Room{scratch});
-    else some_tiles<T>(p, task, Room{scratch});
+    if (phase == 1) merge_chunks<T>(p, task, shared, Arena{scratch});
+    else if (few_queries<T>(p)) decode_task<T>(p, task, shared, Arena{scratch});
+    else tile_task<T>(p, task, Arena{scratch});
 }
 
 #if defined(__AVX512BF16__)
-bool paired(const Problem& p, bool backward) {
+bool supports(const Problem& p, bool backward) {
     return !backward && p.score == PRODUCTS && p.d % 2 == 0 && p.queries_type == BFLOAT16 && p.keys_type == BFLOAT16 &&
            p.values_type == BFLOAT16;
 }
 int64_t shared(const Problem& p, bool backward) {
-    return paired(p, backward) ? forward_shared<float>(p) : avx512::kernel.shared(p, backward);
+    return supports(p, backward) ? forward_shared<float>(p) : avx512::kernel.shared(p, backward);
 }
 int64_t scratch(const Problem& p, bool backward) {
-    return paired(p, backward) ? forward_scratch<float>(p) : avx512::kernel.scratch(p, backward);
+    return supports(p, backward) ? forward_scratch<float>(p) : avx512::kernel.scratch(p, backward);
 }
 int64_t tasks(const Problem& p, bool backward, int phase) {
-    return paired(p, backward) ? forward_tasks<float>(p, phase) : avx512::kernel.tasks(p, backward, phase);
+    return supports(p, backward) ? forward_tasks<float>(p, phase) : avx512::kernel.tasks(p, backward, phase);
 }
 void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
-    if (paired(p, backward)) forward<float>(p, phase, task, shared, scratch);
+    if (supports(p, backward)) forward<float>(p, phase, task, shared, scratch);
     else avx512::kernel.run(p, backward, phase, task, shared, scratch);
 }
 void exp2_all(const void* x, void* y, int64_t count, int32_t type) { avx512::kernel.exp2(x, y, count, type); }
 int64_t recurrence_scratch(const Recurrence& p) { return avx512::kernel.training.scratch(p); }
 void recur(const Recurrence& p, bool backward, char* scratch) { avx512::kernel.training.recur(p, backward, scratch); }
 void multiply(const Product& p, char* scratch) { avx512::kernel.training.multiply(p, scratch); }
-void predict(const Prediction& p, bool backward, char* scratch) { avx512::kernel.training.predict(p, backward, scratch); }
-void tops(const Tops& p, char* scratch) { avx512::kernel.training.tops(p, scratch); }
-int64_t search_room(const Search& p) { return avx512::kernel.training.search_room(p); }
+void predict(const Prediction& p, bool backward, char* scratch) {
+    avx512::kernel.training.predict(p, backward, scratch);
+}
+void top_k(const TopK& p, char* scratch) { avx512::kernel.training.top_k(p, scratch); }
+int64_t search_bytes(const Search& p) { return avx512::kernel.training.search_bytes(p); }
 bool search(Search& p, char* scratch) { return avx512::kernel.training.search(p, scratch); }
 void cross_entropy(const Softmax& p) { avx512::kernel.training.cross_entropy(p); }
 void add_rows(const Rows& p) { avx512::kernel.training.add_rows(p); }
 void adam(const Adam& p) { avx512::kernel.training.adam(p); }
 void norm(const Norm& p, bool backward) { avx512::kernel.training.norm(p, backward); }
 void drop(const Drop& p) { avx512::kernel.training.drop(p); }
-void unrectify(const Rectified& p) { avx512::kernel.training.unrectify(p); }
+void relu_backward(const Relu& p) { avx512::kernel.training.relu_backward(p); }
 #else
 template <class T>
 int64_t backward_scratch(const Problem& p) {
-    constexpr int64_t W = WIDE * L<T>, K = KEYS_AT_ONCE;
+    constexpr int64_t W = TILE_VECTORS * L<T>, K = KEY_BLOCK;
     int64_t width = width_of<T>(p.d);
-    int64_t numbers = 4 * K * W + W * (3 * p.d + p.e + 2 * filled(p.d) + filled(p.e) + width) +
-                      K * (p.d + p.e + width_of<T>(p.e) + width) + width + (p.together ? p.m * (filled(p.d) + filled(p.e)) : 0);
-    return numbers * int64_t(sizeof(T)) + 4096;
+    int64_t elements = 4 * K * W + W * (3 * p.d + p.e + 2 * padded(p.d) + padded(p.e) + width) +
+                       K * (p.d + p.e + width_of<T>(p.e) + width) + width +
+                       (p.merges_parts ? p.m * (padded(p.d) + padded(p.e)) : 0);
+    return elements * int64_t(sizeof(T)) + 4096;
 }
 
-constexpr int64_t NEAR = 512;  // keys whose gradients stay in the second cache while all queries pass
+constexpr int64_t KEYS_IN_CACHE = 512;  // keys whose gradients stay in the L2 cache while all queries are processed
 
-// One part of the queries of one group of items.
+// One part of the queries of one group.
 template <class T>
-void back_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalues, Room room) {
-    constexpr int64_t width = WIDE * L<T>;
-    const int64_t learned = p.score == PERCEPTRON ? filled(p.d) : 1;
-    T* dlearned = static_cast<T*>(p.dlearned) + (group * p.parts + part) * learned;
+void backward_part(const Problem& p, int64_t group, int64_t part, T* dkeys, T* dvalues, Arena arena) {
+    constexpr int64_t width = TILE_VECTORS * L<T>;
+    const int64_t pair_parameters = p.score == PERCEPTRON ? padded(p.d) : 1;
+    T* dparameters = static_cast<T*>(p.dparameters) + (group * p.parts + part) * pair_parameters;
     const int64_t start = tiles<T>(p) * part / p.parts, stop = tiles<T>(p) * (part + 1) / p.parts;
     for (int64_t item = p.first(group); item < p.first(group + 1); item++) {
         char* dbias = p.dbias ? reinterpret_cast<char*>(p.dbias[item * p.parts + part]) : nullptr;
-        const Collected<T> out = {dkeys, dvalues, dlearned, dbias};
-        for (int64_t j = 0; j < p.m; j += NEAR) {
-            const int64_t last = std::min(j + NEAR, p.m);
+        const GradientBuffers<T> out = {dkeys, dvalues, dparameters, dbias};
+        for (int64_t j = 0; j < p.m; j += KEYS_IN_CACHE) {
+            const int64_t last = std::min(j + KEYS_IN_CACHE, p.m);
             const bool finite = finite_as_stored<T>(p, item, j, last);
             for (int64_t t = start; t < stop; t++) {
                 if (stopped(p.stop)) return;
                 const int64_t i = t * width, rows = std::min(width, p.n - i);
                 const bool wide = rows > L<T>;
-                Workspace<T> workspace(p, item, wide ? width : L<T>, room, i, i + rows);
-                if (wide) Back<T, 3>(workspace, i, rows, out, finite).run(j, last);
-                else Back<T, 1>(workspace, i, rows, out, finite).run(j, last);
+                Workspace<T> workspace(p, item, wide ? width : L<T>, arena, i, i + rows);
+                if (wide) BackwardTile<T, 3>(workspace, i, rows, out, finite).run(j, last);
+                else BackwardTile<T, 1>(workspace, i, rows, out, finite).run(j, last);
             }
         }
     }
 }
 
-// All parts of a group one after the other, each summed up from zero: as if other threads had done them.
+// All parts of a group in turn, each summed from zero: the same bits as with one thread per part.
 template <class T>
-void back_together(const Problem& p, int64_t group, Room room) {
-    const int64_t keys = p.m * filled(p.d), values = p.m * filled(p.e);
+void backward_merged(const Problem& p, int64_t group, Arena arena) {
+    const int64_t keys = p.m * padded(p.d), values = p.m * padded(p.e);
     T *dkeys = static_cast<T*>(p.dkeys) + group * keys, *dvalues = static_cast<T*>(p.dvalues) + group * values;
-    T *part_keys = room.take<T>(keys), *part_values = room.take<T>(values);
-    back_part<T>(p, group, 0, dkeys, dvalues, room);
+    T *part_keys = arena.allocate<T>(keys), *part_values = arena.allocate<T>(values);
+    backward_part<T>(p, group, 0, dkeys, dvalues, arena);
     for (int64_t part = 1; part < p.parts; part++) {
         memset(part_keys, 0, keys * sizeof(T)), memset(part_values, 0, values * sizeof(T));
-        back_part<T>(p, group, part, part_keys, part_values, room);
+        backward_part<T>(p, group, part, part_keys, part_values, arena);
         for (int64_t c = 0; c < keys; c += L<T>) store(dkeys + c, load(dkeys + c) + load(part_keys + c));
         for (int64_t c = 0; c < values; c += L<T>) store(dvalues + c, load(dvalues + c) + load(part_values + c));
     }
 }
 
-// A task: a group, or one part of it, or one part of them all where a bias collects from all of them.
+// A task: a group, one part of a group, or one part of all groups if they share a bias gradient.
 template <class T>
-void back(const Problem& p, int64_t task, Room room) {
-    if (p.together) return back_together<T>(p, task, room);
-    const int64_t part = p.serial ? task : task % p.parts, first = p.serial ? 0 : task / p.parts;
-    for (int64_t group = first; group < (p.serial ? p.groups : first + 1); group++) {
-        int64_t place = (group * p.parts + part) * p.m;
-        back_part<T>(p, group, part, static_cast<T*>(p.dkeys) + place * filled(p.d),
-                     static_cast<T*>(p.dvalues) + place * filled(p.e), room);
+void backward_task(const Problem& p, int64_t task, Arena arena) {
+    if (p.merges_parts) return backward_merged<T>(p, task, arena);
+    const int64_t part = p.tasks_span_groups ? task : task % p.parts, first = p.tasks_span_groups ? 0 : task / p.parts;
+    for (int64_t group = first; group < (p.tasks_span_groups ? p.groups : first + 1); group++) {
+        int64_t locate = (group * p.parts + part) * p.m;
+        backward_part<T>(p, group, part, static_cast<T*>(p.dkeys) + locate * padded(p.d),
+                     static_cast<T*>(p.dvalues) + locate * padded(p.e), arena);
     }
 }
 
-#define OF_TYPE(F, ...) (p.compute == FLOAT32 ? F<float>(__VA_ARGS__) : F<double>(__VA_ARGS__))
-int64_t shared(const Problem& p, bool backward) { return backward ? 0 : OF_TYPE(forward_shared, p); }
+#define DISPATCH(F, ...) (p.compute == FLOAT32 ? F<float>(__VA_ARGS__) : F<double>(__VA_ARGS__))
+int64_t shared(const Problem& p, bool backward) { return backward ? 0 : DISPATCH(forward_shared, p); }
 int64_t scratch(const Problem& p, bool backward) {
-    return backward ? OF_TYPE(backward_scratch, p) : OF_TYPE(forward_scratch, p);
+    return backward ? DISPATCH(backward_scratch, p) : DISPATCH(forward_scratch, p);
 }
 int64_t tasks(const Problem& p, bool backward, int phase) {
-    if (!backward) return OF_TYPE(forward_tasks, p, phase);
-    return phase ? 0 : p.together ? p.groups : p.serial ? p.parts : p.groups * p.parts;
+    if (!backward) return DISPATCH(forward_tasks, p, phase);
+    return phase ? 0 : p.merges_parts ? p.groups : p.tasks_span_groups ? p.parts : p.groups * p.parts;
 }
 void run(const Problem& p, bool backward, int phase, int64_t task, char* shared, char* scratch) {
-    if (backward) OF_TYPE(back, p, task, Room{scratch});
-    else OF_TYPE(forward, p, phase, task, shared, scratch);
+    if (backward) DISPATCH(backward_task, p, task, Arena{scratch});
+    else DISPATCH(forward, p, phase, task, shared, scratch);
 }
 
 int64_t recurrence_scratch(const Recurrence& p);  // training/recurrence.cpp
 void recur(const Recurrence& p, bool backward, char* scratch);
 void multiply(const Product& p, char* scratch);  // training/matrix.cpp
 void predict(const Prediction& p, bool backward, char* scratch);  // training/output_layer.cpp
-void tops(const Tops& p, char* scratch);
-int64_t search_room(const Search& p);  // training/search.cpp
+void top_k(const TopK& p, char* scratch);
+int64_t search_bytes(const Search& p);  // training/search.cpp
 bool search(Search& p, char* scratch);
 void cross_entropy(const Softmax& p);  // training/training.cpp
 void add_rows(const Rows& p);
 void adam(const Adam& p);
 void norm(const Norm& p, bool backward);  // training/rows.cpp
 void drop(const Drop& p);
-void unrectify(const Rectified& p);
+void relu_backward(const Relu& p);
 
 template <class T>
 void exp2_each(const void* x, void* y, int64_t count) {
@@ -291,15 +305,15 @@ void exp2_all(const void* x, void* y, int64_t count, int32_t type) {
 #endif
 
 #if defined(TRAINS)
-constexpr Training training = {recurrence_scratch, recur, multiply, predict, cross_entropy, add_rows, adam, tops, search_room,
-                               search, norm, drop, unrectify};
+constexpr Training training = {recurrence_scratch, recur,  multiply, predict, cross_entropy, add_rows, adam, top_k,
+                               search_bytes,       search, norm,     drop,    relu_backward};
 #else
 constexpr Training training = {};
 #endif
 #define STRING(x) #x
 #define NAME(x) STRING(x)
 extern const Kernel kernel;
-const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, guess, look};
+const Kernel kernel = {NAME(ISA), shared, scratch, tasks, run, exp2_all, training, classify_block, evaluate_mask};
 
 }  // namespace ISA
 }  // namespace regard

@@ -1,4 +1,4 @@
-// The one product that all others are made of, and the memory that a thread works in.
+// The register-tiled product that all others use, and the arena that a thread allocates from.
 #pragma once
 
 #include "amx/unit.h"
@@ -6,66 +6,67 @@
 namespace regard {
 namespace ISA {
 
-// ---- the one product -----------------------------------------------------------------------------------------
+// ---- the product --------------------------------------------------------------------------------------------
 
-// Clang would load early for the next step what this one leaves no register for.
-INLINE void in_order() {
+// A barrier: otherwise Clang hoists loads of the next step and runs out of registers.
+INLINE void compiler_barrier() {
 #if defined(__clang__)
     asm volatile("" ::: "memory");
 #endif
 }
 
-constexpr auto nobody = []() INLINE_LAMBDA {};  // asks for what comes next
+constexpr auto no_prefetch = []() INLINE_LAMBDA {};
 
-// c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` fetches; a(r, k) is a[r * lda + k]
-// where ACROSS, and a[k * lda + r] otherwise. All sums run over k in order; where there are many, two steps between one look
-// at the counter and the next, and `ask` is called in each.
-template <class T, int R, int NV, bool ACROSS, class Read, class Ask>
-INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read, Ask&& ask) {
+// c[r] += sum over k of a(r, k) * b[k], with vectors b[k] of NV * L lanes that `read` loads. a(r, k) is a[r * lda + k]
+// if ACROSS, else a[k * lda + r]. Sums run over k in order. `prefetch` is called in each step.
+template <class T, int R, int NV, bool ACROSS, class Read, class Prefetch>
+INLINE void product_of(V<T> (&c)[R][NV], const T* a, int64_t lda, int64_t depth, Read&& read, Prefetch&& prefetch) {
     auto add = [&](int64_t k) INLINE_LAMBDA {
         V<T> bk[NV];
-        in_order(), read(k, bk);
+        compiler_barrier(), read(k, bk);
         UNROLL for (int r = 0; r < R; r++) {
-            V<T> ark = spread(ACROSS ? a + r * lda + k : a + k * lda + r);
+            V<T> ark = broadcast_element(ACROSS ? a + r * lda + k : a + k * lda + r);
             UNROLL for (int x = 0; x < NV; x++) c[r][x] = add_products<T>(ark, bk[x], c[r][x]);
         }
     };
-    if constexpr (R * NV >= ROWS * 2)  // where most of the time goes, counting takes its place beside multiplying
-        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) ask(), add(k);
+    if constexpr (R * NV >= ROWS * 2)  // the hot case: unrolling hides the loop counter
+        _Pragma("GCC unroll 2") for (int64_t k = 0; k < depth; k++) prefetch(), add(k);
     else
-        for (int64_t k = 0; k < depth; k++) ask(), add(k);
+        for (int64_t k = 0; k < depth; k++) prefetch(), add(k);
 }
-template <class T, int R, int NV, bool ACROSS, class Ask>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Ask&& ask) {
+template <class T, int R, int NV, bool ACROSS, class Prefetch>
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
+                    Prefetch&& prefetch) {
     auto read = [&](int64_t k, V<T> (&bk)[NV]) INLINE_LAMBDA {
         UNROLL for (int x = 0; x < NV; x++) bk[x] = load(b + k * ldb + x * L<T>);
     };
-    product_of<T, R, NV, ACROSS>(c, a, lda, depth, read, ask);
+    product_of<T, R, NV, ACROSS>(c, a, lda, depth, read, prefetch);
 }
 template <class T, int R, int NV, bool ACROSS>
 INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth) {
-    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, nobody);
+    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, no_prefetch);
 }
-// The same for tiles, which ask for what comes next.
+// The same, with prefetching for tiles.
 template <class T, int R, int NV, bool ACROSS>
-INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Ahead& ahead) {
-    if constexpr (!ASKS || R < ROWS) return product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth);
-    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, ahead.next(depth));
+INLINE void product(V<T> (&c)[R][NV], const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
+                    BlockPrefetcher& prefetcher) {
+    if constexpr (!PREFETCHES || R < ROWS) return product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth);
+    product<T, R, NV, ACROSS>(c, a, lda, b, ldb, depth, prefetcher.next(depth));
 }
 
-// Call f(number of rows, first row) in steps of R rows, and of half as many, and so on, at the end.
+// Call f(number of rows, first row) in steps of R rows, then R / 2 and so on for the tail.
 template <int R, class F>
-INLINE void in_steps(int64_t first, int64_t last, F&& f) {
+INLINE void for_steps(int64_t first, int64_t last, F&& f) {
     for (; first + R <= last; first += R) f(std::integral_constant<int, R>{}, first);
-    if constexpr (R > 1) in_steps<R / 2>(first, last, f);
+    if constexpr (R > 1) for_steps<R / 2>(first, last, f);
 }
 
-// ---- room: memory that a thread works in ---------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------------------
 
-struct Room {
+struct Arena {
     char* at;
     template <class T>
-    T* take(int64_t count) {
+    T* allocate(int64_t count) {
         T* start = reinterpret_cast<T*>(at);
         at += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
         return start;

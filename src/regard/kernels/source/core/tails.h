@@ -1,4 +1,4 @@
-// Vectors at the ends of rows, where fewer numbers are left than there are lanes: one copy of what is rarely needed.
+// Partial vectors at the ends of rows. Not inlined, since they are rarely needed.
 #pragma once
 
 #include "core/scores.h"
@@ -6,49 +6,49 @@
 namespace regard {
 namespace ISA {
 
-using Lane = V<float>;
-constexpr int64_t UNITS = L<float>;  // of a vector
+using Vector = V<float>;
+constexpr int64_t LANES = L<float>;
 
-ONCE inline Lane load_rest(const float* at, int64_t count) {
-    float some[UNITS] = {};
-    for (int64_t u = 0; u < count; u++) some[u] = at[u];
-    return load(some);
+NOINLINE inline Vector load_tail(const float* at, int64_t count) {
+    float padded[LANES] = {};
+    for (int64_t u = 0; u < count; u++) padded[u] = at[u];
+    return load(padded);
 }
-ONCE inline void store_rest(float* at, Lane x, int64_t count) {
+NOINLINE inline void store_tail(float* at, Vector x, int64_t count) {
     for (int64_t u = 0; u < count; u++) at[u] = x[u];
 }
 
-// The first `count` numbers, and 0 beyond.
-INLINE Lane load_first(const float* at, int64_t count) {
-    return count >= UNITS ? load(at) : load_rest(at, count);
+// The first `count` elements, padded with 0.
+INLINE Vector load_partial(const float* at, int64_t count) {
+    return count >= LANES ? load(at) : load_tail(at, count);
 }
-INLINE void store_first(float* at, Lane x, int64_t count) {
-    if (count >= UNITS) store(at, x);
-    else store_rest(at, x, count);
+INLINE void store_partial(float* at, Vector x, int64_t count) {
+    if (count >= LANES) store(at, x);
+    else store_tail(at, x, count);
 }
 
-// Call f(whether all lanes are there, first number) for the vectors of a row: whole ones are spared the look at its end.
+// Call f(whether the vector is full, index) for the vectors of a row, so that full vectors need no test.
 template <class F>
-INLINE void in_vectors(int64_t count, F&& f) {
+INLINE void for_vectors(int64_t count, F&& f) {
     int64_t i = 0;
-    for (; i + UNITS <= count; i += UNITS) f(std::true_type{}, i);
+    for (; i + LANES <= count; i += LANES) f(std::true_type{}, i);
     if (i < count) f(std::false_type{}, i);
 }
-template <class Whole>
-INLINE Lane load_some(Whole whole, const float* at, int64_t count) {
-    return whole ? load(at) : load_rest(at, count);
+template <class Full>
+INLINE Vector load_vector(Full full, const float* at, int64_t count) {
+    return full ? load(at) : load_tail(at, count);
 }
-template <class Whole>
-INLINE void store_some(Whole whole, float* at, Lane x, int64_t count) {
-    if (whole) store(at, x);
-    else store_rest(at, x, count);
+template <class Full>
+INLINE void store_vector(Full full, float* at, Vector x, int64_t count) {
+    if (full) store(at, x);
+    else store_tail(at, x, count);
 }
 
-// -inf where a row has ended, 0 before.
-INLINE Lane absent(int64_t left) {
-    Lane x{};
-    if (left < UNITS)
-        for (int64_t u = left; u < UNITS; u++) x[u] = -INF<float>;
+// -inf in lanes beyond the end of a row, 0 in others.
+INLINE Vector tail_mask(int64_t remaining) {
+    Vector x{};
+    if (remaining < LANES)
+        for (int64_t u = remaining; u < LANES; u++) x[u] = -INF<float>;
     return x;
 }
 

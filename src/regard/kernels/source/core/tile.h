@@ -1,4 +1,4 @@
-// Forward, for tiles of NV vectors of queries.
+// Forward pass for tiles of NV vectors of queries.
 #pragma once
 
 #include "core/score_block.h"
@@ -8,28 +8,29 @@
 namespace regard {
 namespace ISA {
 
-// The softmax so far: largest logit, sum of exp2(logit - largest), and the sums of the values [value][query].
+// The online softmax: running maximum, running sum of exp2(logit - maximum), and the context [value][query] before
+// normalisation.
 template <class T, int NV>
 struct Running {
-    V<T> top[NV], total[NV];
+    V<T> maximum[NV], total[NV];
     T* context;
 };
 
 template <class T>
-INLINE V<T> countable(V<T> top) {  // what logits are counted from: no -inf
-    return top == -INF<T> ? V<T>{} : top;
+INLINE V<T> exp_base(V<T> maximum) {  // the reference of exponentials; finite even if the maximum is -inf
+    return maximum == -INF<T> ? V<T>{} : maximum;
 }
 
-// Take in what was found in other keys.
+// Merge the softmax over other keys into x.
 template <class T, int NV>
-ONCE void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
+NOINLINE void merge(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
     constexpr int64_t width = NV * L<T>;
     V<T> a[NV], b[NV];
     UNROLL for (int v = 0; v < NV; v++) {
-        V<T> top = larger(x.top[v], y.top[v]), from = countable<T>(top);
-        a[v] = exp2<T>(x.top[v] - from), b[v] = exp2<T>(y.top[v] - from);
+        V<T> maximum = larger(x.maximum[v], y.maximum[v]), base = exp_base<T>(maximum);
+        a[v] = exp2<T>(x.maximum[v] - base), b[v] = exp2<T>(y.maximum[v] - base);
         x.total[v] = fma(x.total[v], a[v], y.total[v] * b[v]);
-        x.top[v] = top;
+        x.maximum[v] = maximum;
     }
     for (int64_t c = 0; c < e; c++)
         UNROLL for (int v = 0; v < NV; v++) {
@@ -38,33 +39,36 @@ ONCE void absorb(Running<T, NV>& x, const Running<T, NV>& y, int64_t e) {
         }
 }
 
-// Values +inf, -inf and NaN that each query sees: so that no others reach its context.
-enum Taint : uint8_t { PLUS = 1, MINUS = 2, LOST = 4 };
+// Which non-finite values a query sees. They are kept out of the sums, because 0 * inf is NaN and would reach queries
+// that do not see the key, and added to the context at the end.
+enum Taint : uint8_t { PLUS_INF = 1, MINUS_INF = 2, NOT_A_NUMBER = 4 };
 
-// The same NaN for all: whose sign it has of two operands' is the compiler's choice, and another one for each width of a tile.
+// One NaN for all results: which operand's NaN an operation returns is the compiler's choice and differs between tile
+// widths.
 template <class T>
-INLINE V<T> one_nan(V<T> x) {
-    return x == x ? x : all(std::numeric_limits<T>::quiet_NaN());
+INLINE V<T> canonical_nan(V<T> x) {
+    return x == x ? x : broadcast(std::numeric_limits<T>::quiet_NaN());
 }
 template <class T>
 INLINE uint8_t taint_of(T x) {
-    return std::isfinite(x) ? 0 : std::isnan(x) ? LOST : x > 0 ? PLUS : MINUS;
+    return std::isfinite(x) ? 0 : std::isnan(x) ? NOT_A_NUMBER : x > 0 ? PLUS_INF : MINUS_INF;
 }
 template <class T>
 INLINE T tainted(T context, uint8_t taint) {
-    if (taint & LOST || (taint & PLUS && taint & MINUS)) return std::numeric_limits<T>::quiet_NaN();
-    return taint & PLUS ? context + INF<T> : taint & MINUS ? context - INF<T> : context;
+    if (taint & NOT_A_NUMBER || (taint & PLUS_INF && taint & MINUS_INF)) return std::numeric_limits<T>::quiet_NaN();
+    return taint & PLUS_INF ? context + INF<T> : taint & MINUS_INF ? context - INF<T> : context;
 }
 
-// Put 0 in place of what is not finite in pairs of values [pair][value], or TURNED [value][pair], and tell of it.
-template <bool TURNED, class T, class F>
-void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
+// Replace non-finite values by 0 in pairs of values [pair][value], or [value][pair] if TRANSPOSED, and call record(key,
+// value, taint) for each.
+template <bool TRANSPOSED, class T, class F>
+void remove_nonfinite(T* pairs, int64_t width, int64_t e, int64_t keys, F&& record) {
     auto* halves = reinterpret_cast<uint16_t*>(pairs);
     for (int64_t c = 0; c < keys; c++)
         for (int64_t f = 0; f < e; f++) {
-            uint16_t& half = halves[TURNED ? 2 * f * width + c : 2 * (c / 2 * width + f) + c % 2];
+            uint16_t& half = halves[TRANSPOSED ? 2 * f * width + c : 2 * (c / 2 * width + f) + c % 2];
             if (uint8_t taint = taint_of(widen_bfloat16(half))) {
-                tell(c, f, taint);
+                record(c, f, taint);
                 half = 0;
             }
         }
@@ -72,153 +76,165 @@ void clean_pairs(T* pairs, int64_t width, int64_t e, int64_t keys, F&& tell) {
 
 template <class T, int NV>
 class Tile : ScoreBlock<T, NV> {
-    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i, ScoreBlock<T, NV>::rows;
-    using ScoreBlock<T, NV>::strip, ScoreBlock<T, NV>::workspace;
-    Running<T, NV> whole, part;  // of all keys so far, and of a chunk
+    using ScoreBlock<T, NV>::W, ScoreBlock<T, NV>::p, ScoreBlock<T, NV>::item, ScoreBlock<T, NV>::i,
+        ScoreBlock<T, NV>::rows;
+    using ScoreBlock<T, NV>::score_block, ScoreBlock<T, NV>::workspace;
+    Running<T, NV> running, chunk;  // over all keys so far; over the current chunk
     uint8_t* taints;
-    bool sees;           // anybody of this chunk
-    bool clean = false;  // whether values that are not finite are taken out and counted
+    bool chunk_visible;  // whether any query sees a key of this chunk
+    bool excludes_nonfinite = false;  // whether non-finite values are kept out of the sums and recorded in `taints`
 
    public:
     Tile(Workspace<T>& workspace, int64_t i, int64_t rows) : ScoreBlock<T, NV>(workspace, i, rows) {
-        whole.context = workspace.room.template take<T>(rows_of_context() * W);
-        part.context = workspace.room.template take<T>(chunks() ? rows_of_context() * W : 0);
-        taints = workspace.room.template take<uint8_t>(p.e * W);
+        running.context = workspace.arena.template allocate<T>(context_rows() * W);
+        chunk.context = workspace.arena.template allocate<T>(chunks() ? context_rows() * W : 0);
+        taints = workspace.arena.template allocate<uint8_t>(p.e * W);
     }
 
-    // The keys come in order, by chunks, and in them by blocks.
+    // Keys arrive in order: by chunks, and within a chunk by blocks.
     void begin() {
-        clear(whole);
+        clear(running);
         if (p.from_key) resume();
     }
     void begin_chunk(int64_t first, int64_t last) {
-        sees = !chunks() || guess(p, item, i, rows, first, last - first) != NOBODY;
-        if (chunks() && sees) clear(part);
+        chunk_visible = !chunks() || classify_block(p, item, i, rows, first, last - first) != NO_PAIR;
+        if (chunks() && chunk_visible) clear(chunk);
     }
-    ONCE void take(int64_t j, int64_t keys) {
-        if (!sees) return;
-        Visibility visibility;
-        Seen seen = look(p, item, i, rows, j, keys, visibility);
-        if (seen != NOBODY) block(chunks() ? part : whole, j, seen, visibility);
+    NOINLINE void add_block(int64_t j, int64_t keys) {
+        if (!chunk_visible) return;
+        BlockMask mask;
+        Visibility visibility = evaluate_mask(p, item, i, rows, j, keys, mask);
+        if (visibility != NO_PAIR) update(chunks() ? chunk : running, j, visibility, mask);
     }
     void end_chunk() {
-        if (chunks() && sees) absorb<T, NV>(whole, part, p.e);
+        if (chunks() && chunk_visible) merge<T, NV>(running, chunk, p.e);
     }
 
-    // Whether all has to be done once more, so that nothing unseen reaches anybody.
-    ONCE bool must_clean() {
+    // Whether the pass has to be repeated without non-finite values, which also reach queries that do not see them.
+    NOINLINE bool needs_second_pass() {
         V<T> witness{};
         for (int64_t c = 0; c < p.e * W; c += W)
-            UNROLL for (int v = 0; v < NV; v++) witness += load(whole.context + c + v * L<T>) * T(0);
-        for (int c = 0; c < L<T>; c++) clean |= !(witness[c] == 0);
-        if (clean) memset(taints, 0, p.e * W);
-        return clean;
+            UNROLL for (int v = 0; v < NV; v++) witness += load(running.context + c + v * L<T>) * T(0);
+        for (int c = 0; c < L<T>; c++) excludes_nonfinite |= !(witness[c] == 0);
+        if (excludes_nonfinite) memset(taints, 0, p.e * W);
+        return excludes_nonfinite;
     }
 
-    ONCE void write() {
+    NOINLINE void write() {
         if (p.to_key < p.m) return suspend();
-        const Running<T, NV>& x = whole;
-        T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], top[W];
+        const Running<T, NV>& x = running;
+        T *out = static_cast<T*>(p.context) + (item * p.n + i) * p.e, total[W], maximum[W];
         UNROLL for (int v = 0; v < NV; v++) {
-            store(total + v * L<T>, one_nan<T>(x.total[v])), store(top + v * L<T>, one_nan<T>(countable<T>(x.top[v])));
-            V<T> divisor = x.total[v] == 0 ? all(T(1)) : x.total[v];
-            for (int64_t c = v * L<T>; c < p.e * W; c += W) store(x.context + c, one_nan<T>(load(x.context + c) / divisor));
+            store(total + v * L<T>, canonical_nan<T>(x.total[v])),
+                store(maximum + v * L<T>, canonical_nan<T>(exp_base<T>(x.maximum[v])));
+            V<T> divisor = x.total[v] == 0 ? broadcast(T(1)) : x.total[v];
+            for (int64_t c = v * L<T>; c < p.e * W; c += W)
+                store(x.context + c, canonical_nan<T>(load(x.context + c) / divisor));
         }
-        turn_back<T>(x.context, W, rows, p.e, out, p.e);
-        if (clean)
+        store_transposed<T>(x.context, W, rows, p.e, out, p.e);
+        if (excludes_nonfinite)
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t f = 0; f < p.e; f++) out[r * p.e + f] = tainted(out[r * p.e + f], taints[f * W + r]);
         else if (p.from_key)
-            for (int64_t c = 0; c < rows * p.e; c++) out[c] = tainted(out[c], taints_kept()[c]);
+            for (int64_t c = 0; c < rows * p.e; c++) out[c] = tainted(out[c], saved_taints()[c]);
         if (!p.statistic) return;
         T* statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
         for (int64_t r = 0; r < rows; r++)
-            statistic[r] = top[r], statistic[p.n + r] = T(std::log2(double(total[r])));
+            statistic[r] = maximum[r], statistic[p.n + r] = T(std::log2(double(total[r])));
     }
 
    private:
     bool chunks() const { return p.m > CHUNK; }
-    uint8_t* taints_kept() const { return p.taints + (item * p.n + i) * p.e; }
+    uint8_t* saved_taints() const { return p.taints + (item * p.n + i) * p.e; }
 
-    // What the calls before found in their keys.
+    // Load the state that the previous call saved.
     COLD void resume() {
-        T top[W] = {}, total[W] = {};
+        T maximum[W] = {}, total[W] = {};
         const T* statistic = static_cast<const T*>(p.statistic) + item * 2 * p.n + i;
-        turn_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, whole.context, W, W);
-        for (int64_t r = 0; r < rows; r++) top[r] = statistic[r], total[r] = statistic[p.n + r];
-        UNROLL for (int v = 0; v < NV; v++) whole.top[v] = load(top + v * L<T>), whole.total[v] = load(total + v * L<T>);
-        for (int64_t c = 0; c < rows * p.e && clean; c++) taints[c % p.e * W + c / p.e] = taints_kept()[c];
+        transpose_rows<T>(static_cast<const T*>(p.context) + (item * p.n + i) * p.e, p.e, rows, p.e, running.context, W,
+                          W);
+        for (int64_t r = 0; r < rows; r++) maximum[r] = statistic[r], total[r] = statistic[p.n + r];
+        UNROLL for (int v = 0; v < NV; v++)
+            running.maximum[v] = load(maximum + v * L<T>), running.total[v] = load(total + v * L<T>);
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
+            taints[c % p.e * W + c / p.e] = saved_taints()[c];
     }
-    // The same for the call to come.
+    // Save the state for the next call.
     COLD void suspend() {
-        T top[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
-        turn_back<T>(whole.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
-        UNROLL for (int v = 0; v < NV; v++) store(top + v * L<T>, whole.top[v]), store(total + v * L<T>, whole.total[v]);
-        for (int64_t r = 0; r < rows; r++) statistic[r] = top[r], statistic[p.n + r] = total[r];
-        for (int64_t c = 0; c < rows * p.e && clean; c++) taints_kept()[c] = taints[c % p.e * W + c / p.e];
+        T maximum[W], total[W], *statistic = static_cast<T*>(p.statistic) + item * 2 * p.n + i;
+        store_transposed<T>(running.context, W, rows, p.e, static_cast<T*>(p.context) + (item * p.n + i) * p.e, p.e);
+        UNROLL for (int v = 0; v < NV; v++)
+            store(maximum + v * L<T>, running.maximum[v]), store(total + v * L<T>, running.total[v]);
+        for (int64_t r = 0; r < rows; r++) statistic[r] = maximum[r], statistic[p.n + r] = total[r];
+        for (int64_t c = 0; c < rows * p.e && excludes_nonfinite; c++)
+            saved_taints()[c] = taints[c % p.e * W + c / p.e];
     }
-    int64_t rows_of_context() const { return UNIT ? up_to(SIDE, p.e) : p.e; }
+    int64_t context_rows() const { return MATRIX_UNIT ? round_up(TILE_SIDE, p.e) : p.e; }
 
     void clear(Running<T, NV>& x) {
-        UNROLL for (int v = 0; v < NV; v++) x.top[v] = all(-INF<T>), x.total[v] = V<T>{};
-        memset(x.context, 0, rows_of_context() * W * sizeof(T));
+        UNROLL for (int v = 0; v < NV; v++) x.maximum[v] = broadcast(-INF<T>), x.total[v] = V<T>{};
+        memset(x.context, 0, context_rows() * W * sizeof(T));
     }
 
-    ONCE void block(Running<T, NV>& x, int64_t j, Seen seen, const Visibility& visibility) {
-        const int64_t first = visibility.first, last = visibility.last;
-        V<T> top[NV], from[NV], faded[NV];
-        UNROLL for (int v = 0; v < NV; v++) top[v] = x.top[v];
-        this->logits(j, seen, visibility, top);
+    NOINLINE void update(Running<T, NV>& x, int64_t j, Visibility visibility, const BlockMask& mask) {
+        const int64_t first = mask.first, last = mask.last;
+        V<T> maximum[NV], base[NV], rescale[NV];
+        UNROLL for (int v = 0; v < NV; v++) maximum[v] = x.maximum[v];
+        this->logits(j, visibility, mask, maximum);
         UNROLL for (int v = 0; v < NV; v++) {
-            from[v] = countable<T>(top[v]);
-            faded[v] = exp2<T>(x.top[v] - from[v]);
-            x.top[v] = top[v];
+            base[v] = exp_base<T>(maximum[v]);
+            rescale[v] = exp2<T>(x.maximum[v] - base[v]);
+            x.maximum[v] = maximum[v];
         }
-        if (UNIT) fade(x.context, faded);
-        const Block<T> values = clean ? clean_values(j, first, last) : workspace.values(j);
-        weigh(x, first, last, from, faded);
-        // Pairs begin with those of weights that have been taken together.
-        const int64_t start = PAIRS ? (first & -TOGETHER) / 2 : first;
-        const int64_t stop = UNIT ? up_to(SUMMED, last) / 2 : numbers(last);
+        if (MATRIX_UNIT) rescale_context(x.context, rescale);
+        const Block<T> values = excludes_nonfinite ? finite_values(j, first, last) : workspace.values(j);
+        make_weights(x, first, last, base, rescale);
+        // Pairs start at a multiple of the keys whose weights are computed together.
+        const int64_t start = PAIRS ? (first & -WEIGHT_STEP) / 2 : first;
+        const int64_t stop = MATRIX_UNIT ? round_up(DOT_STEP, last) / 2 : elements(last);
 #if defined(__AMX_BF16__)
-        in_steps<2>(0, up_to(SIDE, p.e) / SIDE, [&](auto size, int64_t number) {
-            const int64_t c = number * SIDE;
-            multiply_unit<decltype(size)::value, W>(x.context + c * W, W,
-                                                    bytes_of(values.at + c * values.stride + start, values.stride),
-                                                    bytes_of(strip + start * W, W), 2 * (stop - start), true);
+        for_steps<2>(0, round_up(TILE_SIDE, p.e) / TILE_SIDE, [&](auto size, int64_t index) {
+            const int64_t c = index * TILE_SIDE;
+            amx_multiply<decltype(size)::value, W>(x.context + c * W, W,
+                                                    byte_rows(values.at + c * values.stride + start, values.stride),
+                                                    byte_rows(score_block + start * W, W), 2 * (stop - start), true);
         });
 #else
-        in_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
+        for_steps<ROWS>(0, p.e, [&](auto size, int64_t c) {
             constexpr int R = decltype(size)::value;
-            V<T> sums[R][NV] = {};  // of this block alone: rounding errors of long sums could add up in one direction
+            // of this block alone: in one long sum, rounding errors could accumulate with one sign
+            V<T> sums[R][NV] = {};
             T* context = x.context + c * W;
-            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride, strip + start * W, W,
-                                     stop - start, workspace.values_ahead);
+            product<T, R, NV, false>(sums, values.at + start * values.stride + c, values.stride,
+                                     score_block + start * W, W, stop - start, workspace.values_prefetcher);
             UNROLL for (int r = 0; r < R; r++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     T* at = context + r * W + v * L<T>;
-                    store(at, fma(load(at), faded[v], sums[r][v]));
+                    store(at, fma(load(at), rescale[v], sums[r][v]));
                 }
         });
 #endif
     }
 
-    void fade(T* context, const V<T> (&faded)[NV]) {
+    void rescale_context(T* context, const V<T> (&rescale)[NV]) {
         V<T> change{};
-        UNROLL for (int v = 0; v < NV; v++) change += faded[v] - T(1);
-        if (largest<T>(-change) == 0) return;  // none is above 1
+        UNROLL for (int v = 0; v < NV; v++) change += rescale[v] - T(1);
+        if (largest<T>(-change) == 0) return;  // no factor is above 1
         for (int64_t c = 0; c < p.e * W; c += W)
-            UNROLL for (int v = 0; v < NV; v++) store(context + c + v * L<T>, load(context + c + v * L<T>) * faded[v]);
+            UNROLL for (int v = 0; v < NV; v++)
+                store(context + c + v * L<T>, load(context + c + v * L<T>) * rescale[v]);
     }
 
-    // Turn logits into weights, unnormalised, and add up their sum: four sums, by the key's number modulo 4. Where pairs
-    // are multiplied, weights of two keys each become one, and move to the front.
-    static constexpr int64_t TOGETHER = UNIT ? SUMMED : 4;
-    void weigh(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&from)[NV], const V<T> (&faded)[NV]) {
-        static_assert(KEYS_AT_ONCE % TOGETHER == 0, "so many keys at a time");
-        const int64_t start = first & -TOGETHER, stop = up_to(TOGETHER, last);
-        T* const logits = strip;
-        std::fill(logits + start * W, logits + first * W, -INF<T>);  // so that so many at a time are no more than there are
+    // Replace logits by unnormalised weights and update the running sum. It is accumulated in four sums by the key's
+    // index modulo 4, the order that decode uses too. For bfloat16, weights of two keys are packed into a pair at the
+    // front.
+    static constexpr int64_t WEIGHT_STEP = MATRIX_UNIT ? DOT_STEP : 4;
+    void make_weights(Running<T, NV>& x, int64_t first, int64_t last, const V<T> (&base)[NV],
+                      const V<T> (&rescale)[NV]) {
+        static_assert(KEY_BLOCK % WEIGHT_STEP == 0, "so many keys at a time");
+        const int64_t start = first & -WEIGHT_STEP, stop = round_up(WEIGHT_STEP, last);
+        T* const logits = score_block;
+        std::fill(logits + start * W, logits + first * W, -INF<T>);  // so that the loop needs no tail
         std::fill(logits + last * W, logits + stop * W, -INF<T>);
         V<T> sums[4][NV] = {};
         for (int64_t c = start; c < stop; c += 4) {
@@ -226,7 +242,7 @@ class Tile : ScoreBlock<T, NV> {
             UNROLL for (int u = 0; u < 4; u++)
                 UNROLL for (int v = 0; v < NV; v++) {
                     T* at = logits + (c + u) * W + v * L<T>;
-                    weights[u][v] = exp2<T>(load(at) - from[v]);
+                    weights[u][v] = exp2<T>(load(at) - base[v]);
                     sums[u][v] += weights[u][v];
                     if (!PAIRS) store(at, weights[u][v]);
 #if defined(__AVX512BF16__)
@@ -235,68 +251,70 @@ class Tile : ScoreBlock<T, NV> {
                 }
         }
         UNROLL for (int v = 0; v < NV; v++)
-            x.total[v] = fma(x.total[v], faded[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
+            x.total[v] = fma(x.total[v], rescale[v], (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]));
     }
 
-    // The values with 0 in place of what is not finite, which is counted for those who see it. Products may take more keys
-    // at a time than are seen.
-    COLD Block<T> clean_values(int64_t j, int64_t first, int64_t last) {
-        workspace.forget();
-        T* room = workspace.values_room;
-        auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
+    // Copy the values with 0 for non-finite ones, which are recorded for the queries that see them. Products may read
+    // keys outside of `first` to `last` - 1.
+    COLD Block<T> finite_values(int64_t j, int64_t first, int64_t last) {
+        workspace.invalidate();
+        T* buffer = workspace.values_buffer;
+        auto record = [&](int64_t c, int64_t f, uint8_t taint) {
             for (int64_t r = 0; r < rows && c >= first && c < last; r++)
-                if (!(strip[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
+                if (!(score_block[c * W + r] == -INF<T>)) taints[f * W + r] |= taint;
         };
 #if defined(__AVX512BF16__)
         const Block<T> values = workspace.values(j);
-        clean_pairs<UNIT>(room, values.stride, p.e, std::min<int64_t>(KEYS_AT_ONCE, p.m - j), tell);
-        workspace.forget();
+        remove_nonfinite<MATRIX_UNIT>(buffer, values.stride, p.e, std::min<int64_t>(KEY_BLOCK, p.m - j), record);
+        workspace.invalidate();
         return values;
 #else
-        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, room);
+        Block<T> values = rows_of<T>(p.values, p.values_type, item, j, last, p.e, buffer);
         for (int64_t c = first; c < last; c++)
             for (int64_t f = 0; f < p.e; f++) {
                 T x = values.at[c * values.stride + f];
                 uint8_t taint = taint_of(x);
-                room[c * p.e + f] = taint ? T(0) : x;
-                if (taint) tell(c, f, taint);
+                buffer[c * p.e + f] = taint ? T(0) : x;
+                if (taint) record(c, f, taint);
             }
-        return {room, p.e};
+        return {buffer, p.e};
 #endif
     }
 };
 
 template <class T, int NV>
-ONCE void walk(const Problem& p, Workspace<T>& workspace, Tile<T, NV>* first, Tile<T, NV>* end) {
+NOINLINE void process_keys(const Problem& p, Workspace<T>& workspace, Tile<T, NV>* first, Tile<T, NV>* end) {
     auto each = [&](auto&& f) INLINE_LAMBDA {
         for (Tile<T, NV>* tile = first; tile < end; tile++) f(*tile);
     };
     each([](auto& x) { x.begin(); });
-    const int64_t keys = std::min(p.to_key, end_of_sight(p, workspace.item, workspace.i, workspace.stop - workspace.i));
+    const int64_t keys = std::min(p.to_key, visible_end(p, workspace.item, workspace.i, workspace.stop - workspace.i));
     for (int64_t j = p.from_key; j < keys; j += CHUNK) {
         const int64_t last = std::min(j + CHUNK, keys);
         each([&](auto& x) { x.begin_chunk(j, last); });
-        for (int64_t b = j; b < last; b += KEYS_AT_ONCE) {
+        for (int64_t b = j; b < last; b += KEY_BLOCK) {
             if (stopped(p.stop)) return;
-            if (ASKS) workspace.look_ahead(b, b + KEYS_AT_ONCE >= keys);
-            each([&](auto& x) { x.take(b, std::min<int64_t>(KEYS_AT_ONCE, last - b)); });
+            if (PREFETCHES) workspace.prefetch_next_block(b, b + KEY_BLOCK >= keys);
+            each([&](auto& x) { x.add_block(b, std::min<int64_t>(KEY_BLOCK, last - b)); });
         }
         each([](auto& x) { x.end_chunk(); });
     }
 }
 
-// All tiles of NV vectors for the queries from i to stop - 1: each block of keys meets them all before the next one comes.
+// Compute all tiles of NV vectors for the queries from i to stop - 1. All tiles process a block of keys before the next
+// block, so that it is converted once and stays in the cache.
 template <class T, int NV>
-void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Room room) {
+void attend(const Problem& p, int64_t item, int64_t i, int64_t stop, Arena arena) {
     constexpr int64_t W = NV * L<T>;
     const int64_t count = (stop - i + W - 1) / W;
-    Tile<T, NV>* const tiles = room.take<Tile<T, NV>>(count);
-    Workspace<T> workspace(p, item, W, room, i, stop);
-    for (int64_t t = 0; t < count; t++) new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
-    Unit unit;
-    walk(p, workspace, tiles, tiles + count);
+    Tile<T, NV>* const tiles = arena.allocate<Tile<T, NV>>(count);
+    Workspace<T> workspace(p, item, W, arena, i, stop);
+    for (int64_t t = 0; t < count; t++)
+        new (tiles + t) Tile<T, NV>(workspace, i + t * W, std::min(W, stop - i - t * W));
+    TileConfig config;
+    process_keys(p, workspace, tiles, tiles + count);
     for (Tile<T, NV>* tile = tiles; tile < tiles + count; tile++) {
-        if (tile->must_clean()) walk(p, workspace, tile, tile + 1);
+        if (tile->needs_second_pass()) process_keys(p, workspace, tile, tile + 1);
         tile->write();
     }
 }

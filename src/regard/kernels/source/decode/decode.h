@@ -1,4 +1,4 @@
-// Forward, for few queries: lanes are keys, then values.
+// Forward pass for few queries (decoding): lanes are keys, then values.
 #pragma once
 
 #include "decode/partial.h"
@@ -8,150 +8,159 @@ namespace ISA {
 
 template <class T>
 class Decode {
-    static constexpr int64_t K = KEYS_AT_ONCE;
-    static constexpr bool ALONG = BYTES == 32;  // whether sums of several queries lie in memory: registers hold eight only
-    static constexpr int MOST = BYTES == 64 && sizeof(T) == 4 && !PAIRS ? 16 : 8;  // vectors of a value, for one query
-    static constexpr int64_t BITE = 32;  // values that are widened, or paired, or met by more than four queries, at a time
+    static constexpr int64_t K = KEY_BLOCK;
+    // whether sums of several queries stay in memory: registers hold eight only
+    static constexpr bool ROW_WISE = BYTES == 32;
+    // vectors of a value kept in registers, for one query
+    static constexpr int MAX_VECTORS = BYTES == 64 && sizeof(T) == 4 && !PAIRS ? 16 : 8;
+    // rows of values that are converted at a time, or read by more than four queries
+    static constexpr int64_t VALUE_BATCH = 32;
     typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
     const Problem& p;
-    const int64_t first_item, row, rows, first_key, last_key;  // `rows` rows from `row` of those that share the keys
+    const int64_t first_item, row, rows, first_key, last_key;  // `rows` query rows from `row` on, which share the keys
     const Scale<T> scale;
-    Room room;
-    T *queries, *strips, *strip, *bias, *keys_room, *values_room, *square, *sums, *after, *nobodys, *fresh;
-    char* spare;
-    Learned<T> of_pairs;
+    Arena arena;
+    T *queries, *score_blocks, *score_block, *bias, *keys_buffer, *values_buffer, *tile_out, *sums, *score_scale,
+        *zeros, *block_sums;
+    char* key_scratch;
+    PairParameters<T> parameters;
     Features<T> left, right;
-    Partial<T> *found, *out;  // of all chunks, and of the one at hand
-    bool clean = false;
-    Soon keys_soon, values_soon;
-    InOrder keys_next;
-    const bool in_order;      // whether rows of keys, and of values, have no gaps and the processor foresees them
-    const int64_t at_a_time;  // blocks whose keys are read before their values
+    Partial<T> *partials, *partial;  // results of all chunks; of the current chunk
+    bool excludes_nonfinite = false;
+    RowPrefetcher keys_prefetcher, values_prefetcher;
+    SequentialReader keys_reader;
+    const bool sequential;  // whether rows of keys and values are contiguous and the hardware prefetcher handles them
+    const int64_t blocks_per_pass;  // blocks whose keys are read before their values
 
    public:
     Decode(const Problem& p, int64_t first_item, int64_t row, int64_t rows, int64_t first_key, int64_t last_key,
-        Room given)
+           Arena memory)
         : p(p), first_item(first_item), row(row), rows(rows), first_key(first_key), last_key(last_key),
-          scale(scale_of<T>(p)), room(given),
-          in_order(foresees(p.keys, p.d, p.keys_type) && foresees(p.values, p.e, p.values_type)),
-          at_a_time(foreseen() ? cut(last_key - first_key, K) : 1) {
-        strips = room.take<T>((at_a_time * rows + 3) * K);  // up to three rows more, since sums are taken of four
-        memset(strips, 0, (at_a_time * rows + 3) * K * sizeof(T));
-        nobodys = room.take<T>(width_of<T>(p.e));
-        memset(nobodys, 0, width_of<T>(p.e) * sizeof(T));
-        fresh = room.take<T>(UNIT ? 0 : rows * width_of<T>(p.e));  // sums of one block, from zero as in a tile
-        bias = room.take<T>(K);
-        queries = room.take<T>(std::max(rows + 3, UNIT ? SIDE / 2 : 0) * p.d);
+          scale(scale_of<T>(p)), arena(memory), sequential(hardware_prefetches(p.keys, p.d, p.keys_type) &&
+                                                           hardware_prefetches(p.values, p.e, p.values_type)),
+          blocks_per_pass(reads_sequentially() ? ceil_div(last_key - first_key, K) : 1) {
+        // padded by three rows, since sums are computed for four rows at a time
+        score_blocks = arena.allocate<T>((blocks_per_pass * rows + 3) * K);
+        memset(score_blocks, 0, (blocks_per_pass * rows + 3) * K * sizeof(T));
+        zeros = arena.allocate<T>(width_of<T>(p.e));
+        memset(zeros, 0, width_of<T>(p.e) * sizeof(T));
+        // sums of one block from zero, as in a tile
+        block_sums = arena.allocate<T>(MATRIX_UNIT ? 0 : rows * width_of<T>(p.e));
+        bias = arena.allocate<T>(K);
+        queries = arena.allocate<T>(std::max(rows + 3, MATRIX_UNIT ? TILE_SIDE / 2 : 0) * p.d);
         memset(queries + rows * p.d, 0, 3 * p.d * sizeof(T));
-        after = room.take<T>(rows);
-        spare = room.take<char>(2 * BYTES * p.d);
-        keys_room = room.take<T>(p.keys_type == p.compute ? 0 : K * filled_columns(p.d));
-        values_room = room.take<T>(BITE * width_of<T>(p.e));
-        square = room.take<T>(UNIT ? SIDE * SIDE : 0);
-        sums = room.take<T>(UNIT ? rows * up_to(SUMMED, p.e) : 0);
-        of_pairs = learned<T>(p, room);
-        left = features<T>(p, room, rows), right = features<T>(p, room, K);
-        take_queries();
+        score_scale = arena.allocate<T>(rows);
+        key_scratch = arena.allocate<char>(2 * BYTES * p.d);
+        keys_buffer = arena.allocate<T>(p.keys_type == p.compute ? 0 : K * padded_columns(p.d));
+        values_buffer = arena.allocate<T>(VALUE_BATCH * width_of<T>(p.e));
+        tile_out = arena.allocate<T>(MATRIX_UNIT ? TILE_SIDE * TILE_SIDE : 0);
+        sums = arena.allocate<T>(MATRIX_UNIT ? rows * round_up(DOT_STEP, p.e) : 0);
+        parameters = pair_parameters<T>(p, arena);
+        left = features<T>(p, arena, rows), right = features<T>(p, arena, K);
+        load_queries();
     }
 
-    // Fill `given`, one for each row of each chunk.
-    void run(Partial<T>* given) {
-        Unit unit(rows, p.d % SUMMED ? p.d % SUMMED : SUMMED);
-        found = given;
-        const int64_t parts = cut(last_key - first_key, CHUNK) * rows;
-        attend(parts);
+    // Fill `results`, one for each row of each chunk.
+    void run(Partial<T>* results) {
+        TileConfig config(rows, p.d % DOT_STEP ? p.d % DOT_STEP : DOT_STEP);
+        partials = results;
+        const int64_t results_count = ceil_div(last_key - first_key, CHUNK) * rows;
+        attend(results_count);
         V<T> witness{};
-        for (int64_t r = 0; r < parts; r++)
-            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(found[r].context() + c) * T(0);
+        for (int64_t r = 0; r < results_count; r++)
+            for (int64_t c = 0; c < p.e; c += L<T>) witness += load(partials[r].context() + c) * T(0);
         bool finite = true;
         for (int c = 0; c < L<T>; c++) finite &= witness[c] == 0;
         if (finite) return;
-        clean = true;
-        attend(parts);
+        excludes_nonfinite = true;
+        attend(results_count);
     }
 
    private:
-    // Whether keys, then values, are read in the order in which they lie. Doubles are better asked for.
-    bool foreseen() const {
-        return BYTES >= 32 && !UNIT && sizeof(T) == 4 && rows == 1 && p.e <= MOST * L<T> && in_order;
+    // Whether all keys and then all values are read sequentially. Doubles are faster with software prefetch.
+    bool reads_sequentially() const {
+        return BYTES >= 32 && !MATRIX_UNIT && sizeof(T) == 4 && rows == 1 && p.e <= MAX_VECTORS * L<T> && sequential;
     }
     int64_t item(int64_t r) const { return first_item + (row + r) / p.n; }
     int64_t query(int64_t r) const { return (row + r) % p.n; }
 
-    COLD void take_queries() {
+    COLD void load_queries() {
         for (int64_t r = 0; r < rows; r++) {
-            T *own = (UNIT && rows > 1 ? keys_room : queries) + r * p.d, before;
-            Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, own);
-            place_factor<T>(p, scale.factor, q.at, before, after[r]);
-            if (UNIT && rows == 1) widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(own));
-            else if (PAIRS) memcpy(own, q.at, numbers(p.d) * sizeof(T));
+            T *query_row = (MATRIX_UNIT && rows > 1 ? keys_buffer : queries) + r * p.d, query_scale;
+            Block<T> q = rows_of<T>(p.queries, p.queries_type, item(r), query(r), 1, p.d, query_row);
+            split_scale<T>(p, scale.factor, q.at, query_scale, score_scale[r]);
+            if (MATRIX_UNIT && rows == 1)
+                widen(reinterpret_cast<const uint16_t*>(q.at), p.d, BFLOAT16, reinterpret_cast<float*>(query_row));
+            else if (PAIRS) memcpy(query_row, q.at, elements(p.d) * sizeof(T));
             else
-                for (int64_t c = 0; c < p.d; c++) own[c] = before == 1 ? q.at[c] : q.at[c] * before;
+                for (int64_t c = 0; c < p.d; c++) query_row[c] = query_scale == 1 ? q.at[c] : q.at[c] * query_scale;
         }
-        if (UNIT && rows > 1) turn_rows<T>(keys_room, p.d, SIDE, numbers(p.d), queries, SIDE, SIDE);
-        if (!PAIRS) prepare<T>(p, left, {queries, p.d}, 0, rows);
+        if (MATRIX_UNIT && rows > 1)
+            transpose_rows<T>(keys_buffer, p.d, TILE_SIDE, elements(p.d), queries, TILE_SIDE, TILE_SIDE);
+        if (!PAIRS) prepare_features<T>(p, left, {queries, p.d}, 0, rows);
     }
 
-    struct OfBlock {
-        Seen seen[PACK], most;
-        T faded[PACK];
+    struct BlockState {
+        Visibility visibility[QUERIES_PER_TASK], any;  // of each row; the most visible one
+        T rescale[QUERIES_PER_TASK];
     };
-    // The keys of some blocks, then their values: what is foreseen comes the faster, the more of it there is in turn.
-    ONCE void attend(int64_t parts) {
-        for (int64_t r = 0; r < parts; r++) found[r].clear(p.e);
-        if (UNIT && rows > 1) std::fill_n(sums, rows * up_to(SUMMED, p.e), T(0));
-        OfBlock blocks[LOT * CHUNK / K];
-        for (int64_t first = first_key; first < last_key; first += at_a_time * K) {
-            const int64_t end = std::min(first + at_a_time * K, last_key);
-            for (int64_t j = first; j < end; j += K) look_at(j, std::min(K, end - j), blocks[(j - first) / K]);
+    // Read the keys of some blocks, then their values: the hardware prefetcher is faster on longer sequential runs.
+    NOINLINE void attend(int64_t results_count) {
+        for (int64_t r = 0; r < results_count; r++) partials[r].clear(p.e);
+        if (MATRIX_UNIT && rows > 1) std::fill_n(sums, rows * round_up(DOT_STEP, p.e), T(0));
+        BlockState blocks[CHUNKS_PER_TASK * CHUNK / K];
+        for (int64_t first = first_key; first < last_key; first += blocks_per_pass * K) {
+            const int64_t end = std::min(first + blocks_per_pass * K, last_key);
+            for (int64_t j = first; j < end; j += K) classify(j, std::min(K, end - j), blocks[(j - first) / K]);
             auto each = [&](auto&& work) INLINE_LAMBDA {
-                strip = strips;
-                for (int64_t j = first; j < end; j += K, strip += rows * K) {
-                    OfBlock& block = blocks[(j - first) / K];
-                    out = found + (j - first_key) / CHUNK * rows;
-                    if (block.most != NOBODY) work(j, std::min(K, end - j), block);
+                score_block = score_blocks;
+                for (int64_t j = first; j < end; j += K, score_block += rows * K) {
+                    BlockState& block = blocks[(j - first) / K];
+                    partial = partials + (j - first_key) / CHUNK * rows;
+                    if (block.any != NO_PAIR) work(j, std::min(K, end - j), block);
                 }
             };
-            each([&](int64_t j, int64_t keys, OfBlock&) INLINE_LAMBDA { scores(j, keys, end); });
-            each([&](int64_t j, int64_t keys, OfBlock& block) INLINE_LAMBDA { make_weights(j, keys, block); });
-            each([&](int64_t j, int64_t keys, OfBlock& block) INLINE_LAMBDA { add_values(j, keys, block.faded); });
+            each([&](int64_t j, int64_t keys, BlockState&) INLINE_LAMBDA { scores(j, keys, end); });
+            each([&](int64_t j, int64_t keys, BlockState& block) INLINE_LAMBDA { make_weights(j, keys, block); });
+            each([&](int64_t j, int64_t keys, BlockState& block) INLINE_LAMBDA { add_values(j, keys, block.rescale); });
         }
-        if (UNIT && rows > 1) take_sums();
+        if (MATRIX_UNIT && rows > 1) store_sums();
     }
 
-    ONCE void look_at(int64_t j, int64_t keys, OfBlock& block) const {
-        block.most = NOBODY;
+    NOINLINE void classify(int64_t j, int64_t keys, BlockState& block) const {
+        block.any = NO_PAIR;
         for (int64_t r = 0; r < rows; r++)
-            block.most = std::max(block.most, block.seen[r] = guess(p, item(r), query(r), 1, j, keys));
+            block.any = std::max(block.any, block.visibility[r] = classify_block(p, item(r), query(r), 1, j, keys));
     }
-    ONCE void make_weights(int64_t j, int64_t keys, OfBlock& block) {
-        for (int64_t r = 0; r < rows; r++) block.faded[r] = weigh(r, j, keys, block.seen[r]);
-        add_totals(whole(keys), block.faded);
+    NOINLINE void make_weights(int64_t j, int64_t keys, BlockState& block) {
+        for (int64_t r = 0; r < rows; r++) block.rescale[r] = row_weights(r, j, keys, block.visibility[r]);
+        add_totals(padded_keys(keys), block.rescale);
         if (PAIRS) pair_weights();
     }
 
     const char* row_of(const Matrices& x, int64_t j) const {
         return reinterpret_cast<const char*>(x.at(first_item)) + j * x.row;
     }
-    ONCE void scores(int64_t j, int64_t keys, int64_t end) {
-        keys_soon = rows_soon(p.keys, first_item, j, p.d, p.keys_type);
-        const int64_t ahead = std::max<int64_t>(16, BYTES / (PAIRS ? 4 : size_of(p.keys_type)));  // as many as are turned over
-        keys_next = {row_of(p.keys, j + ahead), row_of(p.keys, end) - 1};
+    NOINLINE void scores(int64_t j, int64_t keys, int64_t end) {
+        keys_prefetcher = row_prefetcher(p.keys, first_item, j, p.d, p.keys_type);
+        // as many as are transposed at a time
+        const int64_t distance = std::max<int64_t>(16, BYTES / (PAIRS ? 4 : size_of(p.keys_type)));
+        keys_reader = {row_of(p.keys, j + distance), row_of(p.keys, end) - 1};
 #if defined(__AMX_BF16__)
-        if (rows > 1) return scores_of_unit(j, keys);
-        LikeUnit mode;
+        if (rows > 1) return scores_amx(j, keys);
+        FlushSubnormals flush_mode;
 #endif
         if (score_of(p) != PRODUCTS) {
-            Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
-            prepare<T>(p, right, block, 0, keys);
-            return score_pairs<T>(p, of_pairs, left, rows, right, 0, keys, strip, 1, K);
+            Block<T> block = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_buffer);
+            prepare_features<T>(p, right, block, 0, keys);
+            return score_pairs<T>(p, parameters, left, rows, right, 0, keys, score_block, 1, K);
         }
         const char* at = row_of(p.keys, j);
         if constexpr (WIDENS && sizeof(T) == 4) {
             if (p.keys_type == FLOAT16) return products<Half<FLOAT16>>(at, p.keys.row, keys);
             if (p.keys_type == BFLOAT16) return products<Half<BFLOAT16>>(at, p.keys.row, keys);
         }
-        Block<T> plain = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_room);
+        Block<T> plain = rows_of<T>(p.keys, p.keys_type, first_item, j, keys, p.d, keys_buffer);
         products<InPlace<T>>(reinterpret_cast<const char*>(plain.at), plain.stride * int64_t(sizeof(T)), keys);
     }
 
@@ -159,187 +168,192 @@ class Decode {
     inline void products(const char* at, int64_t row, int64_t keys);
 
     template <class S, int R, int M>
-    inline void turned_on_the_way(const char* at, int64_t row, int64_t keys);
+    inline void products_in_registers(const char* at, int64_t row, int64_t keys);
 
     template <class S, int R, int M>
     inline void multiply(const char* from, int64_t row, int64_t first, int64_t c);
 
     template <class S, int R, int NV>
-    inline void turned_first(const char* at, int64_t row, int64_t keys);
+    inline void products_in_memory(const char* at, int64_t row, int64_t keys);
 
-    static int64_t whole(int64_t keys) {  // with the lanes that are filled up
+    static int64_t padded_keys(int64_t keys) {  // including padding lanes
         constexpr int64_t step = std::max(L<T>, 4);
         return (keys + step - 1) / step * step;
     }
 
-    // Make weights of a row's scores; returns what its context so far fades by.
-    T weigh(int64_t r, int64_t j, int64_t keys, Seen seen) {
-        T* at = strip + r * K;
-        const int64_t stop = whole(keys);
-        finish(r, j, keys, seen);
-        if (clean) note(r, j, keys);
-        V<T> most = all(out[r].top());
-        for (int64_t c = 0; c < stop; c += L<T>) most = larger(most, load(at + c));
-        const T top = largest<T>(most);
-        T from = top == -INF<T> ? T(0) : top, faded = exp2<T>(out[r].top() - from);
+    // Turn the scores of a row into weights. Returns the rescale factor of its context.
+    T row_weights(int64_t r, int64_t j, int64_t keys, Visibility visibility) {
+        T* at = score_block + r * K;
+        const int64_t stop = padded_keys(keys);
+        finish_logits(r, j, keys, visibility);
+        if (excludes_nonfinite) record_taints(r, j, keys);
+        V<T> largest_score = broadcast(partial[r].maximum());
+        for (int64_t c = 0; c < stop; c += L<T>) largest_score = larger(largest_score, load(at + c));
+        const T maximum = largest<T>(largest_score);
+        T base = maximum == -INF<T> ? T(0) : maximum, rescale = exp2<T>(partial[r].maximum() - base);
         int64_t c = 0;
-        for (; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - from));
-        if (UNIT)
-            for (; c < K; c += L<T>) store(at + c, V<T>{});  // it takes SUMMED keys at a time
-        out[r].top() = top;
-        return faded;
+        for (; c < stop; c += L<T>) store(at + c, exp2<T>(load(at + c) - base));
+        if (MATRIX_UNIT)
+            for (; c < K; c += L<T>) store(at + c, V<T>{});  // the matrix unit takes DOT_STEP keys at a time
+        partial[r].maximum() = maximum;
+        return rescale;
     }
 
-    // Four sums a row, by the key's number modulo 4; of four rows at a time, so that no sum waits.
-    ONCE void add_totals(int64_t stop, const T* faded) {
+    // Update the running sums, each from four sums by the key's index modulo 4. Four rows at a time, so that no chain
+    // of additions stalls.
+    NOINLINE void add_totals(int64_t stop, const T* rescale) {
         for (int64_t r = 0; r < rows; r += 4) {
             Four sums[4] = {};
             for (int64_t c = 0; c < stop; c += 4)
-                UNROLL for (int u = 0; u < 4; u++) sums[u] += *reinterpret_cast<const Four*>(strip + (r + u) * K + c);
+                UNROLL for (int u = 0; u < 4; u++)
+                    sums[u] += *reinterpret_cast<const Four*>(score_block + (r + u) * K + c);
             for (int u = 0; u < 4 && r + u < rows; u++) {
-                T& total = out[r + u].total();
-                total = fma1(total, faded[r + u], (sums[u][0] + sums[u][1]) + (sums[u][2] + sums[u][3]));
+                T& total = partial[r + u].total();
+                total = fma1(total, rescale[r + u], (sums[u][0] + sums[u][1]) + (sums[u][2] + sums[u][3]));
             }
         }
     }
 
-    COLD void finish(int64_t r, int64_t j, int64_t keys, Seen seen) {
-        T* at = strip + r * K;
-        const int64_t stop = whole(keys);
-        Visibility visibility;
-        if (seen != NOBODY) seen = look(p, item(r), query(r), 1, j, keys, visibility);
-        if (seen == EVERYBODY && visibility.last - visibility.first == keys && !p.bias && scale.cap == 0) {
-            if (after[r] != 1)
-                for (int64_t c = 0; c < stop; c += L<T>) store(at + c, load(at + c) * after[r]);
+    COLD void finish_logits(int64_t r, int64_t j, int64_t keys, Visibility visibility) {
+        T* at = score_block + r * K;
+        const int64_t stop = padded_keys(keys);
+        BlockMask mask;
+        if (visibility != NO_PAIR) visibility = evaluate_mask(p, item(r), query(r), 1, j, keys, mask);
+        if (visibility == ALL_PAIRS && mask.last - mask.first == keys && !p.bias && scale.cap == 0) {
+            if (score_scale[r] != 1)
+                for (int64_t c = 0; c < stop; c += L<T>) store(at + c, load(at + c) * score_scale[r]);
             for (int64_t c = keys; c < stop; c++) at[c] = -INF<T>;
             return;
         }
         uint64_t bits[K / 64 + 1] = {};
-        if (seen != NOBODY)
-            for (int64_t c = visibility.first; c < visibility.last; c++)
-                bits[c / 64] |= uint64_t(seen == EVERYBODY || visibility.words[c]) << (c % 64);
+        if (visibility != NO_PAIR)
+            for (int64_t c = mask.first; c < mask.last; c++)
+                bits[c / 64] |= uint64_t(visibility == ALL_PAIRS || mask.words[c]) << (c % 64);
         if (p.bias) {
-            BiasAt b = bias_at<T>(p, item(r));
+            BiasView b = bias_view<T>(p, item(r));
             const char* start = b.start + query(r) * b.row + j * b.column;
-            for (int64_t c = 0; c < stop; c++) bias[c] = c < keys ? bias_number<T>(p, start + c * b.column) : T(0);
+            for (int64_t c = 0; c < stop; c++) bias[c] = c < keys ? bias_value<T>(p, start + c * b.column) : T(0);
         }
         for (int64_t c = 0; c < stop; c += L<T>) {
-            V<T> x = load(at + c) * after[r];
+            V<T> x = load(at + c) * score_scale[r];
             if (scale.cap != 0) x = tanh<T>(x) * scale.cap;
             if (p.bias) x = add_bias<T>(x, load(bias + c));
-            store(at + c, seen_by<T>(bits[c / 64] >> (c % 64), x));
+            store(at + c, apply_mask<T>(bits[c / 64] >> (c % 64), x));
         }
     }
 
     void pair_weights() {
 #if defined(__AMX_BF16__)
         if (rows == 1)
-            for (int64_t c = 0; c < K; c += L<T>)  // rounded, but each on its own
-                store(strip + c, wide<BFLOAT16>((__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c))));
+            for (int64_t c = 0; c < K; c += L<T>)  // rounded, but not paired
+                store(score_block + c, widened<BFLOAT16>((__m256i)_mm512_cvtneps_pbh((__m512)load(score_block + c))));
         else
 #endif
 #if defined(__AVX512BF16__)
-        for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs take less room
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(strip + c / K * K + c % K / 2),
-                                (__m256i)_mm512_cvtneps_pbh((__m512)load(strip + c)));
+        for (int64_t c = 0; c < rows * K; c += L<T>)  // in place, since pairs are smaller
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(score_block + c / K * K + c % K / 2),
+                                (__m256i)_mm512_cvtneps_pbh((__m512)load(score_block + c)));
 #endif
     }
 
-    // Count the values of seen keys that are not finite.
-    COLD void note(int64_t r, int64_t j, int64_t keys) {
-        for (int64_t b = 0; b < keys; b += BITE) {
-            const int64_t count = std::min(BITE, keys - b);
-            const T* logits = strip + r * K + b;
-            auto tell = [&](int64_t c, int64_t f, uint8_t taint) {
+    // Record the non-finite values of visible keys.
+    COLD void record_taints(int64_t r, int64_t j, int64_t keys) {
+        for (int64_t b = 0; b < keys; b += VALUE_BATCH) {
+            const int64_t count = std::min(VALUE_BATCH, keys - b);
+            const T* logits = score_block + r * K + b;
+            auto record = [&](int64_t c, int64_t f, uint8_t taint) {
                 if (!taint || logits[c] == -INF<T>) return;
-                T& noted = out[r].taints()[f];
-                noted = T(uint8_t(noted) | taint), out[r].tainted() = 1;
+                T& taints = partial[r].taints()[f];
+                taints = T(uint8_t(taints) | taint), partial[r].tainted() = 1;
             };
 #if defined(__AVX512BF16__)
             const int64_t width = width_of<T>(p.e);
-            pair_rows(p.values, first_item, j + b, count, p.e, values_room, width);
-            clean_pairs<false>(values_room, width, p.e, count, tell);
+            pair_rows(p.values, first_item, j + b, count, p.e, values_buffer, width);
+            remove_nonfinite<false>(values_buffer, width, p.e, count, record);
 #else
-            Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j + b, count, p.e, values_room);
+            Block<T> values = rows_of<T>(p.values, p.values_type, first_item, j + b, count, p.e, values_buffer);
             for (int64_t c = 0; c < count; c++)
-                for (int64_t f = 0; f < p.e; f++) tell(c, f, taint_of(values.at[c * values.stride + f]));
+                for (int64_t f = 0; f < p.e; f++) record(c, f, taint_of(values.at[c * values.stride + f]));
 #endif
         }
     }
 
-    // Add the values by their weights: as they are stored where that can be done, in bites otherwise.
-    ONCE void add_values(int64_t j, int64_t keys, T* faded) {
-        // Values that are read once and from end to end ask again for the next keys, some of which seem to get lost, where the
-        // processor foresees what they read.
-        const bool once = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
-        values_soon = once && foresees(p.values, p.e, p.values_type)
-                          ? at_half_pace(rows_soon(p.keys, first_item, j, p.d, p.keys_type))
-                          : rows_soon(p.values, first_item, j, p.e, p.values_type);
+    // Add the weighted values, from their storage type if possible, otherwise converted in batches.
+    NOINLINE void add_values(int64_t j, int64_t keys, T* rescale) {
+        // Where the hardware prefetcher handles the values, the software prefetch goes to the next keys again, since
+        // some of the earlier prefetches appear to be dropped.
+        const bool read_once = rows <= 4 && p.e <= 8 * L<T> && p.values_type == p.compute;
+        values_prefetcher = read_once && hardware_prefetches(p.values, p.e, p.values_type)
+                          ? at_half_rate(row_prefetcher(p.keys, first_item, j, p.d, p.keys_type))
+                          : row_prefetcher(p.values, first_item, j, p.e, p.values_type);
 #if defined(__AMX_BF16__)
-        if (rows > 1) return add_values_of_unit(j, keys, faded);
-        LikeUnit mode;
-        for (int64_t c = 0; c < keys; c += SUMMED) {
-            const int64_t count = std::min(SUMMED, keys - c);
-            const Bytes values = clean ? clean_rows(j + c, count) : Bytes{row_of(p.values, j + c), p.values.row};
-            add_apart<8>(values, c, count, *faded, 0);
-            *faded = 1;
+        if (rows > 1) return add_values_amx(j, keys, rescale);
+        FlushSubnormals flush_mode;
+        for (int64_t c = 0; c < keys; c += DOT_STEP) {
+            const int64_t count = std::min(DOT_STEP, keys - c);
+            const ByteRows values =
+                excludes_nonfinite ? finite_rows(j + c, count) : ByteRows{row_of(p.values, j + c), p.values.row};
+            add_values_vector<8>(values, c, count, *rescale, 0);
+            *rescale = 1;
         }
 #else
         const int64_t width = width_of<T>(p.e);
-        memset(fresh, 0, rows * width * sizeof(T));
+        memset(block_sums, 0, rows * width * sizeof(T));
         sum_values(j, keys);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < width; c += L<T>) {
-                T* at = out[r].context() + c;
-                store(at, fma(load(at), all(faded[r]), load(fresh + r * width + c)));
+                T* at = partial[r].context() + c;
+                store(at, fma(load(at), broadcast(rescale[r]), load(block_sums + r * width + c)));
             }
 #endif
     }
 
 #if !defined(__AMX_BF16__)
-    ONCE inline void sum_values(int64_t j, int64_t keys);
+    NOINLINE inline void sum_values(int64_t j, int64_t keys);
 #endif
 
 #if defined(__AMX_BF16__)
-    inline void scores_of_unit(int64_t j, int64_t keys);
+    inline void scores_amx(int64_t j, int64_t keys);
 
     template <int NV>
-    inline void add_apart(Bytes values, int64_t first, int64_t keys, T faded, int64_t f);
-    static uint16_t half(Bytes x, int64_t k, int64_t f) {
-        uint16_t found;
-        memcpy(&found, x.at + k * x.row + 2 * f, 2);
-        return found;
+    inline void add_values_vector(ByteRows values, int64_t first, int64_t keys, T rescale, int64_t f);
+    static uint16_t half(ByteRows x, int64_t k, int64_t f) {
+        uint16_t value;
+        memcpy(&value, x.at + k * x.row + 2 * f, 2);
+        return value;
     }
-    COLD inline Bytes clean_rows(int64_t j, int64_t keys);
+    COLD inline ByteRows finite_rows(int64_t j, int64_t keys);
 
-    inline void add_values_of_unit(int64_t j, int64_t keys, const T* faded);
+    inline void add_values_amx(int64_t j, int64_t keys, const T* rescale);
     inline void pair_values(int64_t j, int64_t count);
     INLINE __m512i finite_halves(__m512i x) const;
-    inline void take_sums();
+    inline void store_sums();
 #else
-    void take_sums() {}
+    void store_sums() {}
 #endif
 
-    COLD inline Block<T> values_of(int64_t j, int64_t keys);
+    COLD inline Block<T> finite_values(int64_t j, int64_t keys);
 
     template <class S>
-    inline void collect(const char* values, int64_t row, int64_t first, int64_t keys);
+    inline void accumulate_values(const char* values, int64_t row, int64_t first, int64_t keys);
 
     template <class S, int R, int M>
-    ONCE inline int64_t add_along(const char* values, int64_t row, int64_t first, int64_t keys, int64_t r);
+    NOINLINE inline int64_t add_row_wise(const char* values, int64_t row, int64_t first, int64_t keys, int64_t r);
 
     template <class S>
-    COLD inline void rest(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
-    T* sums_of(int64_t r) const { return r < rows ? fresh + r * width_of<T>(p.e) : nobodys; }
-    static T number(T x, int32_t) { return x; }
-    static T number(uint16_t x, int32_t type) { return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x); }
+    COLD inline void add_tail(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
+    T* sums_of(int64_t r) const { return r < rows ? block_sums + r * width_of<T>(p.e) : zeros; }
+    static T to_compute_type(T x, int32_t) { return x; }
+    static T to_compute_type(uint16_t x, int32_t type) {
+        return type == FLOAT16 ? widen_float16(x) : widen_bfloat16(x);
+    }
 
     template <class S, int R, int NV, int PART>
-    INLINE void sum_up(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
-                       Soon& asked);
+    INLINE void accumulate(V<T> (&sums)[R][NV], const T* a, int64_t lda, int64_t depth, const char* from, int64_t row,
+                       RowPrefetcher& shared_prefetcher);
 
     template <class S, int R, int NV>
-    inline int64_t add(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
+    inline int64_t add_columns(const char* values, int64_t row, int64_t first, int64_t keys, int64_t c);
 };
 
 }  // namespace ISA

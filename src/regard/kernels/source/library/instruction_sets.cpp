@@ -1,4 +1,4 @@
-// Which instruction sets the processor and the operating system have, and the one in use.
+// Which instruction sets the processor and the operating system support, and the selected one.
 #include "library/library.h"
 
 #include <cstring>
@@ -34,8 +34,8 @@ DECLARE(baseline)
 #endif
 
 #if defined(__x86_64__)
-// What processor and operating system can do, asked here rather than of the compiler's own library, which not every
-// linker has: bits of cpuid, and of the registers that the system keeps when threads change.
+// Queries cpuid directly, since not every linker has the compiler's support library: cpuid feature bits, and the
+// register sets that the operating system saves on a context switch.
 enum Register { EAX, EBX, ECX, EDX };
 struct Feature {
     unsigned leaf, subleaf;
@@ -44,12 +44,12 @@ struct Feature {
 };
 constexpr Feature FMA{1, 0, ECX, 12}, F16C{1, 0, ECX, 29}, AVX2{7, 0, EBX, 5}, AVX512F{7, 0, EBX, 16},
     AVX512DQ{7, 0, EBX, 17}, AVX512BW{7, 0, EBX, 30}, AVX512VL{7, 0, EBX, 31}, AVX512BF16{7, 1, EAX, 5};
-constexpr unsigned KEEPS_AVX = 0x06, KEEPS_AVX512 = 0xe6;
+constexpr unsigned OS_SAVES_AVX = 0x06, OS_SAVES_AVX512 = 0xe6;
 
-static bool keeps(unsigned registers) {
+static bool os_saves(unsigned registers) {
     unsigned info[4] = {};
-    constexpr int SYSTEM_TELLS = 27;
-    if (!__get_cpuid(1, &info[EAX], &info[EBX], &info[ECX], &info[EDX]) || !(info[ECX] >> SYSTEM_TELLS & 1)) return false;
+    constexpr int OSXSAVE = 27;
+    if (!__get_cpuid(1, &info[EAX], &info[EBX], &info[ECX], &info[EDX]) || !(info[ECX] >> OSXSAVE & 1)) return false;
     unsigned low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & registers) == registers;
@@ -66,12 +66,12 @@ static bool has(std::initializer_list<Feature> features) {
 
 #if defined(REGARD_HAVE_AMX)
 constexpr Feature AMX_BF16{7, 0, EDX, 22}, AMX_TILE{7, 0, EDX, 24};
-constexpr unsigned KEEPS_AMX = 0x600e6;
+constexpr unsigned OS_SAVES_AMX = 0x600e6;
 
-// The matrix unit's registers are so large that Linux gives them only to processes that ask.
-static bool may_use_unit() {
-    constexpr long ASK = 0x1023, TILES = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return syscall(SYS_arch_prctl, ASK, TILES) == 0;
+// Linux grants the large AMX registers only on request.
+static bool request_amx() {
+    constexpr long REQUEST_PERMISSION = 0x1023, TILE_DATA = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 #endif
 
@@ -80,21 +80,24 @@ struct Choice {
     bool (*supported)();
 };
 
-static const Choice CHOICES[] = {  // the best first
+static const Choice CHOICES[] = {
+    // best first
 #if defined(REGARD_HAVE_AMX)
     {&amx::kernel,
      [] {
-         return keeps(KEEPS_AMX) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16, AMX_TILE, AMX_BF16}) && may_use_unit();
+         return os_saves(OS_SAVES_AMX) &&
+                has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16, AMX_TILE, AMX_BF16}) && request_amx();
      }},
 #endif
 #if defined(REGARD_HAVE_AVX512BF16)
-    {&avx512bf16::kernel, [] { return keeps(KEEPS_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
+    {&avx512bf16::kernel,
+     [] { return os_saves(OS_SAVES_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ, AVX512BF16}); }},
 #endif
 #if defined(REGARD_HAVE_AVX512)
-    {&avx512::kernel, [] { return keeps(KEEPS_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ}); }},
+    {&avx512::kernel, [] { return os_saves(OS_SAVES_AVX512) && has({AVX512F, AVX512VL, AVX512BW, AVX512DQ}); }},
 #endif
 #if defined(REGARD_HAVE_AVX2)
-    {&avx2::kernel, [] { return keeps(KEEPS_AVX) && has({AVX2, FMA, F16C}); }},
+    {&avx2::kernel, [] { return os_saves(OS_SAVES_AVX) && has({AVX2, FMA, F16C}); }},
 #endif
 #if defined(REGARD_HAVE_NEON)
     {&neon::kernel, [] { return true; }},
@@ -125,8 +128,8 @@ bool choose(const char* name) {
 
 static bool is_made_by_amd() {
 #if defined(__x86_64__)
-    unsigned most, name[3];
-    return __get_cpuid(0, &most, &name[0], &name[2], &name[1]) && !memcmp(name, "AuthenticAMD", sizeof name);
+    unsigned highest_leaf, name[3];
+    return __get_cpuid(0, &highest_leaf, &name[0], &name[2], &name[1]) && !memcmp(name, "AuthenticAMD", sizeof name);
 #else
     return false;
 #endif

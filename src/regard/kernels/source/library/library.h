@@ -1,18 +1,18 @@
-// What the parts of the library share: the instruction set in use, memory, threads.
+// What the parts of the library share: the selected instruction set, memory, threads.
 #pragma once
 
 #include "core/problem.h"
 
 namespace regard {
 
-extern const Kernel* chosen;  // of the instruction set in use
+extern const Kernel* chosen;  // of the selected instruction set
 
-// Write the names of the instruction sets that this machine has, the best first, with spaces between them.
+// Write the names of the supported instruction sets, best first, separated by spaces.
 void list_instruction_sets(char* names, int64_t size);
-// Use the one of this name from now on. Returns whether there is one.
+// Select an instruction set by name. Returns whether it is supported.
 bool choose(const char* name);
 
-// Memory on a boundary of 64 bytes; null if there is none.
+// Memory aligned to 64 bytes; null if out of memory.
 struct Memory {
     char* at = nullptr;
     explicit Memory(int64_t bytes) { take(bytes); }
@@ -22,14 +22,14 @@ struct Memory {
     Memory& operator=(const Memory&) = delete;
 };
 
-// Memory for a call: this thread's own, or more.
+// Workspace of a call: a cached block of this thread, or a larger one.
 struct Scratch {
     Memory larger;
     char* at;
     explicit Scratch(int64_t bytes);
 };
 
-// Run all phases of an attention, on as many threads as it asks for. Returns false where memory ran out.
+// Run all phases of an attention, on at most p.threads threads. Returns false if out of memory.
 bool run(const Problem& p, bool backward);
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Aligned memory, and what a thread keeps of it from call to call.
+// Aligned memory, and the workspace that each thread caches across calls.
 #include "library/library.h"
 
 #include <cstdlib>
@@ -27,13 +27,13 @@ Memory::~Memory() {
 #endif
 }
 
-constexpr int64_t KEPT = PREDICTION_ROOM;  // bytes that a thread keeps; only what it works in takes memory
+constexpr int64_t CACHED_BYTES = PREDICTION_BYTES;  // bytes cached per thread; untouched pages take no memory
 
-Scratch::Scratch(int64_t bytes) : larger(bytes > KEPT ? bytes : 0), at(larger.at) {
-    static thread_local Memory kept(KEPT);  // asking for it anew would cost a small call more than its work
-    if (bytes > KEPT) return;
-    if (!kept.at) kept.take(KEPT);  // there was none at first
-    at = kept.at;
+Scratch::Scratch(int64_t bytes) : larger(bytes > CACHED_BYTES ? bytes : 0), at(larger.at) {
+    static thread_local Memory cached(CACHED_BYTES);  // allocation would cost a small call more than its work
+    if (bytes > CACHED_BYTES) return;
+    if (!cached.at) cached.take(CACHED_BYTES);  // the first allocation failed
+    at = cached.at;
 }
 
 }  // namespace regard
