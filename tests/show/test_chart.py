@@ -75,7 +75,7 @@ class TestPictures:
         low, high = axes.get_ylim()
         assert low < 2
         assert FALLING[150] < high < 4 < FALLING[0]
-        begins = FALLING[:12].mean()  # 80 pieces of 1,000 points
+        begins = FALLING[:13].mean()  # 80 pieces of 1,000 points
         assert axes.get_title(loc="right") == f"begins above, at {begins:.3g}"
         (axes,) = figures.curves([Panel("loss", {"training": ([1, 2, 3], [3.0, 2.0, 1.0])})]).axes
         assert not axes.get_title(loc="right")
@@ -118,6 +118,12 @@ class TestPictures:
         assert figure.bbox.x0 - 2 <= legend.xmin <= legend.xmax <= figure.bbox.x1 + 2
         assert figure.bbox.y0 - 2 <= legend.ymin <= legend.ymax <= figure.bbox.y1 + 2
         assert len(names(axes)) == count
+
+    @pytest.mark.parametrize("name", ["", "a\nb"])
+    def test_odd_names_are_in_the_legend(self, name: str) -> None:
+        wanted = name.replace("\n", "·")
+        (axes,) = figures.curves([Panel("loss", {name: ([1, 2], [2.0, 1.0])})]).axes
+        assert names(axes) == names(figures.by_length(["1"], {name: [1]})) == [wanted]
 
     def test_a_long_name_leaves_room_for_the_picture(self) -> None:
         name = "2026-11-22_bahdanau_embedding160_encoder128_dropout0.3"
@@ -205,12 +211,13 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
 @pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=300), st.integers(1, 90))
 def test_means_keep_the_range_and_the_order(y: list[float], pieces: int) -> None:
-    x, mean = running_mean(range(len(y)), y, pieces)
-    assert len(x) == len(mean) == min(pieces, len(y))
+    pieces = min(pieces, len(y))
+    x, mean = running_mean(np.array([range(len(y)), y]), pieces)
+    assert len(x) == len(mean) == pieces
     assert (np.diff(x) > 0).all()
     assert mean.min() >= min(y) - 1e-9
     assert mean.max() <= max(y) + 1e-9
-    if len(y) <= pieces:
+    if len(y) == pieces:
         np.testing.assert_array_equal(mean, y)
 
 

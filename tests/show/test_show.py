@@ -741,13 +741,15 @@ def test_words_can_be_read_on_the_user_s_figure(face: str, wanted: str) -> None:
         {"axes.grid": True, "text.usetex": True, "xtick.color": "red", "text.color": "red"}
     ):
         ax = Figure(facecolor=face).add_subplot()
+        own = ax.text(0, 0, "$x$", color="green")
         heatmap([[0.5, 0.5]], columns=["a", "b"], ax=ax, title="$t$")
     bar = ax.images[0].colorbar.ax
     words = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.yaxis.label, ax.title, *bar.get_xticklabels()]
     assert {word.get_color() for word in words} == {wanted}
-    assert not any(word.get_usetex() for word in [*words, *ax.texts])
+    assert not any(word.get_usetex() for word in [*words, *ax.texts[1:]])
     assert not any(line.get_visible() for line in ax.get_xgridlines() + ax.get_ygridlines())
     assert whole_figure(ax).get_facecolor() == matplotlib.colors.to_rgba(face)
+    assert (own.get_color(), own.get_parse_math()) == ("green", True)  # what the user wrote stays
 
 
 @pytest.mark.slow
@@ -973,6 +975,17 @@ def test_words_beside_many_heads_can_be_read() -> None:
     boxes = [ax.get_window_extent() for ax in figure.axes[:16]]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     assert min(box.width for box in boxes) > 0.7 * figure.dpi
+
+
+@pytest.mark.slow
+def test_words_beside_a_dozen_heads_can_be_read_in_a_column_of_text() -> None:
+    pytest.importorskip("matplotlib")
+    words = ["l'", "icône", "pour", "ouvrir", "le", "fichier", "sélectionné", "est", "là", "."]
+    figure = figures.heatmaps(np.full((3, 4, 10, 10), 0.1), words, words)
+    figure.draw_without_rendering()
+    column = 830  # dots, of a page on a screen
+    for labels in (figure.axes[0].get_yticklabels(), figure.axes[0].get_xticklabels()):
+        assert labels[0].get_fontsize() / 72 / figure.get_size_inches()[0] * column >= 7.5
 
 
 @pytest.mark.slow

@@ -18,9 +18,11 @@ from regard import _check, _files
 from regard.show.terminal.text import clean
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 __all__ = ["check_picture", "check_writable", "require_matplotlib", "warned"]
 
@@ -144,27 +146,36 @@ def show_in_notebooks(ax: Axes) -> Axes:
     return ax
 
 
-def ink(ax: Axes) -> str:
-    """Return "white" where the figure of these axes is dark, else "black"."""
+def ink(artist: Artist) -> str:
+    """Return "white" where the figure is dark, else "black"."""
     from matplotlib.colors import to_rgba
 
-    red, green, blue, alpha = to_rgba(whole_figure(ax).get_facecolor())
+    red, green, blue, alpha = to_rgba(whole_figure(artist).get_facecolor())
     return "black" if alpha < 0.5 or 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
 
 
-def whole_figure(ax: Axes) -> Figure:
-    """Return the outermost figure of axes; `get_figure(root=True)` needs a later Matplotlib than the oldest allowed."""
+def whole_figure(artist: Artist) -> Figure:
+    """Return the outermost figure; `get_figure(root=True)` needs a later Matplotlib than the oldest allowed."""
     from matplotlib.figure import Figure
 
-    figure = ax.figure
+    figure = artist.figure
     return figure if isinstance(figure, Figure) else figure.figure
 
 
-def save_figure(path: str | os.PathLike[str], draw: Callable[[], Figure]) -> None:
+def write_literally(artist: Axes | Text, fonts: list[str]) -> None:
+    """Write titles and labels as they are, not as formulas, in black or white (`ink`); what a user wrote stays."""
+    from matplotlib.text import Text
+
+    style = {"fontfamily": fonts, "parse_math": False, "usetex": False, "color": ink(artist)}
+    for text in set(artist.findobj(Text)).difference(getattr(artist, "texts", ())):
+        text.set(**style)
+
+
+def save_figure(path: str | os.PathLike[str], draw: Callable[[], Axes | Figure]) -> None:
     """Draw into a .png, .svg or .pdf file, which is complete or not written; the target of a link is replaced."""
     kind = picture_kind(path)
     _check.replaceable(path)  # before the work of drawing
-    figure = draw()
+    figure = whole_figure(draw())
     with _files.replacing(path) as file:
         figure.savefig(file, format=kind)
 

@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from regard.show.figures.canvas import (
     drawable,
     house_style,
-    ink,
     new_figure,
     save_figure,
     show_in_notebooks,
-    whole_figure,
+    write_literally,
 )
-from regard.show.terminal.curves import points
+from regard.show.terminal.curves import points, settled_range
 from regard.show.terminal.text import wrap
 
 if TYPE_CHECKING:
@@ -33,13 +32,12 @@ __all__ = ["Panel", "by_length", "curves", "save_by_length", "save_curves"]
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STROKES = ("-", "--", ":")  # for more lines than colours
 _MARKS = ("o", "s", "^", "D", "v", "P")
-_WIDTH = 6.0  # inches
+_WIDTH, _PANEL = 6.0, 2.4  # inches: of a figure, and the height of a panel
 _LABEL_WIDTH, _LABEL_LINES = 24, 3  # letters and lines of a name in the legend
 _LINE = 0.17  # inches, of the height of a line there
 _MANY = 100  # points: of more, the running mean is drawn, with all of them faint behind it
 _FEW = 40  # points: they get marks
 _PIECES = 80  # of the running mean, of five points or more
-_SETTLED = 0.08  # of the x axis: the steep fall of a loss is over
 
 
 class Panel(NamedTuple):
@@ -97,118 +95,93 @@ def curves(panels: Sequence[Panel], *, along: str = "steps", title: str | None =
     shown = [(panel, lines) for panel in panels if (lines := points(panel.lines))]
     if not shown:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
-    names = dict.fromkeys(name for _, lines in shown for name in lines)  # a name has one colour in all panels
+    names = list(dict.fromkeys(name for _, lines in shown for name in lines))
+    texts, fonts = drawable([[panel.title for panel, _ in shown], names, [along, title or ""]])
+    labels = dict(zip(names, map(_wrapped, texts[1]), strict=True))
     styles = dict(zip(names, itertools.cycle(itertools.product(_STROKES, _COLORS)), strict=False))
-    heights = [max(1.7 if i else 2.6, _legend_height(lines)) for i, (_, lines) in enumerate(shown)]
+    heights = [max(_PANEL, _legend_height(labels[name] for name in lines)) for _, lines in shown]
     figure = new_figure(_WIDTH, sum(heights) + 0.4)
     axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    for ax, (panel, lines) in zip(axes, shown, strict=True):
-        _plain_axes(ax, panel.title)
-        drawn = {name: _draw_line(ax, line, styles[name]) for name, line in lines.items()}
-        _set_height(ax, list(drawn.values()), panel.best == "highest")
+    _set_x(axes[-1], texts[2][0], np.concatenate([x for _, lines in shown for x, _ in lines.values()]))
+    for ax, (panel, lines), heading in zip(axes, shown, texts[0], strict=True):
+        _plain_axes(ax, heading)
+        drawn = [_draw_line(ax, line, styles[name]) for name, line in lines.items()]
+        _set_height(ax, drawn, rising=panel.best == "highest")
+        _add_legend(ax, drawn, [labels[name] for name in lines])
+        write_literally(ax, fonts)
         if panel.best is not None:
-            _mark_best(ax, drawn[list(drawn)[-1]], panel.best)
-        _add_legend(ax, drawn)
-    _set_x(axes[-1], along, np.concatenate([line[0] for _, lines in shown for line in lines.values()]))
+            _mark_best(ax, drawn[-1], panel.best)
     if title is not None:
-        figure.suptitle(**_text(title, "t"), fontsize=11)
+        write_literally(figure.suptitle(texts[2][1], fontsize=11), fonts)
     return figure
 
 
-def _text(text: str, key: str = "label") -> dict[str, Any]:
-    """Return the arguments with which Matplotlib writes a text as it is: no formulas, fonts that have all letters."""
-    ((text,),), fonts = drawable([[text]])
-    return {key: text, "fontfamily": fonts, "parse_math": False, "usetex": False}
+def _wrapped(name: str) -> str:
+    return "\n".join(wrap(name, _LABEL_WIDTH, _LABEL_LINES))
+
+
+def _legend_height(labels: Iterable[str]) -> float:
+    return _LINE * sum(label.count("\n") + 1.3 for label in labels)
 
 
 def _plain_axes(ax: Axes, title: str) -> None:
     """Remove everything from axes that competes with the lines."""
-    ax.set_title(**_text(title), loc="left", fontsize=10, color=ink(ax), fontweight="bold")
+    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set(color="#999999", visible=True)
     ax.grid(False)
     ax.grid(axis="y", color="#999999", alpha=0.2, linewidth=0.8, linestyle="-")
-    ax.minorticks_off()
     ax.set_axisbelow(True)
-    ax.tick_params(length=0, labelsize=8.5, labelcolor=ink(ax))
+    ax.tick_params(which="both", length=0, labelsize=8.5)
 
 
-def _draw_line(ax: Axes, points: NDArray[np.float64], style: tuple[str, str]) -> Line2D:
-    (x, y), (stroke, color) = points, style
-    mark = "o" if len(x) <= _FEW else None
-    if len(x) > _MANY:
-        ax.plot(x, y, color=color, alpha=0.22, linewidth=0.6)
-        x, y = running_mean(x, y, min(_PIECES, len(x) // 5))
-    (line,) = ax.plot(x, y, stroke, color=color, linewidth=1.8, marker=mark, markersize=3.5)
-    return line
+def _draw_line(ax: Axes, line: NDArray[np.float64], style: tuple[str, str]) -> Line2D:
+    (stroke, color), mark = style, "o" if line.shape[1] <= _FEW else None
+    if line.shape[1] > _MANY:
+        ax.plot(*line, color=color, alpha=0.22, linewidth=0.6)
+        line = running_mean(line, min(_PIECES, line.shape[1] // 5))
+    return ax.plot(*line, stroke, color=color, linewidth=1.8, marker=mark, markersize=3.5)[0]
 
 
-def running_mean(x: ArrayLike, y: ArrayLike, pieces: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the means of neighbouring points, in as many pieces of (nearly) one length, or in one for each point."""
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    starts = np.unique(np.linspace(0, len(x), min(pieces, len(x)), endpoint=False).astype(int))
-    sizes = np.diff([*starts, len(x)])
-    return np.add.reduceat(x, starts) / sizes, np.add.reduceat(y, starts) / sizes
+def running_mean(line: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
+    """Return the means of neighbouring points of a (2, n) line, in pieces of (nearly) as many points each."""
+    return np.stack([piece.mean(axis=1) for piece in np.array_split(line, pieces, axis=1)], axis=1)
 
 
-def _set_height(ax: Axes, drawn: Sequence[Line2D], rising: bool) -> None:
+def _set_height(ax: Axes, drawn: Sequence[Line2D], *, rising: bool) -> None:
     """Give the height to the settled part of the curves, not to the fall at the beginning; scores start at 0."""
-    lines = [np.asarray(line.get_data()) for line in drawn]
-    end = max(float(x[-1]) for x, _ in lines)
-    settled = np.concatenate([y[x >= _SETTLED * end] for x, y in lines])
-    low, high = min(float(y.min()) for _, y in lines), float(settled.max())
-    margin = 0.08 * (high - low) or 0.5
-    top = high + margin * (2 if rising else 1)
-    ax.set_ylim(min(low, 0) - 0.5 * margin if rising else low - 1.5 * margin, top)
+    lines = [np.asarray(line.get_data(), np.float64) for line in drawn]
+    low, high = settled_range(lines)
+    low = min(low, 0.0) if rising else low
+    margin = 0.12 * (high - low) or 0.5
+    ax.set_ylim(low - margin / 2, high + margin)
     if low == high:  # a flat line needs one number, and an error rate or BLEU of 0 has none below it
         ax.set_yticks([low])
-    if (peak := max(float(y.max()) for _, y in lines)) > top:
-        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5, color=ink(ax))
+    if (peak := max(y.max() for _, y in lines)) > high + margin:
+        ax.set_title(f"begins above, at {peak:.3g}", loc="right", fontsize=8.5)
 
 
 def _mark_best(ax: Axes, line: Line2D, which: str) -> None:
     x, y = np.asarray(line.get_data())
-    best, color = int(np.argmin(y) if which == "lowest" else np.argmax(y)), line.get_color()
-    at = float(x[best]), float(y[best])
+    best = np.argmin(y) if which == "lowest" else np.argmax(y)
+    at, color = (x[best], y[best]), line.get_color()
     ax.plot(*at, "o", color=color, markersize=7, markeredgecolor="white", clip_on=False)
-    style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold", "usetex": False}
-    ax.annotate(f"{y[best]:.3g}", at, xytext=(0, 8), textcoords="offset points", color=color, **style)
+    style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold", "color": color}
+    ax.annotate(f"{y[best]:.3g}", at, xytext=(0, 8), textcoords="offset points", **style)
 
 
-def _wrapped(names: Iterable[str]) -> list[str]:
-    return ["\n".join(wrap(name, _LABEL_WIDTH, _LABEL_LINES)) for name in names]
-
-
-def _legend_height(names: Iterable[str]) -> float:
-    return _LINE * sum(text.count("\n") + 1.3 for text in _wrapped(names))
-
-
-def _add_legend(ax: Axes, lines: Mapping[str, Line2D]) -> None:
+def _add_legend(ax: Axes, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
     """Name the lines to the right of the axes, where no name covers a line."""
-    (names,), fonts = drawable([list(lines)])
-    legend = ax.legend(
-        list(lines.values()),
-        _wrapped(names),
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1.0),
-        borderaxespad=0.0,
-        frameon=False,
-        fontsize=9,
-        labelcolor=ink(ax),
-    )
-    for text in legend.get_texts():
-        text.set(fontfamily=fonts, parse_math=False, usetex=False)
+    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    ax.legend(lines, labels, frameon=False, fontsize=9, **where)
 
 
 def _set_x(ax: Axes, along: str, x: NDArray[np.float64]) -> None:
-    """Name the x axis and choose its ticks: integers where all x are."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    ax.set_xlabel(**_text(along, "xlabel"), color=ink(ax), fontsize=9.5, fontweight="normal")
-    integer = bool((x % 1 == 0).all())
-    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=integer))
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    """Name the x axis; its ticks are integers where all x are."""
+    ax.set_xlabel(along, fontsize=9.5)
+    ax.locator_params("x", integer=bool((x % 1 == 0).all()), steps=[1, 2, 5, 10])
+    ax.xaxis.set_major_formatter("{x:,.10g}")
     ax.set_xlim(0, 1.012 * float(x.max()) or 1.0)
 
 
@@ -299,31 +272,27 @@ def by_length(
     scores = {name: np.asarray(line, np.float64) for name, line in lines.items()}
     sizes = None if counts is None else np.asarray(counts, np.float64)
     _check_scores(len(labels), scores if sizes is None else {**scores, "counts": sizes}, len(scores))
+    (groups, names, (heading, along)), fonts = drawable(
+        [[*labels], [*scores], [measure if title is None else title, along]]
+    )
+    names = list(map(_wrapped, names))
     own = ax is None
-    ax = new_figure(_WIDTH, max(3.6, _legend_height(scores))).add_subplot() if ax is None else ax
-    _plain_axes(ax, measure if title is None else title)
-    (ticks,), fonts = drawable([list(labels)])
-    top = float(np.fmax.reduce([np.fmax.reduce(line, initial=0.0) for line in scores.values()])) or 1.0
+    ax = new_figure(_WIDTH, max(3.6, _legend_height(names))).add_subplot() if ax is None else ax
+    _plain_axes(ax, heading)
+    top = float(np.fmax.reduce(list(scores.values()), axis=None, initial=0.0)) or 1.0
     if sizes is not None:
-        ticks = [f"{label}\n{size:,.0f}" for label, size in zip(ticks, sizes, strict=True)]
+        groups = [f"{group}\n{size:,.0f}" for group, size in zip(groups, sizes, strict=True)]
         bars = 0.22 * top * sizes / max(float(sizes.max()), 1.0)
         ax.bar(range(len(bars)), bars, width=0.72, color="#999999", alpha=0.2, zorder=0.5)
         along += ", and how many there are (bars)"
-    ax.set_xticks(range(len(labels)), ticks, parse_math=False, usetex=False, fontfamily=fonts)
-    ax.set(ylim=(0, 1.12 * top), xlim=(-0.5, len(labels) - 0.5))
-    style: dict[str, Any] = {
-        "linewidth": 1.8,
-        "markersize": 6.5,
-        "markeredgecolor": "white",
-        "clip_on": False,
-    }
-    marks = itertools.cycle(zip(_COLORS, _MARKS, strict=True))
-    drawn = {
-        name: ax.plot(line, color=color, marker=mark, **style)[0]
-        for (name, line), (color, mark) in zip(scores.items(), marks, strict=False)
-    }
-    ax.set_xlabel(**_text(along, "xlabel"), color=ink(ax), fontsize=9.5, fontweight="normal")
-    _add_legend(ax, drawn)
+    ax.set_xticks(range(len(groups)), groups)
+    ax.set_xlabel(along, fontsize=9.5)
+    ax.set(ylim=(0, 1.12 * top), xlim=(-0.5, len(groups) - 0.5))
+    ax.set_prop_cycle(color=_COLORS, marker=_MARKS)
+    style: dict[str, Any] = {"linewidth": 1.8, "markersize": 6.5, "markeredgecolor": "white"}
+    drawn = [ax.plot(line, clip_on=False, **style)[0] for line in scores.values()]
+    _add_legend(ax, drawn, names)
+    write_literally(ax, fonts)
     return show_in_notebooks(ax) if own else ax
 
 
@@ -373,8 +342,4 @@ def save_by_length(
     ...     [path.name for path in pathlib.Path(folder).iterdir()]
     ['length.png']
     """
-
-    def draw() -> Figure:
-        return whole_figure(by_length(labels, lines, counts, measure=measure, along=along, title=title))
-
-    save_figure(path, draw)
+    save_figure(path, lambda: by_length(labels, lines, counts, measure=measure, along=along, title=title))

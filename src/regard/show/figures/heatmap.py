@@ -19,6 +19,7 @@ from regard.show.figures.canvas import (
     save_figure,
     show_in_notebooks,
     whole_figure,
+    write_literally,
 )
 from regard.show.terminal.cells import Cells, checked_cells, darkest, head_name, labels, percent
 from regard.show.terminal.text import display_width, wrap
@@ -40,17 +41,14 @@ _MOST_NUMBERS = 16  # more rows or columns than this are drawn without numbers i
 _NUMBER = 0.2  # inches: a smaller cell has no room for a number
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9)  # of the labels, in rows
 _CLOSEST = 0.11  # inches between two legible labels
-_PANEL, _WIDEST, _PAGE = (
-    2.4,
-    6.0,
-    24.0,
-)  # inches: of the longer side of one of many, at most, of all beside each other
+_PANEL, _WIDEST = 2.4, 6.0  # inches, of the longer side of one of many: by default and at most
+_PAGE = 24.0  # inches, of all beside each other
 MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # panels in a row, by default and at most
 _LOW = 1.5  # inches: the scale is below pictures that are not as high together
 _SHORTEST = 0.7  # inches, of a scale below: its numbers don't overlap
 _WIDE = 0.6  # of a letter's height
-_TITLE = 8.0  # points, above one of many
+_TITLE = 9.5  # points, above one of many
 _NARROWEST, _MOST_LINES = 40, 3  # letters of a line of the title, and lines
 
 
@@ -111,21 +109,20 @@ def heatmap(
     if cells.values.size == 0:
         raise ValueError(f"a picture needs at least one query and one key: weights are {cells.values.shape}")
     shape = n, m = cells.values.shape
-    names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
+    names, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns"), [title or ""]])
     scale = _scale(cells, vmax)
     own = ax is None
-    ax = _figure(shape, names).add_subplot() if ax is None else ax
+    ax = _figure(shape, names[:2]).add_subplot() if ax is None else ax
     cell = _cell(shape) if own else _cell_in(ax, shape)
     image = _draw_cells(ax, cells, scale, cell)
-    _label_ticks(ax.yaxis, names[0], fonts, cell[0])
-    _label_ticks(ax.xaxis, names[1], fonts, cell[1], turn=True)
-    _label_axes(ax, "" if rows is not None else "query", "" if columns is not None else "key")
-    if _has_numbers(shape, cell, scale):
-        _write_numbers(ax, cells, scale, _points(min(cell)))
-    _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
+    _label_axis(ax.yaxis, names[0], "query" if rows is None else "", cell[0])
+    _label_axis(ax.xaxis, names[1], "key" if columns is None else "", cell[1])
     if title is not None:
-        width = whole_figure(ax).get_size_inches()[0]
-        ax.set_title(**_written(title, width, _points(min(cell)) + 2), color=ink(ax))
+        ax.set_title(**_wrapped(names[2][0], whole_figure(ax).get_size_inches()[0], _points(min(cell)) + 2))
+    write_literally(ax, fonts)
+    if _has_numbers(shape, cell, scale):
+        _write_numbers(ax, cells, scale, _points(min(cell), 0.4))
+    _add_scale(image, [ax], scale, _blocks(shape, cell), (n * cell[0], m * cell[1]))
     return show_in_notebooks(ax) if own else ax
 
 
@@ -182,8 +179,10 @@ def heatmaps(
     cells = _checked_heads(weights, signed)
     *heads, n, m = cells.values.shape
     count, shape = math.prod(heads), (n, m)
-    sides, fonts = drawable([labels(rows, n, "rows"), labels(columns, m, "columns")])
     above = list(map(head_name, np.ndindex(*heads))) if names is None else labels(names, count, "heads")
+    (*sides, above, (heading,)), fonts = drawable(
+        [labels(rows, n, "rows"), labels(columns, m, "columns"), above, [title or ""]]
+    )
     scale = _scale(cells, vmax)
     across = _across(heads[1]) if len(heads) == 2 else min(count, _ACROSS)
     down = -(-count // across)
@@ -199,16 +198,16 @@ def heatmaps(
     for number, (ax, one) in enumerate(zip(axes, each, strict=False)):
         image = _draw_cells(ax, one, scale, cell)
         left, top = number % across == 0, number < across
-        _label_ticks(ax.yaxis, sides[0], fonts, cell[0], shown=left)
-        _label_ticks(ax.xaxis, sides[1], fonts, cell[1], shown=top, turn=True)
-        _label_axes(ax, "query" if rows is None and left else "", "key" if columns is None and top else "")
-        ax.set_title(**_written(above[number], panel, _TITLE))
+        _label_axis(ax.yaxis, sides[0] if left else [], "query" if rows is None and left else "", cell[0])
+        _label_axis(ax.xaxis, sides[1] if top else [], "key" if columns is None and top else "", cell[1])
+        ax.set_title(**_wrapped(above[number], panel, _TITLE))
+        write_literally(ax, fonts)
     for ax in axes[count:]:
         ax.set_axis_off()
     _add_scale(image, axes, scale, _blocks(shape, cell), (down * n * cell[0], across * m * cell[1]))
     if title is not None:
-        written = _written(title, figure.get_size_inches()[0], _points(1.0) + 2)
-        figure.suptitle(written.pop("label"), **written)
+        wrapped = _wrapped(heading, figure.get_size_inches()[0], _points(1.0) + 2)
+        write_literally(figure.suptitle(wrapped["label"], fontsize=wrapped["fontsize"]), fonts)
     return figure
 
 
@@ -249,11 +248,7 @@ def save_heatmap(
     ...     [path.name for path in Path(folder).iterdir()]
     ['weights.png']
     """
-
-    def draw() -> Figure:
-        return whole_figure(heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
-
-    save_figure(path, draw)
+    save_figure(path, lambda: heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
 
 
 def save_heatmaps(
@@ -294,11 +289,9 @@ def save_heatmaps(
     ...     [path.name for path in Path(folder).iterdir()]
     ['heads.png']
     """
-
-    def draw() -> Figure:
-        return heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
-
-    save_figure(path, draw)
+    save_figure(
+        path, lambda: heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
+    )
 
 
 class _Scale(NamedTuple):
@@ -335,8 +328,7 @@ def _scale(cells: Cells, vmax: float | None) -> _Scale:
         raise ValueError(f"vmax must be a positive number. Got {vmax} instead.")
     top = darkest(cells) if vmax is None else float(vmax)
     beyond = bool((cells.values > top).any()), bool((cells.values < -top).any())
-    extend = {(False, False): "neither", (True, False): "max", (False, True): "min", (True, True): "both"}
-    return _Scale(top, cells.signed, extend[beyond])
+    return _Scale(top, cells.signed, ("neither", "max", "min", "both")[beyond[0] + 2 * beyond[1]])
 
 
 def _figure(
@@ -371,9 +363,9 @@ def _cell_in(ax: Axes, shape: tuple[int, ...]) -> tuple[float, float]:
     return factor * height, factor * width
 
 
-def _points(cell: float) -> float:
-    """Return the font size for a cell, from 6 to 10 points."""
-    return min(max(72 * cell * 0.4, 6.0), 10.0)
+def _points(cell: float, part: float = 0.55) -> float:
+    """Return the font size for a cell, a part of its height from 6 to 10 points."""
+    return min(max(72 * cell * part, 6.0), 10.0)
 
 
 def _blocks(shape: tuple[int, ...], cell: tuple[float, float]) -> tuple[int, int]:
@@ -437,13 +429,6 @@ def _plain_axes(ax: Axes) -> None:
     ax.tick_params(color=color, labelcolor=color, direction="out", width=0.8)
 
 
-def _label_axes(ax: Axes, y: str, x: str) -> None:
-    """Name the axes whose labels are numbers."""
-    style: dict[str, Any] = {"color": ink(ax), "fontsize": 10, "fontweight": "normal", "usetex": False}
-    ax.set_ylabel(y, **style)
-    ax.set_xlabel(x, **style)
-
-
 def _add_scale(
     image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
@@ -464,7 +449,7 @@ def _add_scale(
     label = "" if scale.signed else "weight"
     if blocks != (1, 1):
         label = f"largest {'magnitude' if scale.signed else 'weight'} of {blocks[0]} × {blocks[1]}"
-    bar.set_label(label, color=color, fontsize=8, usetex=False)
+    bar.set_label(label, color=color, fontsize=8)
 
 
 def _is_below(height: float, width: float) -> bool:
@@ -490,38 +475,22 @@ def _number(value: float, _: int) -> str:
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _label_ticks(
-    axis: XAxis | YAxis,
-    names: list[str],
-    fonts: list[str],
-    cell: float,
-    *,
-    shown: bool = True,
-    turn: bool = False,
-) -> None:
-    """Label rows or columns, rotated where the labels need more room; of many, every so many."""
+def _label_axis(axis: XAxis | YAxis, names: list[str], title: str, cell: float) -> None:
+    """Label rows or columns, rotated where the columns are narrow; of many, every so many."""
     points = _points(cell)
     step = next(step for step in _STEPS if step * cell >= _CLOSEST)
-    ticks = list(range(step - 1, len(names), step)) if shown else []
+    ticks = list(range(step - 1, len(names), step))
     # Of many labels, each begins with the number of its row unless it is a number itself.
     bare = step == 1 or all(map(_is_number, names))
     labels = [names[k] if bare else f"{k + 1} {names[k]}" for k in ticks]
-    style: dict[str, Any] = {}
-    if turn:
+    style: dict[str, Any] = {"fontsize": points, "rotation_mode": "anchor"}
+    if axis.axis_name == "x":
         longest = max(map(display_width, labels), default=0)
         turned = 0.7 * points * (longest + (longest > 1)) > 72 * cell * step
-        style = {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
-    axis.set_ticks(ticks)
-    axis.set_ticklabels(
-        labels,
-        parse_math=False,
-        usetex=False,
-        fontfamily=fonts,
-        fontsize=points,
-        rotation_mode="anchor",
-        **style,
-    )
+        style |= {"rotation": 50, "ha": "left"} if turned else {"ha": "center"}
+    axis.set_ticks(ticks, labels, **style)
     axis.set_tick_params(length=0 if step == 1 else 3)
+    axis.set_label_text(title, fontsize=10)
 
 
 def _is_number(word: str) -> bool:
@@ -532,18 +501,10 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _written(title: str, width: float, points: float) -> dict[str, Any]:
-    """Return the arguments of a title that is wrapped to about this width in inches."""
-    (names,), fonts = drawable([[title]])
-    letters = 72 * width / (_WIDE * points)
-    lines = wrap(names[0], max(int(letters), _NARROWEST), _MOST_LINES)
-    return {
-        "label": "\n".join(lines),
-        "fontfamily": fonts,
-        "parse_math": False,
-        "usetex": False,
-        "fontsize": points,
-    }
+def _wrapped(title: str, width: float, points: float) -> dict[str, Any]:
+    """Return a title of this font size that is wrapped to about this width in inches."""
+    letters = int(72 * width / (_WIDE * points))
+    return {"label": "\n".join(wrap(title, max(letters, _NARROWEST), _MOST_LINES)), "fontsize": points}
 
 
 def _has_numbers(shape: tuple[int, ...], cell: tuple[float, float], scale: _Scale) -> bool:
@@ -559,7 +520,7 @@ def _write_numbers(ax: Axes, cells: Cells, scale: _Scale, points: float) -> None
         if value != 0:  # NaN, too
             number = _signed_number(value, digits) if scale.signed else percent(value)
             color = "white" if abs(value) > 0.55 * scale.top else "black"
-            ax.text(j, i, number, ha="center", va="center", color=color, fontsize=points - 1, usetex=False)
+            ax.text(j, i, number, ha="center", va="center", color=color, fontsize=points - 1)
 
 
 def _signed_number(value: float, digits: int) -> str:

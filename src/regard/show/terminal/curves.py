@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,8 @@ __all__ = ["curves", "points"]
 _MARKS = "·ox+*#"
 _LONGEST_NAME = 24
 _WIDEST = 100
-_MANY = 40  # columns; of fewer, none is left out
-_SETTLED = 0.08  # of the x axis, as in figures
+_FEW = 40  # points, of which none is left out
+_SETTLED = 0.08  # of the x axis: the steep fall of a loss is over
 
 
 def curves(
@@ -72,7 +72,7 @@ def curves(
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
     room = max(width - 9, 10)
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
-    drawn = _grid([_columns(pair, end, room) for _, pair in named], height)
+    drawn = _grid([_columns(pair, end, room) for _, pair in named], height, room)
     legend = [
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
         for mark, (name, pair) in zip(itertools.cycle(_MARKS), named, strict=False)
@@ -117,40 +117,35 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     return kept
 
 
-def _grid(rows: Sequence[NDArray[np.float64]], height: int) -> list[str]:
-    """Draw one mark in each column of each line that has a number there, and label three heights."""
-    low, high = _range(rows)
+def settled_range(lines: Iterable[NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the range of the y axis for lines of (2, n) points: without the steep fall at the beginning of many."""
+    x, y = np.concatenate(list(lines), axis=1)
+    settled = y[x >= _SETTLED * x.max()] if len(x) > _FEW else y
+    return float(y.min()), float(settled.max())
+
+
+def _columns(line: NDArray[np.float64], end: float, room: int) -> NDArray[np.float64]:
+    """Return the columns of the screen that have points, and the mean of the points in each."""
+    columns, where, count = np.unique(
+        np.rint(line[0] / end * (room - 1)), return_inverse=True, return_counts=True
+    )
+    return np.stack([columns, np.bincount(where, line[1]) / count])
+
+
+def _grid(lines: Sequence[NDArray[np.float64]], height: int, room: int) -> list[str]:
+    """Draw one mark for each point of each line, and label three heights."""
+    low, high = settled_range(lines)
     middle = height // 2
     labelled: tuple[int, ...] = (0, middle, height - 1)
     if low == high:  # a flat line needs one label
         labelled, low, high = (middle,), low - (height - 1 - middle), high + middle
-    cells = [[" "] * len(rows[0]) for _ in range(height)]
-    for column in np.flatnonzero((np.stack(rows) > high).any(axis=0)).tolist():
-        cells[0][column] = "↑"
-    for mark, row in zip(itertools.cycle(_MARKS), rows, strict=False):
-        for column in np.flatnonzero(np.isfinite(row) & (row <= high)).tolist():
-            cells[round((high - row[column]) / (high - low) * (height - 1))][column] = mark
-    named = {i: high - (high - low) * i / (height - 1) for i in labelled}
-    labels = [_short(named[i]) if i in named else "" for i in range(height)]
+    cells = [[" "] * room for _ in range(height)]
+    for mark, line in zip(itertools.cycle(_MARKS), lines, strict=False):
+        for column, y in line.T:
+            row = round((high - y) / (high - low) * (height - 1))
+            cells[max(row, 0)][int(column)] = mark if y <= high else "↑"
+    labels = [_short(high - (high - low) * i / (height - 1)) if i in labelled else "" for i in range(height)]
     return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
-
-
-def _columns(pair: NDArray[np.float64], end: float, room: int) -> NDArray[np.float64]:
-    """Return the mean of the points in each column of the screen, NaN where there is none."""
-    column = np.rint(pair[0] / end * (room - 1)).astype(int).clip(0, room - 1)
-    count = np.bincount(column, minlength=room)
-    total = np.bincount(column, pair[1], minlength=room)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _range(rows: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the range of the y axis: that of the settled part of the curves."""
-    all_rows = np.stack(rows)
-    later = all_rows[:, round(_SETTLED * all_rows.shape[1]) :] if all_rows.shape[1] > _MANY else all_rows
-    if np.isnan(later).all():  # no point is later
-        later = all_rows
-    low, high = float(np.nanmin(all_rows)), float(np.nanmax(later))
-    return low, max(low, high)
 
 
 def _axis(along: str, end: float, room: int) -> list[str]:

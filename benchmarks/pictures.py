@@ -1,0 +1,103 @@
+"""Redraw the pictures of the README and the documentation, in docs/images.
+
+    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length
+
+=============  ====================================================================  ==========================
+picture        what it shows                                                         where
+=============  ====================================================================  ==========================
+alignment.png  the attention weights of the default translator for one sentence      README.md
+heads.png      the cross-attention of all heads of a transformer for one sentence    docs/translate.md
+length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
+=============  ====================================================================  ==========================
+
+The two models learn from data/help-en-fr, for as long as the pages say, and stay in runs/pictures, so that the next
+drawing takes seconds. Remove that folder to train anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from trial import sides
+
+from regard.seq2seq import Seq2Seq, read_pairs
+from regard.seq2seq.commands.drawing import save_alignment, save_heads
+from regard.show.figures import save_by_length
+
+ROOT = Path(__file__).parents[1]
+IMAGES, MODELS, DATA = ROOT / "docs" / "images", ROOT / "runs" / "pictures", ROOT / "data" / "help-en-fr"
+LONGEST = 15  # tokens on a side
+COLORS = 256  # of a PNG file with a palette, which is half as large
+ALIGNED = "Change the properties for the selected DDE link."
+HEADS = "Click the icon to open the selected file."
+# `benchmarks/length.py --minutes 5`: tokens in the source, sentences, BLEU with attention and without.
+LENGTHS = (
+    ("1-5", 538, 44.9, 22.0),
+    ("6-10", 705, 52.7, 32.2),
+    ("11-15", 782, 49.8, 25.6),
+    ("16-20", 553, 49.6, 17.5),
+    ("21-25", 282, 45.7, 14.7),
+    ("26-30", 146, 46.6, 13.7),
+    ("31-35", 60, 48.0, 11.6),
+    ("36-48", 42, 51.2, 11.5),
+)
+
+
+def trained(name: str, *, minutes: float, **options: Any) -> Seq2Seq:
+    """Return the model of this name; train it if there is none yet."""
+    path = MODELS / f"{name}.safetensors"
+    if not path.exists():
+        model = Seq2Seq(minutes=minutes, epochs=1000, max_tokens=LONGEST, seed=1, **options)
+        train, valid = (sides(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid"))
+        MODELS.mkdir(parents=True, exist_ok=True)
+        model.fit(*train, valid=valid).save(path)
+    return Seq2Seq.load(path)
+
+
+def alignment(path: Path) -> None:
+    """Draw where the default translator attends."""
+    (translation,) = trained("recurrent", minutes=2.6).translate([ALIGNED])
+    save_alignment(translation, path)
+
+
+def heads(path: Path) -> None:
+    """Draw where each head of a transformer attends in the source."""
+    model = trained("transformer", minutes=3, family="transformer")
+    (translation,) = model.translate([HEADS])
+    save_heads(model.heads(translation), translation, MODELS, "heads")
+    (MODELS / "heads-source.png").replace(path)
+
+
+def length(path: Path) -> None:
+    """Draw BLEU by length, with and without attention."""
+    labels, counts, seeing, blind = zip(*LENGTHS, strict=True)
+    lines = {"with attention": seeing, "without": blind}
+    save_by_length(path, labels, lines, counts, along="tokens in the source")
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {"alignment": alignment, "heads": heads, "length": length}
+
+
+def main() -> None:
+    """Draw the pictures and print their sizes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)}")
+    names = parser.parse_args().names or list(PICTURES)
+    if unknown := set(names) - set(PICTURES):
+        parser.error(f"no such picture: {', '.join(sorted(unknown))}")
+    for name in names:
+        path = IMAGES / f"{name}.png"
+        PICTURES[name](path)
+        with Image.open(path) as image:
+            image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
