@@ -3,12 +3,13 @@
 from importlib import import_module
 from types import ModuleType
 
+from regard.seq2seq.data.array_sources import Images, Vectors
 from regard.seq2seq.data.parallel_text import read_pairs
 from regard.seq2seq.ensemble import Ensemble
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.translator import Translation
 
-__all__ = ["Ensemble", "Seq2Seq", "Translation", "read_pairs"]
+__all__ = ["Ensemble", "Images", "Seq2Seq", "Translation", "Vectors", "read_pairs"]
 
 
 def __getattr__(name: str) -> ModuleType:

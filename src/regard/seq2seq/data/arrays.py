@@ -1,0 +1,231 @@
+"""What sources of arrays share: checks, and arrays of untrusted files.
+
+Files are NumPy's `.npy`, and `.npz` archives, where `file.npz:name` is one array. The shape and the data type are
+checked in the file's header, before memory is reserved for the numbers. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import lzma
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, TypeGuard
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from regard import _check, _files
+
+__all__ = ["is_array_file", "is_path", "load_array"]
+
+Check = Callable[[tuple[int, ...], np.dtype[Any]], None]
+
+_VERSION = (1, 0)  # the others are for long headers, which are read into memory before they can be checked
+_ARCHIVE = ".npz"
+_LISTED = 8  # names of an archive's arrays in an error
+_DAMAGED = (
+    *(ValueError, EOFError, SyntaxError, TypeError, LookupError, RecursionError),
+    *(struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+    *(NotImplementedError, RuntimeError),  # an archive's compression that is unknown, or a password
+)
+
+
+def is_path(example: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Return whether an example is the path of a file.
+
+    Parameters
+    ----------
+    example : object
+        An array or a path.
+
+    Returns
+    -------
+    bool
+        True for a string and for an object that stands for one.
+
+    Examples
+    --------
+    >>> is_path("cat.png"), is_path([[1.0, 2.0]])
+    (True, False)
+    """
+    return isinstance(example, str) or (
+        isinstance(example, os.PathLike) and isinstance(os.fspath(example), str)
+    )
+
+
+def is_array_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path ends as those that `load_array` reads.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A path, with the name of an array after it where it is an archive.
+
+    Returns
+    -------
+    bool
+        True for ``x.npy``, ``x.npz:name``, and ``x.npz``, where the name is missing.
+
+    Examples
+    --------
+    >>> [is_array_file(path) for path in ("x.npy", "x.npz:boxes", "x.png")]
+    [True, True, False]
+    """
+    name = os.fspath(path).lower()
+    return name.endswith((".npy", _ARCHIVE)) or f"{_ARCHIVE}:" in name
+
+
+def load_array(path: str | os.PathLike[str], check: Check) -> NDArray[Any]:
+    """Read an array of a `.npy` file or of an `.npz` archive, without ever unpickling.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        ``x.npy``, or ``x.npz:name`` for one array of an archive.
+    check : callable
+        Called with the shape and the data type in the file's header, before anything else is read. It raises an error
+        if they are invalid.
+
+    Returns
+    -------
+    ndarray
+        As it was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file is not regular, has another ending, or is damaged, if the archive has no such array, or if `check`
+        raises an error; the text begins with the path.
+    TypeError
+        If `check` raises one.
+    OSError
+        If the file can't be opened or read.
+
+    Examples
+    --------
+    >>> np.savez("x.npz", boxes=np.eye(2))
+    >>> load_array("x.npz:boxes", lambda shape, dtype: None)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    file_name, array_name = _split(os.fspath(path))
+    with _opened(file_name) as file, _failing_with(path):
+        if array_name is None:
+            size = os.fstat(file.fileno()).st_size
+            return _read(file, check, size)
+        with _member(file, array_name) as (member, size):
+            return _read(member, check, size)
+
+
+def _split(path: str) -> tuple[str, str | None]:
+    """Return the path of a file, and the name of an array if the file is an archive."""
+    start = path.lower().rfind(f"{_ARCHIVE}:")
+    if start >= 0:
+        end = start + len(_ARCHIVE)
+        return path[:end], path[end + 1 :]
+    if path.lower().endswith(_ARCHIVE):
+        return path, ""
+    if not path.lower().endswith(".npy"):
+        rule = f"a file of arrays must end in .npy, or be {_ARCHIVE}:NAME. Got {path!r} instead."
+        _check.fail(rule, hint="np.save('file.npy', array) writes one")
+    return path, None
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    if "\0" in path:
+        raise ValueError(f"a path must not have a null character. Got {path!r} instead.")
+    with _files.reading(path) as file:
+        yield file
+
+
+@contextmanager
+def _failing_with(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the path before the text of whatever is raised for a damaged file."""
+    try:
+        yield
+    except _DAMAGED as error:
+        kind = TypeError if type(error) is TypeError else ValueError
+        raise kind(f"{os.fspath(path)}: {error}") from None
+
+
+@contextmanager
+def _member(file: IO[bytes], name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """Open an array of an archive; yield it and the bytes that the archive's directory promises."""
+    with zipfile.ZipFile(file) as archive:
+        names = [entry.removesuffix(".npy") for entry in archive.namelist() if entry.endswith(".npy")]
+        if name not in names:
+            more = ", ..." if len(names) > _LISTED else ""
+            listed = f"it has {', '.join(names[:_LISTED])}{more}" if names else "it has none"
+            wanted = f"the archive has no array {name!r:.60}" if name else f"{_ARCHIVE}:NAME names an array"
+            raise ValueError(f"{wanted}; {listed}")
+        with archive.open(f"{name}.npy") as member:
+            yield member, archive.getinfo(f"{name}.npy").file_size
+
+
+def _read(file: IO[bytes], check: Check, size: int) -> NDArray[Any]:
+    shape, dtype = _header(file)
+    if dtype.hasobject:
+        raise ValueError("it must hold numbers. Python objects are not read.")
+    check(shape, dtype)
+    needed = math.prod(shape) * dtype.itemsize
+    if size - file.tell() < needed:
+        raise ValueError(f"the file is truncated: {needed} bytes of numbers are needed")
+    file.seek(0)
+    array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    return array
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the data type that a file promises."""
+    try:
+        version = npy.read_magic(file)
+    except ValueError:
+        raise ValueError("it is not in NumPy's format") from None
+    if version != _VERSION:
+        raise ValueError(f"the version of NumPy's format must be 1.0. Got {version[0]}.{version[1]} instead.")
+    try:
+        shape, _, dtype = npy.read_array_header_1_0(file)
+    except OSError:
+        raise
+    except Exception:  # it is parsed as Python, which raises anything
+        raise ValueError("its header is damaged") from None
+    if any(side < 0 for side in shape):
+        raise ValueError(f"its header is damaged: shape {shape}")
+    return shape, dtype
+
+
+def settings_of(described: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings of a source by name, if there are exactly these."""
+    if not isinstance(described, Mapping):
+        rule = "the settings of a source must be a mapping."
+        raise TypeError(f"{rule} Got {type(described).__name__} instead.")
+    if set(described) != {"kind", *names}:
+        got = ", ".join(map(str, described))
+        rule = f"the settings of {kind} must be kind, {', '.join(names)}."
+        raise ValueError(f"{rule} Got {got:.60} instead.")
+    if described["kind"] != kind:
+        raise ValueError(f"the kind of a source must be {kind}. Got {described['kind']!r:.60} instead.")
+    return {name: described[name] for name in names}
+
+
+def real_array(name: str, value: Any) -> NDArray[Any]:
+    """Return an example as an array of real numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        rule = f"{name} must be a plain array. Got a masked array instead."
+        _check.fail(rule, hint="example.filled(0), or leave the masked rows out", kind=TypeError)
+    if isinstance(value, bytes | bytearray | os.PathLike):
+        rule = f"{name} must be an array or a path of type str. Got {type(value).__name__} instead."
+        _check.fail(rule, hint="os.fsdecode(path)", kind=TypeError)
+    return _check.numeric(name, value)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether this is a floating data type that `real_array` accepts."""
+    return _check.is_float(dtype) and dtype.itemsize <= 8

@@ -1,0 +1,172 @@
+"""Sources that are images of one size: arrays, or picture files that are made to fit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard import _check
+from regard.seq2seq.data.arrays import is_array_file, is_float, is_path, load_array, real_array, settings_of
+from regard.seq2seq.data.pictures import read_picture
+
+__all__ = ["Images"]
+
+_MOST_PIXELS = 1 << 12  # of a side
+_MOST_CHANNELS = 64
+
+
+@dataclass(frozen=True)
+class Images:
+    """Sources that are images of one size.
+
+    Arrays must have exactly this size. Picture files are scaled to fit within it.
+
+    Parameters
+    ----------
+    height, width : int
+        The size in pixels, at most 4,096 each.
+    channels : int
+        1 for gray, 3 for red, green and blue. Arrays may have any number up to 64, picture files have 1 or 3.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If one is not a whole number.
+
+    Examples
+    --------
+    >>> Images(2, 3).read(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    array([[0, 1, 2],
+           [3, 4, 5]], dtype=uint8)
+    >>> Images(1, 2, channels=3).read([[[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]]])
+    array([[1. , 0.5, 0. , 0. , 0.5, 1. ]], dtype=float32)
+    """
+
+    token_type: ClassVar[str] = "images"
+
+    height: int
+    width: int
+    channels: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", _check.whole("height", self.height, 1, _MOST_PIXELS))
+        object.__setattr__(self, "width", _check.whole("width", self.width, 1, _MOST_PIXELS))
+        object.__setattr__(self, "channels", _check.whole("channels", self.channels, 1, _MOST_CHANNELS))
+
+    def read(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Check an image and return its rows of pixels.
+
+        Parameters
+        ----------
+        example : array_like of shape (height, width, channels) or (height, width), or path
+            An array of uint8, or of floats from 0 to 1; without the last axis if there is one channel. A path is that
+            of a `.npy` file, ``file.npz:name`` for one array of an archive, or a picture (PNG, JPEG, WebP, GIF, BMP,
+            TIFF, PNM). Pictures need Pillow.
+
+        Returns
+        -------
+        ndarray of shape (height, width * channels)
+            The rows, channels last: uint8 of a picture and of an array of uint8, float32 of an array of floats. It may
+            share memory with the example.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, a float is not in 0 to 1, or the file is not regular, damaged, or has too many
+            pixels.
+        TypeError
+            If the example is of another type, or its data type is neither uint8 nor floating.
+        OSError
+            If the file can't be opened or read.
+        ImportError
+            If the example is a picture file and Pillow is not installed.
+
+        Notes
+        -----
+        A picture is scaled to the largest size that fits with its proportions kept (Lanczos filter; small ones are
+        enlarged), and centred on white. Its orientation in EXIF is applied, transparency is composed on white, of 16
+        bits the upper 8 are taken, and of an animation the first frame.
+
+        Examples
+        --------
+        >>> with open("dots.ppm", "wb") as file:
+        ...     _ = file.write(b"P6 2 1 255\\n" + bytes([255, 0, 0, 0, 0, 255]))
+        >>> Images(1, 2, channels=3).read("dots.ppm")
+        array([[255,   0,   0,   0,   0, 255]], dtype=uint8)
+        """
+        if not is_path(example):
+            if hasattr(example, "getpalette"):  # a picture of Pillow: its array may hold indices of colours
+                self._is_picture(example)
+            return self._rows("an image", real_array("an image", example))
+        if is_array_file(example):
+            array = load_array(example, lambda shape, dtype: self._check_array("an image", shape, dtype))
+            return self._rows(f"{os.fspath(example)}: an image", array)
+        if self.channels not in (1, 3):
+            rule = f"{os.fspath(example)}: channels must be 1 or 3 for picture files."
+            _check.fail(f"{rule} The model has {self.channels}.", hint="save the image as an array in .npy")
+        pixels = read_picture(example, height=self.height, width=self.width, channels=self.channels)
+        return pixels.reshape(self.height, -1)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings, for JSON."""
+        return {
+            "kind": self.token_type,
+            "height": self.height,
+            "width": self.width,
+            "channels": self.channels,
+        }
+
+    @classmethod
+    def restore(cls, described: Mapping[str, Any]) -> Self:
+        """Return the source that `describe` described; ValueError or TypeError if a setting is invalid."""
+        return cls(**settings_of(described, cls.token_type, ("height", "width", "channels")))
+
+    def _is_picture(self, picture: object) -> None:
+        mode = "L" if self.channels == 1 else "RGB"
+        _check.fail(
+            f"an image must be an array or a path. Got {type(picture).__name__} instead.",
+            hint=f"np.asarray(picture.convert({mode!r}).resize(({self.width}, {self.height})))",
+            kind=TypeError,
+        )
+
+    def _rows(self, name: str, array: NDArray[Any]) -> NDArray[np.uint8] | NDArray[np.float32]:
+        self._check_array(name, array.shape, array.dtype)
+        if array.dtype != np.uint8:
+            low, high = float(array.min()), float(array.max())
+            if not (low >= 0 and high <= 1):  # also if one is nan
+                rule = (
+                    f"{name} of {array.dtype} must have numbers from 0 to 1. Got {low:g} to {high:g} instead."
+                )
+                _check.fail(rule, hint="divide by the largest possible number, or pass uint8")
+            array = _check.rounded(array, np.dtype(np.float32))
+        return np.ascontiguousarray(array.reshape(self.height, -1))
+
+    def _check_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        wanted = (self.height, self.width, self.channels)
+        flat = self.channels == 1 and shape == wanted[:2]
+        if shape != wanted and not flat:
+            rule = f"{name} must have shape (height, width, channels) = {wanted}. Got {shape} instead."
+            _check.fail(rule, hint=_axes_hint(shape, wanted))
+        if dtype != np.uint8 and not is_float(dtype):
+            rule = f"{name} must hold uint8, or floats from 0 to 1. Got dtype {dtype} instead."
+            hint = "image.astype(np.uint8) if its numbers lie in 0 to 255"
+            hint = "255 * image.astype(np.uint8)" if dtype.kind == "b" else hint
+            _check.fail(rule, hint=hint, kind=TypeError)
+
+
+def _axes_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Return a hint how to arrange the axes of an image, if they are all there."""
+    if shape == (wanted[2], *wanted[:2]):
+        return "image.transpose(1, 2, 0), if the channels are first"
+    if shape[:2] == (wanted[1], wanted[0]) and (
+        shape[2:] == wanted[2:] or (not shape[2:] and wanted[2] == 1)
+    ):
+        return "image.swapaxes(0, 1), if the width is first"
+    return ""
