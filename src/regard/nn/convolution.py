@@ -123,6 +123,7 @@ class _Windows:
 
     def __init__(self, shape: tuple[int, ...], size: int, stride: int) -> None:
         count, height, width, channels = shape
+        stride = min(stride, max(height, width, 1))  # a larger one would give the same single window
         self.size, self.stride, self.channels = size, stride, channels
         self.shape = count, -(-height // stride), -(-width // stride)
         self.padded_shape = count, height + size - 1, width + size - 1, channels
