@@ -3,9 +3,10 @@
 A pullback takes the gradient of the output and returns the gradients of the arguments, in their order.
 """
 
-from regard.nn.activation import gelu, silu
+from regard.nn.activation import gelu, relu, silu
 from regard.nn.adam import Adam
 from regard.nn.attended import attended_gru, conditional_gru
+from regard.nn.convolution import convolution
 from regard.nn.gradients import check_gradients
 from regard.nn.gru import gru, gru_sequence, gru_step
 from regard.nn.heads import MultiHeadGradients, merge_heads, multi_head_attention, split_heads
@@ -21,6 +22,7 @@ __all__ = [
     "attended_gru",
     "check_gradients",
     "conditional_gru",
+    "convolution",
     "cross_entropy",
     "divergence",
     "dropout",
@@ -37,6 +39,7 @@ __all__ = [
     "merge_heads",
     "multi_head_attention",
     "perceptron",
+    "relu",
     "rms_norm",
     "silu",
     "split_heads",

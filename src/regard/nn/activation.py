@@ -1,4 +1,4 @@
-"""Smooth activations of hidden layers."""
+"""Activations of hidden layers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.kernels import rows as library
 
-__all__ = ["gelu", "silu"]
+__all__ = ["gelu", "relu", "silu"]
 
 Array = NDArray[Any]
 
@@ -134,3 +135,47 @@ def _gated(
 
     with np.errstate(under="ignore"):
         return np.maximum(x, near.dtype.type(-_SATURATED)) * gate, pullback
+
+
+def relu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
+    """Apply the rectified linear unit, ``max(x, 0)``.
+
+    Parameters
+    ----------
+    x : array (...)
+        Any numbers.
+
+    Returns
+    -------
+    y : array (...)
+        The activations.
+    pullback : function
+        ``pullback(dy (...)) -> (dx (...),)``; the derivative at 0 is 0.
+
+    Raises
+    ------
+    TypeError
+        If x is not an array of floats.
+
+    References
+    ----------
+    Nair and Hinton 2010, "Rectified Linear Units Improve Restricted Boltzmann Machines", section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, pullback = relu(np.array([-1.0, 0.0, 2.0]))
+    >>> y, pullback(np.ones(3))[0]
+    (array([0., 0., 2.]), array([0., 0., 1.]))
+    """
+    _check.floats(x=x)
+    y = np.asarray(np.maximum(x, 0))
+
+    def pullback(dy: Array) -> tuple[Array]:
+        _check.same_shape("dy", dy, x.shape)
+        dx = dy.copy()
+        if not library.unrectify(y, dx):
+            dx *= y > 0
+        return (dx,)
+
+    return y, pullback

@@ -1,0 +1,261 @@
+"""The encoder of images: gradients, shapes, and what one image has to do with another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import nn
+from regard.seq2seq.networks.encoders.images import ImageInput, annotate
+
+INPUTS = [
+    ImageInput(8, 8, 1, (2, 3)),
+    ImageInput(7, 5, 3, (2, 3)),
+    ImageInput(5, 6, 2, (3,)),
+    ImageInput(1, 1, 1, (2, 2, 2)),
+]
+
+
+def parameters(inputs: ImageInput, size: int, dtype: Any = np.float64) -> dict[str, Any]:
+    """Parameters in general position: gains, shifts and biases are drawn, too."""
+    rng = np.random.default_rng(1)
+    drawn = {name: inputs.draw(name, shape, rng) for name, shape in inputs.shapes(size).items()}
+    return {name: (x + rng.normal(0, 0.3, x.shape)).astype(dtype) for name, x in drawn.items()}
+
+
+def images(inputs: ImageInput, count: int, dtype: Any = np.float64) -> Any:
+    """A source (H, B, W * C)."""
+    shape = inputs.height, count, inputs.width * inputs.channels
+    return np.random.default_rng(count).random(shape).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [INPUTS[2], *(pytest.param(one, marks=pytest.mark.slow) for one in (*INPUTS[:2], INPUTS[3]))],
+    ids=str,
+)
+def test_gradients_are_those_of_finite_differences(inputs: ImageInput) -> None:
+    p, source = parameters(inputs, 4), images(inputs, 2)
+
+    def function(*values: Any) -> Any:
+        annotations, pullback = annotate(dict(zip(p, values, strict=True)), inputs, source)
+
+        def back(d: Any) -> list[Any]:
+            g = pullback(d)
+            assert g.keys() == p.keys()
+            return [g[name] for name in p]
+
+        return annotations, back
+
+    assert nn.check_gradients(function, list(p.values())) < 1e-6
+
+
+def test_gradients_go_through_dropout() -> None:
+    inputs = INPUTS[1]
+    p, source = parameters(inputs, 4), images(inputs, 2)
+    y, back = annotate(p, inputs, source, 0.5, np.random.default_rng(3))
+    plain, plain_back = annotate(p, inputs, source)
+    dropped = y == 0
+    assert 0.2 < dropped.mean() < 0.8
+    np.testing.assert_allclose(y[~dropped], 2 * plain[~dropped])
+    d = np.cos(np.arange(y.size)).reshape(y.shape)
+    for name, gradient in plain_back(np.where(dropped, 0, 2 * d)).items():
+        np.testing.assert_allclose(back(d)[name], gradient, atol=1e-12)
+
+
+def test_there_is_no_dropout_without_a_generator() -> None:
+    inputs = INPUTS[0]
+    p, source = parameters(inputs, 4), images(inputs, 2)
+    np.testing.assert_array_equal(annotate(p, inputs, source, 0.5)[0], annotate(p, inputs, source)[0])
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "filters", "grid"),
+    [
+        (40, 40, (32, 64), (10, 10)),
+        (40, 24, (8,), (20, 12)),
+        (7, 5, (2, 3), (2, 2)),
+        (9, 8, (2, 3), (3, 2)),
+        (1, 17, (2, 2, 2), (1, 3)),
+        (1, 1, (2,) * 12, (1, 1)),
+        (4096, 4095, (2,) * 12, (1, 1)),
+    ],
+)
+def test_the_grid(height: int, width: int, filters: tuple[int, ...], grid: tuple[int, int]) -> None:
+    inputs = ImageInput(height, width, 1, filters)
+    assert inputs.grid == grid
+    shapes = inputs.shapes(6)
+    assert shapes["image_rows"] == (grid[0], 6)
+    assert shapes["image_columns"] == (grid[1], 6)
+    assert all(name.startswith("image_") for name in shapes)
+    if height < 100:
+        p = {name: inputs.draw(name, shape, np.random.default_rng(0)) for name, shape in shapes.items()}
+        annotations, _ = annotate(p, inputs, images(inputs, 3, np.float32))
+        assert annotations.shape == (grid[0] * grid[1], 3, 6)
+        assert annotations.dtype == np.float32
+        assert annotations.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("inputs", [*INPUTS, ImageInput(40, 40, 1, (16, 32))], ids=str)
+def test_each_image_alone_has_the_same_annotations(inputs: ImageInput, dtype: Any) -> None:
+    p, source = parameters(inputs, 4, dtype), images(inputs, 5, dtype)
+    together, _ = annotate(p, inputs, source)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-11
+    for b in range(5):
+        alone, _ = annotate(p, inputs, source[:, b : b + 1])
+        np.testing.assert_allclose(together[:, b : b + 1], alone, atol=tolerance)
+
+
+def test_a_batch_has_the_sum_of_the_gradients_of_its_images() -> None:
+    inputs = INPUTS[1]
+    p, source = parameters(inputs, 4), images(inputs, 3)
+    annotations, back = annotate(p, inputs, source)
+    parts = [annotate(p, inputs, source[:, b : b + 1])[1](annotations[:, b : b + 1]) for b in range(3)]
+    for name, gradient in back(annotations).items():
+        np.testing.assert_allclose(gradient, sum(part[name] for part in parts), atol=1e-10)
+
+
+def test_the_same_numbers_every_time() -> None:
+    inputs = ImageInput(20, 20, 1, (8, 16))
+    p, source = parameters(inputs, 16, np.float32), images(inputs, 7, np.float32)
+    runs = [annotate(p, inputs, source, 0.3, np.random.default_rng(2)) for _ in range(2)]
+    np.testing.assert_array_equal(runs[0][0], runs[1][0])
+    one, other = (back(y) for y, back in runs)
+    for name in p:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_a_batch_of_no_images() -> None:
+    inputs = INPUTS[1]
+    p = parameters(inputs, 4, np.float32)
+    annotations, back = annotate(p, inputs, images(inputs, 0, np.float32))
+    assert annotations.shape == (4, 0, 4)
+    assert not any(gradient.any() for gradient in back(annotations).values())
+
+
+def test_positions_are_added_to_the_annotations() -> None:
+    """A change of a row's position changes the annotations of that row, and by that much."""
+    inputs = INPUTS[2]  # a grid of 3 x 3
+    p, source = parameters(inputs, 4), images(inputs, 2)
+    before, _ = annotate(p, inputs, source)
+    for name, cells in (("image_rows", [3, 4, 5]), ("image_columns", [1, 4, 7])):
+        moved = p | {name: p[name] + np.array([[0.0], [1.0], [0.0]])}
+        change = annotate(moved, inputs, source)[0] - before
+        expected = np.zeros(9)
+        expected[cells] = 1
+        np.testing.assert_allclose(change, np.broadcast_to(expected[:, None, None], change.shape), atol=1e-12)
+
+
+def test_a_pixel_is_seen_from_the_cells_near_it() -> None:
+    inputs = ImageInput(40, 40, 1, (4, 6))
+    p, source = parameters(inputs, 4), images(inputs, 1)
+    other = source.copy()
+    other[0, 0, 39] += 1  # the first row's last pixel
+    changed = np.abs(annotate(p, inputs, other)[0] - annotate(p, inputs, source)[0]).max(axis=(1, 2)) > 0
+    assert changed[9]
+    assert not changed.reshape(10, 10)[4:].any()
+    assert not changed.reshape(10, 10)[:, :6].any()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_channels_of_a_pixel_lie_side_by_side(channels: int) -> None:
+    inputs = ImageInput(6, 4, channels, (3,))
+    p, source = parameters(inputs, 4), images(inputs, 2)
+    stage = source.transpose(1, 0, 2).reshape(2, 6, 4, channels)
+    y, _ = nn.convolution(stage, p["image_0_weight"], p["image_0_bias"], stride=2)
+    y, _ = nn.relu(nn.layer_norm(y, p["image_0_gain"], p["image_0_shift"])[0])
+    z, _ = nn.convolution(y, p["image_inner_weight"], p["image_inner_bias"])
+    z, _ = nn.relu(nn.layer_norm(z, p["image_inner_gain"], p["image_inner_shift"])[0])
+    z, _ = nn.convolution(z, p["image_outer_weight"], p["image_outer_bias"])
+    z, _ = nn.layer_norm(y + z, p["image_outer_gain"], p["image_outer_shift"])
+    z = z @ p["image_out_weight"] + p["image_out_bias"]
+    annotations, _ = annotate(p, inputs, source)
+    for b in range(2):
+        for i in range(3):
+            for j in range(2):
+                expected = z[b, i, j] + p["image_rows"][i] + p["image_columns"][j]
+                np.testing.assert_allclose(annotations[2 * i + j, b], expected, atol=1e-12)
+
+
+def test_initial_values() -> None:
+    inputs, rng = ImageInput(40, 40, 3, (32, 64)), np.random.default_rng(0)
+    drawn = {name: inputs.draw(name, shape, rng) for name, shape in inputs.shapes(128).items()}
+    for name, x in drawn.items():
+        assert x.dtype == np.float32
+        if name.endswith("gain"):
+            assert (x == 1).all()
+        elif name.endswith(("shift", "bias")):
+            assert not x.any()
+    for name, deviation in (
+        ("image_0_weight", (2 / 27) ** 0.5),
+        ("image_1_weight", (2 / 288) ** 0.5),
+        ("image_outer_weight", (2 / 576) ** 0.5),
+        ("image_out_weight", 1 / 8),
+        ("image_rows", 0.1),
+    ):
+        np.testing.assert_allclose(drawn[name].std(), deviation, rtol=0.1)
+
+
+def test_a_configuration_comes_back_from_json() -> None:
+    inputs = ImageInput(40, 30, 3, (16, 32, 64))
+    again = ImageInput(**json.loads(json.dumps(asdict(inputs))))
+    assert again == inputs
+    assert hash(again) == hash(inputs)
+    assert again.filters == (16, 32, 64)
+    assert type(ImageInput(np.int64(4), 4).height) is int  # type: ignore[arg-type]
+
+
+SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"height": 0}, ValueError, "height must be at least 1. Got 0 instead."),
+    ({"width": -1}, ValueError, "width must be at least 1. Got -1 instead."),
+    ({"height": 4097}, ValueError, "height must be at most 4096. Got 4097 instead."),
+    ({"width": 10**30}, ValueError, f"width must be at most 4096. Got {10**30} instead."),
+    ({"channels": 0}, ValueError, "channels must be at least 1. Got 0 instead."),
+    ({"channels": 257}, ValueError, "channels must be at most 256. Got 257 instead."),
+    ({"height": 4.0}, TypeError, "height must be a whole number. Got 4.0 instead."),
+    ({"width": True}, TypeError, "width must be a whole number. Got True instead."),
+    ({"width": None}, TypeError, "width must be a whole number. Got None instead."),
+    ({"filters": ()}, ValueError, "filters must have 1 to 12 stages. Got 0 instead."),
+    ({"filters": [1] * 13}, ValueError, "filters must have 1 to 12 stages. Got 13 instead."),
+    ({"filters": (4, 0)}, ValueError, "filters[1] must be at least 1. Got 0 instead."),
+    ({"filters": (2049, 1)}, ValueError, "filters[0] must be at most 2048. Got 2049 instead."),
+    ({"filters": [4, "8"]}, TypeError, "filters[1] must be a whole number. Got '8' instead."),
+    ({"filters": 32}, TypeError, "filters must be a tuple of whole numbers. Got 32 instead."),
+    ({"filters": "32"}, TypeError, "filters must be a tuple of whole numbers. Got '32' instead."),
+    ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of whole numbers. Got {'0': 32} instead."),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "text"), SIZES)
+def test_sizes_are_checked(given: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        ImageInput(**{"height": 8, "width": 8} | given)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("shape", [(8, 2, 15), (15, 2, 8), (2, 7, 15), (7, 15), (7, 2, 5, 3)])
+def test_a_source_must_have_the_size_of_the_images(shape: tuple[int, ...]) -> None:
+    inputs = INPUTS[1]
+    with pytest.raises(ValueError) as caught:
+        annotate(parameters(inputs, 4), inputs, np.zeros(shape))
+    assert str(caught.value) == f"source must have shape (H, B, W * C) = (7, B, 15). Got {shape} instead."
+
+
+def test_a_source_must_be_of_floats() -> None:
+    inputs = INPUTS[1]
+    with pytest.raises(TypeError) as caught:
+        annotate(parameters(inputs, 4), inputs, np.zeros((7, 2, 15), np.uint8))
+    assert str(caught.value) == "source must be an array of float32 or float64. Got dtype uint8 instead."
+
+
+def test_a_gradient_must_have_the_shape_of_the_annotations() -> None:
+    inputs = INPUTS[1]
+    _, back = annotate(parameters(inputs, 4), inputs, images(inputs, 2))
+    with pytest.raises(ValueError) as caught:
+        back(np.zeros((2, 4, 4)))
+    assert str(caught.value) == "dy must have shape (4, 2, 4). Got (2, 4, 4) instead."
