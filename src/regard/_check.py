@@ -48,7 +48,7 @@ def _shape_lines(shapes: dict[str, Array]) -> list[str]:
 
 
 @contextmanager
-def beside(shapes: dict[str, Array]) -> Iterator[None]:
+def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
     """Add the shapes of queries, keys and values to an error about an option of incompatible shape."""
     try:
         yield
@@ -348,14 +348,14 @@ def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bo
     return value
 
 
-def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+def integer(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return a Python int that is at least `least` and at most `most`."""
     try:
         if isinstance(value, bool):
             raise TypeError
         result = operator.index(value)
     except TypeError:
-        fail(f"{name} must be a whole number. Got {value!r:.60} instead.", kind=TypeError)
+        fail(f"{name} must be an integer. Got {value!r:.60} instead.", kind=TypeError)
     if result < least:
         fail(f"{name} must be at least {least}. Got {result} instead.")
     if most is not None and result > most:
@@ -363,11 +363,11 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
     return result
 
 
-def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
+def integer_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
     """Return an int64 array from integers."""
     array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
-        fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
+        fail(f"{name} must hold integers. Got dtype {array.dtype} instead.", kind=TypeError)
     if least is not None and array.size and int(array.min()) < least:
         fail(f"{name} must be at least {least}. Got {int(array.min())} instead.")
     if array.dtype.kind == "u" and array.size and int(array.max()) > MOST:
@@ -382,9 +382,9 @@ def generator(name: str, value: Any) -> np.random.Generator:
     ):
         return np.random.default_rng(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        rule = f"{name} must be a whole number, a numpy.random.Generator or None."
+        rule = f"{name} must be an integer, a numpy.random.Generator or None."
         fail(f"{rule} Got {type(value).__name__} instead.", kind=TypeError)
-    return np.random.default_rng(whole(name, value))
+    return np.random.default_rng(integer(name, value))
 
 
 def choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -562,7 +562,7 @@ def kept(keep: bool) -> None:
 
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     """Return the argument `lengths`: one count for each of `size` sequences."""
-    counts = whole_array("lengths", value, 0)
+    counts = integer_array("lengths", value, 0)
     if counts.shape != (size,):
         fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
     if counts.size and counts.max() > most:
@@ -574,16 +574,16 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     try:
-        mode = place.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
-        return place
+        return target
     if not stat.S_ISREG(mode):
-        fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_place(mode)} instead.")
-    return place
+        fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")
+    return target
 
 
-def kind_of_place(mode: int) -> str:
+def kind_of_file(mode: int) -> str:
     """Describe the type of a path that is not a regular file."""
-    return "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    return "a folder" if stat.S_ISDIR(mode) else "not a regular file"

@@ -87,7 +87,7 @@ def prepare(
     if sink is not None and normalize != "softmax":
         hint = "a sink joins the sum of a softmax; local_m has one, too"
         _check.fail(f'sink needs normalize="softmax". Got {normalize!r:.60} instead.', hint=hint)
-    with _check.beside(arrays):
+    with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
         ask = None if who is None else who.bind(shape)

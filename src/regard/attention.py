@@ -139,7 +139,7 @@ def _is(given: Any, name: str) -> bool:
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
     chosen = choose(kernel, p)
     if threads is not None:
-        _check.whole("threads", threads, least=1, most=MANY)
+        _check.integer("threads", threads, least=1, most=MANY)
     return chosen
 
 

@@ -208,7 +208,7 @@ class cosine(Score):
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
         super().check(arrays)
-        with _check.beside(arrays):
+        with _check.naming_shapes(arrays):
             _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
 
 

@@ -265,7 +265,7 @@ class local_m:
 
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
-        object.__setattr__(self, "width", _check.whole("width", self.width))
+        object.__setattr__(self, "width", _check.integer("width", self.width))
         _check.choice("align", self.align, ("start", "end"))
 
 
@@ -358,7 +358,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))
     sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
-    positions: Array = _check.whole("m", m) * sigmoid
+    positions: Array = _check.integer("m", m) * sigmoid
     return positions
 
 

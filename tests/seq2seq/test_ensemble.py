@@ -82,7 +82,7 @@ def told(
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
     """The logarithms of mean probabilities, and mean weights, of what each network says by itself."""
-    each = [told(net, source, one.words) for net in networks]
+    each = [told(net, source, one.tokens) for net in networks]
     count = len(one.log_probabilities)
     logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))
     looks = [said.alignment for said in each if said.alignment.shape[1]]
@@ -109,7 +109,7 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
             logs, looks = mean_of(networks, row, one)
             np.testing.assert_allclose(one.log_probabilities, logs, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(one.alignment, looks[: len(one.alignment)], atol=1e-5)
-            again = told(Together(networks), row, one.words).log_probabilities[: len(logs)]
+            again = told(Together(networks), row, one.tokens).log_probabilities[: len(logs)]
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
@@ -161,7 +161,7 @@ def test_one_alone_or_twice_is_itself(kind: str) -> None:
     expected = beam(one, *batch, width=3, n_best=3)
     for networks in ([one], [one, one]):
         for several, alone in zip(beam(Together(networks), *batch, width=3, n_best=3), expected, strict=True):
-            assert [found.words for found in several] == [found.words for found in alone]
+            assert [found.tokens for found in several] == [found.tokens for found in alone]
             np.testing.assert_allclose(
                 [found.score for found in several], [found.score for found in alone], atol=1e-4
             )
@@ -180,7 +180,7 @@ def test_what_all_find_likely_is_drawn_most() -> None:
         count=2000,
         temperature=1.0,
     )[0]
-    first = [one.words[0] for one in drawn if one.words]
+    first = [one.tokens[0] for one in drawn if one.tokens]
     shares = [first.count(word) / len(first) for word in (3, 4, 5)]
     np.testing.assert_allclose(shares, [0.25, 0.25, 0.5], atol=0.04)
 

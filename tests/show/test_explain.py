@@ -318,7 +318,7 @@ def damaged(name: str) -> None:
         ("a.csv", "1,-inf\n", "a.csv must hold finite numbers: -inf at row 1, column 2"),
         ("a.csv", "\n \n", "there are no numbers in a.csv"),
         ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 text (byte 0xe9)"),
-        ("a.npz", "hello", "a.npz is no .npz file"),
+        ("a.npz", "hello", "a.npz is not an .npz file"),
         (
             "a.npz",
             {"q": np.eye(2), "x": np.eye(2)},
@@ -395,10 +395,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["long.npz", "--words", "1"], "give files or --words, not both"),
         (["long.npz", "--seed", "1"], "give files or --seed, not both"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
-        (["--row", "0"], "argument --row: must be a whole number of at least 1. Got '0' instead."),
-        (["--digits", "-1"], "argument --digits: must be a whole number from 0 to 17. Got '-1' instead."),
-        (["--seed", "-1"], "argument --seed: must be a whole number from 0 to 4294967295. Got '-1' instead."),
-        (["--seed", "٣"], "argument --seed: must be a whole number from 0 to 4294967295. Got '٣' instead."),
+        (["--row", "0"], "argument --row: must be an integer of at least 1. Got '0' instead."),
+        (["--digits", "-1"], "argument --digits: must be an integer from 0 to 17. Got '-1' instead."),
+        (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
+        (["--seed", "٣"], "argument --seed: must be an integer from 0 to 4294967295. Got '٣' instead."),
         (
             ["--words", "1 2; 3"],
             "words, row 2: every row must have as many numbers: 1 found, 2 in the first row",
@@ -411,7 +411,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
         (["--at", "1"], "--at is for arrays with leading dimensions; these have none"),
-        (["--at", "x"], "argument --at: whole numbers between commas are needed: 'x'"),
+        (["--at", "x"], "argument --at: integers between commas are needed: 'x'"),
         (["--align", "end"], "--align goes with --causal or --window"),
         (["--mask", "queries.npy"], "queries.npy must hold 0 and 1 only (1: the query may see the key)"),
         (

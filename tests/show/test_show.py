@@ -1104,7 +1104,7 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
     [
         ({"digits": -1}, "digits must be at least 0. Got -1 instead."),
         ({"digits": 18}, "digits must be at most 17. Got 18 instead."),
-        ({"digits": 1.5}, "digits must be a whole number. Got 1.5 instead."),
+        ({"digits": 1.5}, "digits must be an integer. Got 1.5 instead."),
         ({"most_rows": 0}, "most_rows must be at least 1. Got 0 instead."),
         ({"values": [["a"]]}, "values must hold real numbers. Got dtype <U1 instead."),
         ({"values": [[1j]]}, "values must hold real numbers. Got dtype complex128 instead."),

@@ -46,7 +46,7 @@ def refusal(p: Problem) -> str:
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     if isinstance(p.bias, ArrayBias) and not _check.is_float(p.bias.items.array.dtype):
-        return "a bias of whole numbers for all pairs"  # a copy of them as floats would be as large as all logits
+        return "a bias of integers for all pairs"  # a copy of them as floats would be as large as all logits
     if not _bears(p):
         return "a scale or softcap so near the largest number"
     return ""

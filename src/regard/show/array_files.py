@@ -166,7 +166,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, NotImplementedError, UnicodeError):
-            raise ValueError(f"{path} is no .npz file") from None
+            raise ValueError(f"{path} is not an .npz file") from None
         with archive:
             yield archive
 
@@ -200,7 +200,9 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         }
         shape, fortran, dtype = read_header[version](file)
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        raise ValueError(f"{name} is no array in NumPy's .npy format: {report(_first_line(error))}") from None
+        raise ValueError(
+            f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}"
+        ) from None
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
     count = math.prod(shape)

@@ -178,7 +178,7 @@ def _indices(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"whole numbers between commas are needed: {text!r:.60}") from None
+        raise argparse.ArgumentTypeError(f"integers between commas are needed: {text!r:.60}") from None
 
 
 def run(args: argparse.Namespace) -> int:

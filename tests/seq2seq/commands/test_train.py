@@ -374,7 +374,7 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     logs = [
-        [{**entry, "seconds": 0, "words_per_second": 0} for entry in read_log(f / "log.jsonl")]
+        [{**entry, "seconds": 0, "tokens_per_second": 0} for entry in read_log(f / "log.jsonl")]
         for f in (stopped, whole)
     ]
     assert logs[0] == logs[1]
@@ -506,7 +506,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     before = sorted(tmp_path.iterdir())
     for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
         said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
-        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh trains anew"
+        assert said == f"{place} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -692,7 +692,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
     place.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    said = f"{place} is no checkpoint: 5 bytes are too few"
+    said = f"{place} is not a checkpoint: 5 bytes are too few"
     assert told == f"regard train: error: {said}; --fresh trains anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
@@ -708,8 +708,8 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     *entries, last = read_log(out / "log.jsonl")
     assert set(last) == {"step", "finished"}
     assert [entry["step"] for entry in entries if "validation" in entry][-1] == last["step"]
-    assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
-    assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
+    assert all(entry["tokens"] > 0 and entry["loss"] > 0 for entry in entries)
+    assert ["tokens_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert main(["curve", str(out)]) == 0
     assert "loss per token" in capsys.readouterr().out
@@ -1054,14 +1054,14 @@ def test_what_is_no_model_is_not_overwritten(
     out.mkdir()
     os.mkfifo(out / "log.jsonl")
     said = refused(["train", str(pairs), "--out", str(out)], capsys)
-    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is no regular file instead."
+    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is not a regular file instead."
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
 def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+    assert said == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
 
 
 @pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
@@ -1083,7 +1083,7 @@ def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixt
 
 def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
-    assert said == "argument --seed: must be a whole number of at least 0. Got '-1' instead."
+    assert said == "argument --seed: must be an integer of at least 0. Got '-1' instead."
 
 
 def test_pairs_that_are_too_long_are_told(

@@ -191,11 +191,11 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert found.source == (*"abcdef1", "</s>")
     assert found.retrieved[0] == "<s>"
     assert len(found.retrieved) == 4
-    weights, read = found.looks()
+    weights, read = found.full_alignment()
     assert read == found.source + found.retrieved
     assert weights.shape == (len(found.tokens), len(read))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
-    assert nothing.looks()[0].shape == (0, 1)
+    assert nothing.full_alignment()[0].shape == (0, 1)
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="translation_memory must be at least 1"):
         Seq2Seq(extras={"translation_memory": 0})
     with pytest.raises(ValueError, match="must have attention"):
-        Translation("", (), ("</s>",), 0.0, None).looks()
+        Translation("", (), ("</s>",), 0.0, None).full_alignment()
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def _labels(tokens: Sequence[str]) -> list[str]:
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     """Return the attention weights, and the labels of their rows and columns."""
-    weights, source = translation.looks()
+    weights, source = translation.full_alignment()
     return weights, _labels(translation.tokens), _labels(source)
 
 

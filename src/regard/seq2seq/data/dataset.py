@@ -256,7 +256,7 @@ def check_links(links: Any, count: int) -> None:
     --------
     >>> check_links([{(0, 0), (2, 1)}], 1)
     """
-    hint = "{(0, 0), (2, 1)}: whole numbers, both counted from 0"
+    hint = "{(0, 0), (2, 1)}: integers, both counted from 0"
     if isinstance(links, str) or not isinstance(links, Sequence):
         rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
         _check.fail(rule, hint=hint, kind=TypeError)

@@ -192,11 +192,11 @@ def no_pair(line: str) -> str:
     Examples
     --------
     >>> no_pair("one,un")
-    'expected source TAB target, found 1 column; a comma is no TAB (the name of a CSV file ends in .csv)'
+    'expected source TAB target, found 1 column; a comma is not a TAB (the name of a CSV file ends in .csv)'
     """
     count = line.count("\t") + 1
     signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
-    hint = f"; a {signs[0]} is no TAB (the name of a CSV file ends in .csv)" if signs else ""
+    hint = f"; a {signs[0]} is not a TAB (the name of a CSV file ends in .csv)" if signs else ""
     hint = "; choose two with --columns" if count > 2 else hint
     return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
@@ -674,9 +674,9 @@ def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
                 _check_ratio(packed - len(block), unpacked, name)
                 yield part
     except zlib.error as error:
-        raise ValueError(f"{name} is no whole gzip file: {error}") from None
+        raise ValueError(f"{name} is not a complete gzip file: {error}") from None
     if not member.eof:
-        raise ValueError(f"{name} is no whole gzip file: it is cut off")
+        raise ValueError(f"{name} is not a complete gzip file: it is cut off")
 
 
 def _check_ratio(packed: int, unpacked: int, name: str) -> None:

@@ -204,7 +204,7 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
     """
     _check.choice("method", method, METHODS)
-    size = min(_check.whole("size", size, least=FEWEST), _MOST_PIECES)
+    size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)
     library = _sentencepiece()
     given = [sentence for sentence in sentences if sentence.strip(" ")]
     given = given[:: -(-len(given) // _MOST_SENTENCES) or 1]

@@ -664,8 +664,8 @@ def learn(
     """
     if token_type not in TOKEN_TYPES:
         _check.one_of("token_type", token_type, TOKEN_TYPES)
-    min_count = _check.whole("min_count", min_count, least=1)
-    size = None if size is None else _check.whole("size", size, least=SMALLEST[token_type])
+    min_count = _check.integer("min_count", min_count, least=1)
+    size = None if size is None else _check.integer("size", size, least=SMALLEST[token_type])
     if token_type == "subwords":
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)

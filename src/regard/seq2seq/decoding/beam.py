@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels.search import Aims, Found, NotFinite
+from regard.kernels.search import BeamOptions, NotFinite, SearchResult
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
@@ -91,38 +91,38 @@ def beam(
     >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; attends to the first source token
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, words):
-    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...     def __call__(self, tokens):
+    ...         logits = np.full((*tokens.shape, 5), -np.inf)
     ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.broadcast_to([1.0, 0.0], (*words.shape, 2))
+    ...         return logits, np.broadcast_to([1.0, 0.0], (*tokens.shape, 2))
     >>> ((one, two),) = beam(Toss(), np.array([[4], [2]]), np.array([2]), n_best=2)
-    >>> one.words, two.words, round(float(np.exp(two.log_probability)), 6)
+    >>> one.tokens, two.tokens, round(float(np.exp(two.log_probability)), 6)
     ((), (4,), 0.25)
     """
     check_sentences(source, lengths)
-    width = _check.whole("width", width, least=1)
-    if _check.whole("n_best", n_best, least=1) > width:
+    width = _check.integer("width", width, least=1)
+    if _check.integer("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     most = limits(lengths, most)
     stepper = network.stepper(source, lengths)
     if not scoring.coverage_penalty:
-        aims = Aims(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
-        if (found := _in_one_call(stepper, aims)) is not None:
+        options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
+        if (found := _in_one_call(stepper, options)) is not None:
             return _hypotheses(found, lengths, scoring)
     search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
     return search(lengths, most, width, n_best, scoring).run(stepper)
 
 
-def _in_one_call(stepper: Stepper, aims: Aims) -> Found | None:
-    """Return what the network's own search finds, None where it has none."""
+def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:
+    """Return the result of the network's own search, None if it has none."""
     try:
-        return stepper.beam(aims)
+        return stepper.beam(options)
     except NotFinite as wrong:
         predicted = wrong
     refuse(predicted)
 
 
-def _hypotheses(found: Found, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
+def _hypotheses(found: SearchResult, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
     search = BackPointers(lengths, scoring)
     search.steps += found.steps
     return search.hypotheses(
@@ -131,7 +131,7 @@ def _hypotheses(found: Found, lengths: Ids, scoring: Scoring) -> list[list[Hypot
 
 
 def _badness(ending: Ending) -> float:
-    """Return what is less for better sentences."""
+    """Return a sort key: less for better sentences."""
     return -ending.score if ending.score is not None else np.inf
 
 
@@ -141,7 +141,7 @@ class _Beam:
     def __init__(self, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring) -> None:
         self.search, self.most, self.scoring = BackPointers(lengths, scoring), most, scoring
         self.width, self.n_best = width, n_best
-        self.asked = (
+        self.per_row = (
             width + 1
         )  # tokens after each: one may be END, and all kept ones may continue one hypothesis
         self.sentences = np.arange(len(lengths))  # (B',): those that continue
@@ -158,7 +158,7 @@ class _Beam:
         """Search to the end."""
         tokens = np.full((len(self.sentences), 1), START)
         while tokens.size:
-            found, weights = stepper.top(tokens, self.asked, FIRST)
+            found, weights = stepper.top(tokens, self.per_row, FIRST)
             tokens, parents, going = self.step(found, weights)
             if going.any():
                 keep(stepper, going)
@@ -249,7 +249,7 @@ class _Greedy(_Beam):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.asked = 1
+        self.per_row = 1
 
     def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
         step, tokens = len(self.search.steps), found.tokens

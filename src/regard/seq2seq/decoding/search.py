@@ -58,7 +58,7 @@ def check_sentences(source: Ids, lengths: Ids) -> None:
 
 def limits(lengths: Ids, most: Ids | None) -> Ids:
     """Return the most tokens of each target (B,)."""
-    most = longest(lengths) if most is None else _check.whole_array("most", most, least=1)
+    most = longest(lengths) if most is None else _check.integer_array("most", most, least=1)
     if most.shape != lengths.shape:
         _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
     return most

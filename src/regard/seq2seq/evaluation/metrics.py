@@ -485,7 +485,7 @@ def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[t
     >>> groups([3, 1, 12, 7, 30], most=4, least=1)
     [(1, 10, [0, 1, 3]), (11, 20, [2]), (21, 30, [4])]
     """
-    array = _check.whole_array("lengths", lengths, least=0)
+    array = _check.integer_array("lengths", lengths, least=0)
     if not array.size:
         return []
     usual = float(np.quantile(array, 0.99))  # so that a few very long sentences do not widen the steps

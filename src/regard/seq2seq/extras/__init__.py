@@ -73,7 +73,7 @@ def check_options(options: Any) -> dict[str, int]:
     for name in options:
         _check.choice("extras", name, tuple(EXTRAS))
     return {
-        name: _check.whole(name, options[name], least=1, most=extra_class(name).largest)
+        name: _check.integer(name, options[name], least=1, most=extra_class(name).largest)
         for name in EXTRAS
         if name in options
     }

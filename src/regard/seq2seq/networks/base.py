@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.search import Aims, Found
+from regard.kernels.search import BeamOptions, SearchResult
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
@@ -22,10 +22,10 @@ Array = NDArray[Any]
 class Stepper(ABC):
     """The decoder steps of a search: k hypotheses of each of B sentences, one token at a time.
 
-    A subclass says how to take a step and which hypotheses stay; the other methods have defaults.
+    A subclass implements a step and the selection of hypotheses; the other methods have defaults.
     """
 
-    has_posterior: bool = False  #: whether `posterior` can be asked
+    has_posterior: bool = False  #: whether `posterior` is implemented
 
     @abstractmethod
     def __call__(self, tokens: Ids) -> tuple[Array, Array]:
@@ -44,8 +44,8 @@ class Stepper(ABC):
         logits, weights = self(tokens)
         return top_tokens(logits.reshape(tokens.size, -1), count, first), weights
 
-    def beam(self, aims: Aims) -> Found | None:
-        """Search to the end in one call, before the first step; None where there is no such fast path."""
+    def beam(self, options: BeamOptions) -> SearchResult | None:
+        """Search to the end in one call, before the first step; None without such a fast path."""
         return None
 
     def posterior(self, tokens: Ids) -> Array:
@@ -70,7 +70,7 @@ class Network(Predictor, Protocol):
         """The configuration, of one of the families."""
 
     def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
-        """Draw the initial parameters; `target_counts` (V,) says how often each target token occurs."""
+        """Draw the initial parameters; `target_counts` (V,) is the frequency of each target token."""
 
     def loss(
         self,

@@ -103,7 +103,7 @@ def read_config(described: Mapping[str, Any]) -> Config:
     Parameters
     ----------
     described : mapping
-        From a file, which may be anybody's.
+        From a file, which may be untrusted.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def read_config(described: Mapping[str, Any]) -> Config:
     Raises
     ------
     ValueError, TypeError
-        If it is none.
+        If it is not one.
 
     Examples
     --------
@@ -124,5 +124,5 @@ def read_config(described: Mapping[str, Any]) -> Config:
     options = dict(described)
     name = options.pop("family", None)
     _check.choice("family", name, FAMILIES)
-    made: Config = FAMILIES[name].config(**options)
-    return made
+    config: Config = FAMILIES[name].config(**options)
+    return config

@@ -61,7 +61,7 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
         self.path = Path(path)
-        last = None if resume_at is None else _check.whole("resume_at", resume_at)
+        last = None if resume_at is None else _check.integer("resume_at", resume_at)
         kept = entries(path) if last is not None and self.path.exists() else ()
         with _files.replacing(path) as file:
             for entry in kept:
@@ -69,18 +69,18 @@ class Log:
                     file.write(_line(entry).encode())
         self._file = self.path.open("a", encoding="utf-8")
 
-    def write(self, *, step: int, **told: float | str | None) -> None:
+    def write(self, *, step: int, **values: float | str | None) -> None:
         """Append a line, which is in the file when this returns.
 
         Parameters
         ----------
         step : int
             The number of steps so far.
-        told : numbers or str
-            Values by name; None is left out.
+        values : numbers or str
+            Further fields; None is left out.
         """
         try:
-            self._file.write(_line({"step": _check.whole("step", step), **told}))
+            self._file.write(_line({"step": _check.integer("step", step), **values}))
             self._file.flush()
         except OSError as error:  # of writing: it does not name the file
             raise OSError(error.errno, error.strerror, os.fspath(self.path)) from None

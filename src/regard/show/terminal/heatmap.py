@@ -265,8 +265,8 @@ def table(
     q2   4   0
     """
     cells = _check.numeric("values", values)
-    _check.whole("digits", digits, most=17)
-    _check.whole("most_rows", most_rows, least=1)
+    _check.integer("digits", digits, most=17)
+    _check.integer("most_rows", most_rows, least=1)
     if cells.ndim != 2:
         raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
     n, m = cells.shape

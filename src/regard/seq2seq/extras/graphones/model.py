@@ -189,7 +189,7 @@ class Graphones(Reranker):
     def _logs(self, sources: Sequence[Row], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
         """Return the log-probability of each source with each of its hypotheses."""
         pairs = [
-            (row, one.words) for row, several in zip(sources, hypotheses, strict=True) for one in several
+            (row, one.tokens) for row, several in zip(sources, hypotheses, strict=True) for one in several
         ]
         logs = iter(self.log_probabilities(pairs).tolist())
         return [list(islice(logs, len(several))) for several in hypotheses]
@@ -212,13 +212,13 @@ class Graphones(Reranker):
         """
         logs = self._logs(sources, hypotheses)
         edits = [
-            {one.words: min(edit_distance(one.words, target) for target in targets) for one in several}
+            {one.tokens: min(edit_distance(one.tokens, target) for target in targets) for one in several}
             for several, targets in zip(hypotheses, references, strict=True)
         ]
 
         def errors(weight: float) -> int:
             ranked = (_ranked(*both, weight, scoring) for both in zip(hypotheses, logs, strict=True))
-            return sum(known[several[0].words] for known, several in zip(edits, ranked, strict=True))
+            return sum(known[several[0].tokens] for known, several in zip(edits, ranked, strict=True))
 
         self.weight = min(WEIGHTS, key=lambda weight: (errors(weight), abs(weight - DEFAULT_WEIGHT)))
 
