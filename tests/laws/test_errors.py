@@ -415,7 +415,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: regard.attend(np.ma.masked_equal(Q, 1.0), K, V),
         TypeError,
         "queries must be a plain array. Got a masked array instead.\n"
-        "  hint: fill it, and say with mask= who may see whom",
+        "  hint: fill it, and pass the visible pairs as mask=",
     ),
     "no queries": (
         lambda: regard.attend(None, K, V),  # type: ignore[arg-type]

@@ -459,7 +459,7 @@ def test_the_best_match_is_written_out() -> None:
 
 def test_a_query_that_sees_nothing_is_told_so() -> None:
     shown = told(mask=np.array([[False] * 3, [True] * 3]))
-    assert "query 1 sees nothing: its weights and its context are 0" in shown
+    assert "query 1 attends to nothing: its weights and its context are 0" in shown
     assert "query 1        -        -        -" in shown
 
 
@@ -470,14 +470,14 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
     shown = explain(
         attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
     )
-    assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
+    assert "q attends to b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
 
 
 def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     keys = np.zeros((8, 1))
     attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
     shown = explain(attention, keys[:1], keys, keys, query_words=["q"], color=False)
-    assert "key 3 (16.7 %); the other 3 that it sees share 50.0 %" in shown
+    assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in shown
 
 
 def test_a_story_needs_two_dimensions_and_a_row() -> None:
@@ -487,7 +487,7 @@ def test_a_story_needs_two_dimensions_and_a_row() -> None:
     cube = np.zeros((2, 3, 4))
     with pytest.raises(ValueError) as caught:
         explain(regard.attend(cube, cube, cube), cube, cube, cube)
-    assert str(caught.value) == "a story tells two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+    assert str(caught.value) == "an explanation needs two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
 
 
 def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:

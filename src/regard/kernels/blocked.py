@@ -520,24 +520,24 @@ class Backward:
             total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
             for where, total in zip(*self.totals, strict=True)
         )
-        found = Collected(items, arrays, learned, positions)
+        collected = Collected(items, arrays, learned, positions)
         for rows in slices(p.layout.n, self.plan.rows):
-            Tile(self, items, rows, found).run()
-        return found
+            Tile(self, items, rows, collected).run()
+        return collected
 
 
 class Tile:
     """The backward pass of some queries of some items."""
 
-    def __init__(self, shared: Backward, items: slice, rows: slice, found: Collected) -> None:
-        self.shared, self.kernel, self.items, self.rows, self.found = (
+    def __init__(self, shared: Backward, items: slice, rows: slice, collected: Collected) -> None:
+        self.shared, self.kernel, self.items, self.rows, self.collected = (
             shared,
             shared.kernel,
             items,
             rows,
-            found,
+            collected,
         )
-        self.dleft, self.dright, self.dvalues = found.arrays
+        self.dleft, self.dright, self.dvalues = collected.arrays
         count = items.stop - items.start
         left = self.kernel.pairs.left_items.block(items, rows)
         self.left = np.broadcast_to(left, (count, *left.shape[1:]))
@@ -604,7 +604,7 @@ class Tile:
                 np.copyto(dlogits, 0, where=unseen)
         dlogits *= p.compute.type(p.scale)
         right = self.shared.clean.right_items.block(self.items, columns)
-        dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
+        dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.collected.learned)
         self.dleft[:, self.rows] += dleft
         if self.rows.start == 0:  # the first tile: the gradient is still 0
             self.dright[:, columns] = dright
@@ -632,7 +632,7 @@ class Tile:
     ) -> tuple[Array, Array]:
         """Apply the Gaussian factor, and accumulate the gradient of its position."""
         assert isinstance(self.kernel.p.normalize, local_p)
-        assert self.found.positions is not None
+        assert self.collected.positions is not None
         t, width = self.left.shape[1], self.kernel.p.normalize.width
         gauss = self.kernel.gauss(self.items, self.rows, columns, self.lanes)
         weights = weights * gauss
@@ -640,5 +640,5 @@ class Tile:
         slope = slope.astype(weights.dtype, copy=False)
         part = (weights * dweights)[:, :, :t]
         part = part if unseen is None else np.where(unseen[:, :, :t], 0, part)
-        self.found.positions[:, self.rows] += (part * slope).sum(1)
+        self.collected.positions[:, self.rows] += (part * slope).sum(1)
         return weights, dweights * gauss

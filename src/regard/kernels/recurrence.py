@@ -83,7 +83,7 @@ class AdditiveAttention:
         return self.keys, self.values, self.query_weight, self.vector, self.context_weight
 
     @property
-    def seen(self) -> Counts:
+    def counts(self) -> Counts:
         """Positions of each sequence (B,)."""
         batch, positions, _ = self.keys.shape
         return np.full(batch, positions) if self.lengths is None else self.lengths
@@ -258,7 +258,7 @@ class _MaskedAttention:
 
 
 def _masked(attention: AdditiveAttention) -> _MaskedAttention:
-    mask = np.arange(attention.keys.shape[1]) < attention.seen[:, None]
+    mask = np.arange(attention.keys.shape[1]) < attention.counts[:, None]
     keys, values = (np.where(mask[..., None], x, 0) for x in (attention.keys, attention.values))
     return _MaskedAttention(keys, values, mask, attention.vector)
 
@@ -453,7 +453,7 @@ def _native_attended_gru(
     _, call.c.positions, call.c.context = attention.values.shape
     call.c.hidden = len(attention.vector)
     call.point_to(
-        seen=_counts(attention.seen), keys=_contiguous(attention.keys), values=_contiguous(attention.values)
+        seen=_counts(attention.counts), keys=_contiguous(attention.keys), values=_contiguous(attention.values)
     )
     call.point_to(query_weight=_contiguous(attention.query_weight), vector=_contiguous(attention.vector))
     call.point_to(

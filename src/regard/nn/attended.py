@@ -57,7 +57,7 @@ def attended_gru(
     state_weight : array (D, 3 D)
         Projection of the state to the gates.
     lengths : integer array (B,), optional
-        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
+        Number of visible positions of each sequence; T by default. Later positions have no influence.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def conditional_gru(
     after_bias : array (3 D,)
         Bias of the gates of the second step.
     lengths : integer array (B,), optional
-        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
+        Number of visible positions of each sequence; T by default. Later positions have no influence.
 
     Returns
     -------

@@ -182,8 +182,8 @@ class Translator(ABC):
         ValueError
             If a sentence has more than 1,000 tokens, or the model is not trained.
         """
-        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
-        return [translations[0] for translations in found]
+        candidates = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
+        return [translations[0] for translations in candidates]
 
     def candidates(
         self,
@@ -224,11 +224,12 @@ class Translator(ABC):
 
         search = self._beam(width, kept, ranked)
 
-        def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             if reranker is None:
-                return found
-            found = self._with_proposals(reranker, propose, rows, found, ranked) if propose else found
-            return reranker.rerank(rows, found, ranked, kept)
+                return hypotheses
+            if propose:
+                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked)
+            return reranker.rerank(rows, hypotheses, ranked, kept)
 
         return [_distinct(several)[:wanted] for several in self._search_all(sources, search, rank)]
 
@@ -371,10 +372,10 @@ class Translator(ABC):
                     network, batch.source, batch.lengths, batch.target, scoring=scoring, posterior=posterior
                 )
 
-        found: dict[int, Hypothesis] = {}
+        results: dict[int, Hypothesis] = {}
         for group, of_group in zip(groups, _on_two_threads(forced, groups), strict=True):
-            found.update(zip(group, of_group, strict=True))
-        return [found[i] for i in range(len(sources))]
+            results.update(zip(group, of_group, strict=True))
+        return [results[i] for i in range(len(sources))]
 
     def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""
@@ -395,13 +396,13 @@ class Translator(ABC):
             check_length(len(own), f"sentence {number}: ")
         read = self._read(tokens)
         some = [i for i, own in enumerate(tokens) if own]
-        found = [[] if own else [self._empty_translation()] for own in tokens]
+        translations = [[] if own else [self._empty_translation()] for own in tokens]
         hypotheses = _searched({i: read[i].ids for i in some}, search)
         if rank and some:
             hypotheses = rank([read[i].ids[: len(read[i].own)] for i in some], hypotheses)
         for i, several in zip(some, hypotheses, strict=True):
-            found[i] = [self._translation(read[i], hypothesis) for hypothesis in several]
-        return found
+            translations[i] = [self._translation(read[i], hypothesis) for hypothesis in several]
+        return translations
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
         """Search with a beam for sources given as the ids of their own tokens."""
@@ -463,7 +464,7 @@ class Translator(ABC):
 
 def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]]:
     """Search for sequences of ids by their positions, batched by length, on two threads if possible."""
-    positions, found = list(rows), dict[int, list[Hypothesis]]()
+    positions, results = list(rows), dict[int, list[Hypothesis]]()
     groups = [[positions[i] for i in group] for group in _by_length(list(rows.values()))]
 
     def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
@@ -472,8 +473,8 @@ def _searched(rows: Mapping[int, Row], search: _Search) -> list[list[Hypothesis]
             return search(*source_batch([rows[i] for i in group]), group)
 
     for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
-        found.update(zip(group, of_group, strict=True))
-    return [found[i] for i in positions]
+        results.update(zip(group, of_group, strict=True))
+    return [results[i] for i in positions]
 
 
 def _distinct(translations: Sequence[Translation]) -> list[Translation]:

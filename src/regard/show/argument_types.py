@@ -202,7 +202,7 @@ def value(text: str) -> Any:
     Returns
     -------
     int, float, bool or str
-        The number.
+        The value.
 
     Examples
     --------

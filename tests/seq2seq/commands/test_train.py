@@ -154,7 +154,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     few.write_text("a b\tb a\nb\tb\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
     said, told = capsys.readouterr()
-    assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
+    assert "on the 2 training pairs themselves: there are too few to hold any out, beam 5" in said
     assert "held-out" not in said
     assert "; too few to hold any out, so the same for validation and test\n" in told
     few.write_text("a b\tb a\n")
@@ -760,7 +760,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert said == "--links-by needs --links"
     for without in (["--no-attention"], ["--network", "score=none"]):
         said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
-        assert said == "--links needs attention: it is what learns them"
+        assert said == "--links needs attention, which learns them"
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from regard.seq2seq.commands.loading import (
     word_indices,
     word_links,
 )
-from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
+from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
@@ -154,10 +154,10 @@ def _pairs(
         file = files[0] if files else "-"
         if columns is not None or is_csv(str(file)):
             return windows(_of_table(file, check, columns))
-        return windows(read_blocks(file, _PairParser(place_name(file), check)))
+        return windows(read_blocks(file, _PairParser(display_name(file), check)))
     if _files.real(files[0]) == _files.real(files[1]):
         raise ValueError("PAIRS must be two different files")
-    return windows(_of_two_files(list(map(read_lines, files)), list(map(place_name, files)), check))
+    return windows(_of_two_files(list(map(read_lines, files)), list(map(display_name, files)), check))
 
 
 class _PairParser:
@@ -181,7 +181,7 @@ def _of_table(
     file: Path | str, check: Callable[[Pair], Pair], columns: Sequence[str] | None
 ) -> Iterator[list[Pair]]:
     """Yield the pairs of a table; an empty row is a pair of empty sides."""
-    name = place_name(file)
+    name = display_name(file)
     rows = records(chain.from_iterable(read_lines(file)), name, columns)
     while True:
         block: list[Pair] = []

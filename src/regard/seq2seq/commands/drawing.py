@@ -19,7 +19,7 @@ __all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "sa
 
 Array = NDArray[Any]
 
-_RETRIEVED = "looked up:"  # stands before the targets that the translation memory has found
+_RETRIEVED = "looked up:"  # the label of retrieved targets
 _EXTRAS = {
     "sacrebleu": "BLEU and chrF",
     "matplotlib": "pictures",

@@ -26,7 +26,7 @@ from regard.seq2seq.commands.link_files import (
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.normalization import Normalization, normalize
-from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
+from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
@@ -364,7 +364,7 @@ def _display_name(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    shared: Callable[[str], str] = remembering(str)  # equal lines share their memory
+    shared: Callable[[str], str] = memoized(str)  # equal lines share their memory
     return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
@@ -629,7 +629,7 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
     """Return notes on how the numbers were computed."""
     unit, _ = test.error_unit
     tokens = "characters" if unit == "characters" else "tokens between blanks"
-    definition = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
+    definition = f"errors: edits for 100 {tokens} of the references; exact: lines without an error"
     signatures = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
     rows = [result.scores, *(row.scores for row in result.rows)]
     undefined = ["BLEU: - where no reference has four words"] * any(

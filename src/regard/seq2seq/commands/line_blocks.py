@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from regard.seq2seq.data.parallel_text import Place, place_name, read_lines
+from regard.seq2seq.data.parallel_text import Readable, display_name, read_lines
 
 __all__ = ["read_blocks", "windows"]
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 WINDOW = 2000  # lines that are sorted by length together
 
 
-def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
+def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
     """Parse the lines that can be read without waiting, at most 2,000 at a time.
 
     Parameters
@@ -27,7 +27,7 @@ def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
     Yields
     ------
     list
-        What was made, in order. What can't be read is an error after all that is before it.
+        The parsed lines, in order. An error comes after all lines before it.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
             except ValueError as error:
                 if block:
                     yield block
-                raise ValueError(f"{place_name(path)}, line {number}: {error}") from None
+                raise ValueError(f"{display_name(path)}, line {number}: {error}") from None
         yield block
 
 

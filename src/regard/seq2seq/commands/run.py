@@ -73,20 +73,20 @@ class Stop:
     >>> stop = Stop()
     >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGINT)
-    >>> stop.asked, stop.status
+    >>> stop.requested, stop.status
     (True, 130)
     """
 
-    asked, status = False, 0
+    requested, status = False, 0
 
     def listening(self) -> AbstractContextManager[None]:
         """Handle the signals in the ``with`` block, in the main thread and if they have no other handler."""
         return _signals.handled(self._ask, signal.SIGINT)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             _signals.end(number, frame)
-        self.asked, self.status = True, 128 + number
+        self.requested, self.status = True, 128 + number
 
 
 EXAMPLES = 3  # translations that are printed and drawn at the end
@@ -228,12 +228,12 @@ class Run:
             with self.stop.listening():
                 self._steps()
         except KeyboardInterrupt as error:  # the second signal: the steps since the last checkpoint are lost
-            self.stop.asked, self.stop.status = True, _signals.status_of(error)
+            self.stop.requested, self.stop.status = True, _signals.status_of(error)
         except Diverged as error:
             self.remove_checkpoint()  # the training would diverge again
             self._report_stop(f"stopped: {error}", "the last good model")
             return 1
-        if not self.stop.asked:
+        if not self.stop.requested:
             self._draw()
             return 0
         self._report_stop("interrupted", "the best model")
@@ -257,7 +257,7 @@ class Run:
                 if reporter is None:
                     reporter = stack.enter_context(_Reporter(self, step))
                 reporter.report(step)
-                if self.stop.asked:
+                if self.stop.requested:
                     return
             self._save_weight(reporter)
             if reporter is None:

@@ -107,8 +107,8 @@ def beam(
     stepper = network.stepper(source, lengths)
     if not scoring.coverage_penalty:
         options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
-        if (found := _in_one_call(stepper, options)) is not None:
-            return _hypotheses(found, lengths, scoring)
+        if (result := _in_one_call(stepper, options)) is not None:
+            return _hypotheses(result, lengths, scoring)
     search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
     return search(lengths, most, width, n_best, scoring).run(stepper)
 
@@ -122,11 +122,11 @@ def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:
     refuse(predicted)
 
 
-def _hypotheses(found: SearchResult, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
+def _hypotheses(result: SearchResult, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
     search = BackPointers(lengths, scoring)
-    search.steps += found.steps
+    search.steps += result.steps
     return search.hypotheses(
-        [(sentence, ending) for sentence, of_it in enumerate(found.endings) for ending in of_it]
+        [(sentence, ending) for sentence, endings in enumerate(result.endings) for ending in endings]
     )
 
 
@@ -158,22 +158,22 @@ class _Beam:
         """Search to the end."""
         tokens = np.full((len(self.sentences), 1), START)
         while tokens.size:
-            found, weights = stepper.top(tokens, self.per_row, FIRST)
-            tokens, parents, going = self.step(found, weights)
+            top, weights = stepper.top(tokens, self.per_row, FIRST)
+            tokens, parents, going = self.step(top, weights)
             if going.any():
                 keep(stepper, going)
                 stepper.select(parents)
-        endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
+        endings = [ending for sentence in range(len(self.done)) for ending in self._endings(sentence)]
         return self.search.hypotheses(endings)
 
-    def _found(self, sentence: int) -> list[tuple[int, Ending]]:
+    def _endings(self, sentence: int) -> list[tuple[int, Ending]]:
         """Return the endings, the best first; or that of the best partial translation, if nothing ended."""
         return [(sentence, ending) for ending in self.done[sentence] or [self.cut_off[sentence]]]
 
-    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
+    def step(self, top: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""
         step = len(self.search.steps)
-        totals, parents, tokens = _most_probable(found, self.sums, 2 * self.width)  # half of them may be ENDs
+        totals, parents, tokens = _most_probable(top, self.sums, 2 * self.width)  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
         rows = np.arange(len(parents))[:, None]
         logs = np.zeros_like(totals)
@@ -251,9 +251,9 @@ class _Greedy(_Beam):
         super().__init__(*arguments)
         self.per_row = 1
 
-    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
-        step, tokens = len(self.search.steps), found.tokens
-        totals = np.minimum(found.best + (self.sums - log_totals(found.sums)[:, None]), 0)
+    def step(self, top: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
+        step, tokens = len(self.search.steps), top.tokens
+        totals = np.minimum(top.best + (self.sums - log_totals(top.sums)[:, None]), 0)
         possible = totals[:, 0] > -np.inf
         ends = possible & (tokens[:, 0] == END)
         logs = np.zeros_like(totals)
@@ -271,14 +271,14 @@ class _Greedy(_Beam):
         return tokens[going], parents[going], going
 
 
-def _most_probable(found: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
+def _most_probable(top: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
     """Return the best continuations: log-probabilities (B, most) in falling order, slots and tokens.
 
     Of equals, the smaller slot comes first, then the smaller token.
     """
-    (batch, width), count = before.shape, found.best.shape[1]
-    offsets = before - log_totals(found.sums).reshape(batch, width)
-    totals = (found.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
+    (batch, width), count = before.shape, top.best.shape[1]
+    offsets = before - log_totals(top.sums).reshape(batch, width)
+    totals = (top.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :most]
     rows = np.arange(batch)[:, None]
-    return totals[rows, order], order // count, found.tokens.reshape(batch, width * count)[rows, order]
+    return totals[rows, order], order // count, top.tokens.reshape(batch, width * count)[rows, order]

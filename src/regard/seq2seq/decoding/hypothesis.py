@@ -34,7 +34,7 @@ class Hypothesis:
     tokens : tuple of int
         The n target tokens, without START and END.
     score : float
-        What it is ranked by; see `Scoring`.
+        The score that ranks it; see `Scoring`.
     log_probabilities : array (n + 1,)
         The log-probability of each token and of END; (n,) if the hypothesis was cut off before END.
     alignment : array (n, T)
@@ -155,11 +155,11 @@ class BackPointers:
         """Follow the back-pointers of all endings: tokens (H, n), log-probabilities (H, n), weights (H, n, T)."""
         ends, rows = (np.array(numbers) for numbers in zip(*((x.step, x.row) for x in endings), strict=True))
         last, of_first = int(ends.max()), self.steps[0].weights
-        room = len(endings), last + 1
+        shape = len(endings), last + 1
         tokens, logs, weights = (
-            np.zeros(room, np.int64),
-            np.zeros(room),
-            np.zeros((*room, of_first.shape[-1]), of_first.dtype),
+            np.zeros(shape, np.int64),
+            np.zeros(shape),
+            np.zeros((*shape, of_first.shape[-1]), of_first.dtype),
         )
         each = np.arange(len(endings))
         tokens[each, ends] = [x.token or 0 for x in endings]
@@ -195,7 +195,7 @@ def hypothesis(
     length : int
         Tokens of the source, END included.
     scoring : Scoring
-        What it is ranked by.
+        The score of the hypothesis.
     score : float, optional
         The score, if it is known.
 

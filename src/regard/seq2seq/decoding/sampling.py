@@ -185,10 +185,10 @@ class _Sampling:
             if going.any():
                 keep(stepper, going)
                 stepper.select(parents)
-        found = [
+        endings = [
             (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
         ]
-        return self.search.hypotheses(found)
+        return self.search.hypotheses(endings)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""

@@ -62,7 +62,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     Returns
     -------
     Score
-        BLEU of the whole corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
+        BLEU of the corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
         sacrebleu calls 0 even if every line is right.
 
     Raises
@@ -106,7 +106,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
     Returns
     -------
     Score
-        chrF of the whole corpus, in percent, with sacrebleu's signature.
+        chrF of the corpus, in percent, with sacrebleu's signature.
 
     Raises
     ------

@@ -38,8 +38,8 @@ def extra_class(name: str) -> type[Extra]:
     >>> extra_class("graphones").__name__
     'Graphones'
     """
-    found: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
-    return found
+    cls: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
+    return cls
 
 
 def check_options(options: Any) -> dict[str, int]:
@@ -131,7 +131,7 @@ def hint(source: str, options: Mapping[str, int]) -> str:
     source : str
         The token type of the source.
     options : mapping of str to int
-        The extras that were asked for.
+        The extras that the user has set.
 
     Returns
     -------

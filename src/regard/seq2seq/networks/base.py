@@ -54,7 +54,7 @@ class Stepper(ABC):
 
 
 class Predictor(Protocol):
-    """What a search needs of a network, or of an ensemble."""
+    """The interface of a network, or of an ensemble, to a search."""
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
         """Begin a search for sources (T, B) of these lengths (B,) with `width` hypotheses of each."""

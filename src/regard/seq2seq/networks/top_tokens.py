@@ -51,7 +51,7 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     logits : array (N, V)
         Logits; a NaN or infinity shows in the sums.
     count : int
-        How many logits are wanted.
+        The number of logits.
     first : int
         Tokens before this one take part in the sums only.
 
@@ -66,8 +66,8 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     >>> found.best.tolist(), found.tokens.tolist()
     ([[3.0, 2.0]], [[2, 3]])
     """
-    if (found := training.tops(logits, count, first)) is not None:
-        return TopTokens(*found)
+    if (result := training.tops(logits, count, first)) is not None:
+        return TopTokens(*result)
     best, tokens = _largest(logits[:, first:], count)
     return TopTokens(exponential_sums(logits), best, tokens + first)
 
@@ -90,8 +90,8 @@ def exponential_sums(logits: Array) -> Array:
     >>> exponential_sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
     [[5.0, 2.0]]
     """
-    if (found := training.tops(logits, 1)) is not None:
-        return found[0]
+    if (result := training.tops(logits, 1)) is not None:
+        return result[0]
     sums = np.empty((len(logits), 2), logits.dtype)
     few = max(1, _NEAR // logits.shape[1])
     with np.errstate(invalid="ignore"):  # the caller checks the sums

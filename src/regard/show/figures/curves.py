@@ -374,7 +374,7 @@ def save_by_length(
     ['length.png']
     """
 
-    def draw() -> Figure:
-        return whole_figure(by_length(labels, lines, counts, measure=measure, along=along, title=title))
-
-    save_figure(path, draw)
+    save_figure(
+        path,
+        lambda: whole_figure(by_length(labels, lines, counts, measure=measure, along=along, title=title)),
+    )

@@ -44,7 +44,7 @@ _PANEL, _WIDEST, _PAGE = (
     2.4,
     6.0,
     24.0,
-)  # inches: of the longer side of one of many, at most, of all beside each other
+)  # inches: of the longer side of one of many, at most, of all next to each other
 MOST_HEADS = 256
 _ACROSS, _MOST_ACROSS = 4, 8  # panels in a row, by default and at most
 _LOW = 1.5  # inches: the scale is below pictures that are not as high together
@@ -191,7 +191,7 @@ def heatmaps(
     panel = max(_PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across))
     height, width = _cell(shape, panel)
     title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
-    cell = height, max(width, min(title_width, _PANEL) / m)  # names stand beside each other
+    cell = height, max(width, min(title_width, _PANEL) / m)  # names stand next to each other
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
@@ -250,10 +250,9 @@ def save_heatmap(
     ['weights.png']
     """
 
-    def draw() -> Figure:
-        return whole_figure(heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
-
-    save_figure(path, draw)
+    save_figure(
+        path, lambda: whole_figure(heatmap(weights, rows, columns, signed=signed, vmax=vmax, title=title))
+    )
 
 
 def save_heatmaps(
@@ -295,10 +294,9 @@ def save_heatmaps(
     ['heads.png']
     """
 
-    def draw() -> Figure:
-        return heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
-
-    save_figure(path, draw)
+    save_figure(
+        path, lambda: heatmaps(weights, rows, columns, names=names, signed=signed, vmax=vmax, title=title)
+    )
 
 
 class _Scale(NamedTuple):
@@ -447,7 +445,7 @@ def _label_axes(ax: Axes, y: str, x: str) -> None:
 def _add_scale(
     image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
-    """Say which shade is how much, beside the picture or below one that is flat, and what a block shows."""
+    """Add the colour bar, next to the picture or below a flat one, and a note on what a block shows."""
     color = ink(axes[0])
     bar = axes[0].figure.colorbar(
         image,
@@ -468,7 +466,7 @@ def _add_scale(
 
 
 def _is_below(height: float, width: float) -> bool:
-    """Return whether maps of this size in inches have the colour bar below, where it has more room than beside them."""
+    """Return whether maps of this size in inches have the colour bar below, for want of space next to them."""
     return height < _LOW and width >= _SHORTEST
 
 

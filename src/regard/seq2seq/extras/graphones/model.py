@@ -147,11 +147,11 @@ class Graphones(Reranker):
         """
         sequences: list[Row] = [(UNKNOWN,) * len(target) for _, target in pairs]
         numbers = [number for number, pair in enumerate(pairs) if alignable(*pair)]
-        some = [pairs[number] for number in numbers]
-        keys = _unit_keys(some, self.aligner.cut(some), self._size)
+        aligned = [pairs[number] for number in numbers]
+        keys = _unit_keys(aligned, self.aligner.cut(aligned), self._size)
         units = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         ids = np.where(self._keys[units] == keys, units + _FIRST, UNKNOWN)
-        for number, sequence in zip(numbers, _split(ids, some), strict=True):
+        for number, sequence in zip(numbers, _split(ids, aligned), strict=True):
             sequences[number] = sequence
         return self._ngrams.log_probabilities(sequences)
 

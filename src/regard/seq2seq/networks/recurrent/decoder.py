@@ -32,7 +32,7 @@ class Decoded(NamedTuple):
     readout : array (n, B, E)
         What each next token is predicted from, by a product with the target embedding.
     weights : array (n, B, T) or None
-        The attention weights, if they were asked for.
+        The attention weights, if they were requested.
     """
 
     readout: Array

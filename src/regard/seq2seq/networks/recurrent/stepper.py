@@ -99,10 +99,10 @@ class RecurrentStepper(Stepper):
         if self.last is None or not self.c.attends:
             return np.zeros((*tokens.shape, 0))
         state, read, weights = self.last
-        known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
+        partial_sum, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
         if read is not None:
-            known += self.p["target_embedding"][read] @ self.p["readout_word"]
-        return posterior(self.p, known, self._annotations(), weights, tokens, self.output)
+            partial_sum += self.p["target_embedding"][read] @ self.p["readout_word"]
+        return posterior(self.p, partial_sum, self._annotations(), weights, tokens, self.output)
 
     def _annotations(self) -> Array:
         """Return the annotations (B, T, C)."""
@@ -151,8 +151,8 @@ class _FusedStepper(RecurrentStepper):
         inputs = self.table(tokens.reshape(-1))
         steps = self.fused.step(inputs[:, :gates], rows, np.repeat(self.sentences, k))
         self.memory = steps.states.reshape(batch, k, rows.shape[1])
-        known = steps.contexts[:, gates:] + inputs[:, gates:]
-        readout = multiply(steps.states, self.p["readout_state"], out=known, add=True, squash=True)
+        partial_sum = steps.contexts[:, gates:] + inputs[:, gates:]
+        readout = multiply(steps.states, self.p["readout_state"], out=partial_sum, add=True, squash=True)
         weights = steps.weights.reshape(batch, k, steps.weights.shape[1])
         return readout.reshape(batch, k, readout.shape[1]), weights
 
