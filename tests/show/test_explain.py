@@ -423,7 +423,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (
             ["--score-arrays", "long.npz"],
-            "--score scaled_dot has no learned arrays: leave --score-arrays away",
+            "--score scaled_dot has no learned arrays: leave --score-arrays out",
         ),
         (
             ["--score", "general", "--score-arrays", "long.npz"],

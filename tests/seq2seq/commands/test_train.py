@@ -583,7 +583,7 @@ def test_a_finished_model_is_not_overwritten(
 def test_who_begins_anew_is_told_how_to_go_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run.Stop, "asked", True)
+    monkeypatch.setattr(run.Stop, "requested", True)
     monkeypatch.setattr(run.Stop, "status", 130)
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
     assert main(arguments) == 130
@@ -603,7 +603,7 @@ def test_a_model_and_a_checkpoint_are_read_once(
         monkeypatch.setattr(run, name, counted(getattr(run, name)))
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
-        patched.setattr(run.Stop, "asked", True)
+        patched.setattr(run.Stop, "requested", True)
         patched.setattr(run.Stop, "status", 130)
         assert main(arguments) == 130
     assert paths == []

@@ -633,7 +633,7 @@ def test_two_files_must_be_equally_long(
     for sides in ((one, two), (two, one)):
         said, told = refused(["align", "m", *map(str, sides)], capsys)
         assert said == "0-0\n0-0\n"
-        assert told == f"{two}, line 3: missing, but {one} goes on"
+        assert told == f"{two}, line 3: missing, but {one} has more lines"
     two.write_text("x\n" + "y " * 1001 + "\n")
     said, told = refused(["align", "m", str(one), str(two)], capsys)
     assert said == "0-0\n"

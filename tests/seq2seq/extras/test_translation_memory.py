@@ -289,7 +289,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert Seq2Seq.load(out / "model.safetensors").extras == {"translation_memory": 1}
     capsys.readouterr()
     assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
-    assert "looked up:" in capsys.readouterr().out
+    assert "retrieved:" in capsys.readouterr().out
     assert (
         main(["train", str(pairs), "--extras", "translation_memory=1", "--no-attention", "--fresh", *options])
         == 2

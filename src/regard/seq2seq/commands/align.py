@@ -127,7 +127,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Align."""
+    """Align pairs and print their links."""
     if len(args.files) > 2:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrize and not args.reverse:
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
             print(line)
             if args.png and translation.tokens:
                 drawing.save_alignment(translation, args.png / f"line-{number}.png")
-        sys.stdout.flush()  # for a reader who waits for these lines
+        sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
     return 0
 
 
@@ -161,7 +161,7 @@ def _pairs(
 
 
 class _PairParser:
-    """Turns lines into pairs; warns if the first looks like a header."""
+    """Converts lines to pairs; warns if the first looks like a header."""
 
     def __init__(self, name: str, check: Callable[[Pair], Pair]) -> None:
         self.name, self.check, self.started = name, check, False
@@ -229,7 +229,7 @@ def _of_two_files(
         pending = [lines[count:] for lines in pending]
     if pending[0] or pending[1]:
         longer, shorter = names if pending[0] else names[::-1]
-        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} goes on")
+        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
 
 
 class _Aligner:
@@ -252,11 +252,11 @@ class _Aligner:
         self.read += 1
         pair = Sentence(pair[0]), Sentence(pair[1])
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
-            texts = model.model.source, model.model.target
-            for side, text in zip(sides, texts, strict=True):
-                tokens = text.cut(side)
+            tokenizers = model.model.source, model.model.target
+            for side, tokenizer in zip(sides, tokenizers, strict=True):
+                tokens = tokenizer.cut(side)
                 check_length(len(tokens))
-                self.unseen.check(text, tokens, f"line {self.read}")
+                self.unseen.check(tokenizer, tokens, f"line {self.read}")
         return pair
 
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:

@@ -1,4 +1,4 @@
-"""Lines as they come, for verbs that never end: many at a time from a file, one by one from someone who types."""
+"""Lines as they arrive: many at a time from a file, one by one from a pipe or a terminal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
     Parameters
     ----------
     path : str, path or binary file
-        UTF-8 text, packed with gzip or not; "-" is standard input.
+        UTF-8 text, compressed with gzip or not; "-" is standard input.
     parse : callable
-        Makes of a line what is wanted, or raises a ValueError.
+        Converts a line, or raises a ValueError.
 
     Yields
     ------
@@ -57,17 +57,17 @@ def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
 
 
 def windows(blocks: Iterator[list[T]]) -> Iterator[list[T]]:
-    """Cut what comes into parts that are not too long.
+    """Split blocks into parts of limited length.
 
     Parameters
     ----------
     blocks : iterator of list
-        What comes.
+        Blocks of any length.
 
     Yields
     ------
     list
-        At most 2,000 of them.
+        At most 2,000 items.
 
     Examples
     --------

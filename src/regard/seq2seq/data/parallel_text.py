@@ -143,7 +143,7 @@ def read_pairs(
         else:
             _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
-    return _some(pairs, [name], number)
+    return _not_empty(pairs, [name], number)
 
 
 def _of_table(
@@ -163,7 +163,7 @@ def _of_table(
                 else "empty; expected a source and a target"
             )
             _skip(Skipped(line, what, name), skipped)
-    return _some(pairs, [name], number)
+    return _not_empty(pairs, [name], number)
 
 
 def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
@@ -207,7 +207,7 @@ def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     skipped(pair)
 
 
-def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
+def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Return the pairs; raise an error if there are none."""
     if not pairs:
         hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
@@ -266,7 +266,7 @@ def read_two(
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
-    return _some(pairs, names, counts[0])
+    return _not_empty(pairs, names, counts[0])
 
 
 class _Lines(Iterator[str]):
