@@ -69,7 +69,7 @@ class _Blas:
 _blas = _Blas()
 
 
-class GivenUp(Exception):
+class Stopped(Exception):
     """A worker's task ended early, because its result is no longer awaited."""
 
 
@@ -151,10 +151,10 @@ class Workers:
 _stopping: set[int | None] = set()  # worker threads that are asked to stop
 
 
-def give_up_if_asked() -> None:
-    """Raise `GivenUp` in a worker thread that was asked to stop; call it in long loops."""
+def stop_if_requested() -> None:
+    """Raise `Stopped` in a worker thread that is to stop; call it in long loops."""
     if _stopping and threading.get_ident() in _stopping:
-        raise GivenUp
+        raise Stopped
 
 
 def interruptible(call: Callable[[int], Result]) -> Result:

@@ -216,7 +216,7 @@ def test_warnings_and_progress_are_cleaned(capsys: pytest.CaptureFixture[str]) -
     cli._warn(None, set(), UserWarning(""))
     with Progress(1, "translating (\x1b[2J" + "x" * 1000 + ")", every=0.0) as progress:
         progress.advance()
-        progress.say("best: \x1b[2J\n  a -> b")
+        progress.write("best: \x1b[2J\n  a -> b")
     err = capsys.readouterr().err
     lines = err.splitlines()
     assert lines[:2] == ["regard explain: warning: font ·[2J", "regard: warning: UserWarning"]
@@ -1072,7 +1072,7 @@ def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPat
         for step in range(10):
             now[0] += 10.0
             progress.advance(loss=1.0 / (step + 1))
-        progress.say("kept")
+        progress.write("kept")
     assert stream.getvalue().split("\n") == [
         "training: 3 of 10 (30 %), loss 0.333, 1:10 left",
         "training: 6 of 10 (60 %), loss 0.167, 0:40 left",

@@ -466,7 +466,7 @@ def test_of_two_trainings_the_finished_one_is_kept(
     said, told = capsys.readouterr()
     assert "model.safetensors" not in saved
     assert "training is done already\n" in told
-    assert "training without attention: " in told or "going on after step" in told
+    assert "training without attention: " in told or "resuming after step" in told
     assert said.count(" with attention, on ") == said.count(" without attention, on ") == 1
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -491,7 +491,7 @@ def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
         assert main([*arguments, str(tmp_path / "m"), "--fresh"]) == 130
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
     assert main([*arguments, str(tmp_path / "m")]) == 0
-    assert "going on after step" in capsys.readouterr().err
+    assert "resuming after step" in capsys.readouterr().err
     assert main([*arguments, str(tmp_path / "whole")]) == 0
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

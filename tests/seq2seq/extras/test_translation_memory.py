@@ -116,7 +116,7 @@ def test_restored(size: int) -> None:
         ({"count": 1}, {"sources": b"\5\2", "targets": b""}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b"\4"}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2\6\2", "targets": b"\4\2"}, "don't pair up"),
-        ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "comes twice"),
+        ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "occurs twice"),
         ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
         ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
     ],

@@ -264,10 +264,10 @@ class Run:
                 note(f"{self.name} is done already")
                 return
             if step.epoch > _ALL_REPORTED and self.saved:
-                reporter.progress.say(f"the best model is {self.saved}")
+                reporter.progress.write(f"the best model is {self.saved}")
             uniform = math.log(len(self.model.model.target))
             if self.training.best_loss > uniform:
-                reporter.progress.say(
+                reporter.progress.write(
                     f"every validation loss is above {uniform:.3f}, that of guessing: a smaller --rate may help"
                 )
             if self.training.finished_early():
@@ -275,7 +275,7 @@ class Run:
                     with_noun(self.training.recipe.epochs or 0, "epoch"),
                     self.training.recipe.minutes,
                 )
-                reporter.progress.say(
+                reporter.progress.write(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
 
@@ -286,7 +286,7 @@ class Run:
             return
         self.model.save(self.path)
         if reporter is not None:
-            reporter.progress.say(
+            reporter.progress.write(
                 f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"
             )
 
@@ -410,7 +410,7 @@ class _Reporter:
         self.progress = Progress(first.total, run.name, done=done)
         self.log = Log(run.log, resume_at=done if done else None)
         if done:
-            self.progress.say(f"going on after step {done} of {first.total}")
+            self.progress.write(f"resuming after step {done} of {first.total}")
         self.pace: float | None = None
         self.first = first
         self.forecast = False  # whether it has been printed
@@ -430,7 +430,7 @@ class _Reporter:
         self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
         self._forecast(step)
         if lines:
-            self.progress.say(lines)
+            self.progress.write(lines)
         if step.validation is not None or step.number % _LOG_INTERVAL == 0 or step.number == 1:
             self.log.write(
                 step=step.number,
@@ -454,7 +454,7 @@ class _Reporter:
         if self.forecast or step.seconds - self.first.seconds < _SPEED_AFTER:
             return
         self.forecast = True
-        self.progress.say(
+        self.progress.write(
             forecast(
                 self.run.epochs_seen() / max(step.seconds, 1e-9),
                 self.run.epochs_seen(),

@@ -230,7 +230,7 @@ class TranslationMemory(SourceAugmenter):
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if len(set(sources)) != len(sources):
-            raise ValueError("a source comes twice")
+            raise ValueError("a source occurs twice")
         return cls(settings["count"], sources, targets)
 
 

@@ -253,7 +253,7 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name occurs twice")
     return mapping
 
 
