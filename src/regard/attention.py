@@ -144,7 +144,7 @@ def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
 
 
 class Forward(NamedTuple):
-    """What a kernel computed: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
+    """The result of a forward kernel: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
 
     context: Array
     statistic: Array | None

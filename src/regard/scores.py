@@ -526,7 +526,7 @@ NAMED: dict[str, type[Score]] = {  # scores without required parameters
 
 
 def is_builtin(score: object) -> TypeGuard[Score]:
-    """Whether this is a score of this module; an instance of a derived class is a user-defined function."""
+    """Return whether this is a score of this module; an instance of a derived class is a user-defined function."""
     return isinstance(score, Score) and type(score).__module__ == __name__
 
 

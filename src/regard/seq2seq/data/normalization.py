@@ -63,7 +63,7 @@ def as_normalization(value: object) -> Normalization:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text contains no visible character.
+    """Return whether a text contains no visible character.
 
     White space and control characters are invisible, and so are Unicode's format characters (the zero width space,
     joiners, direction marks, ...), variation selectors, fillers and the blank Braille pattern. A combining mark is

@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 
 def is_csv(name: str) -> bool:
-    """Whether a file name is that of a CSV file.
+    """Return whether a file name is that of a CSV file.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def sample(
 
 @dataclass(frozen=True)
 class _Choice:
-    """How a token is sampled."""
+    """Options of sampling a token."""
 
     temperature: float
     top_k: int | None

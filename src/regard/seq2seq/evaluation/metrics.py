@@ -302,7 +302,7 @@ def headline(sources: Sequence[str], references: Sequence[str]) -> str:
 
 
 def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | None]) -> bool:
-    """Whether a baseline is near a model in one of the metrics.
+    """Return whether a baseline is near a model in one of the metrics.
 
     Parameters
     ----------

@@ -162,64 +162,21 @@ class TranslationMemory(SourceAugmenter):
         return _index(self.sources)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return the pairs as bytes: ids as wide as the vocabulary needs, END after each sequence.
-
-        Parameters
-        ----------
-        sizes : (int, int)
-            The numbers of tokens in the vocabularies of source and target.
-
-        Returns
-        -------
-        dict of str to bytes
-            "sources" and "targets".
-        """
+        """Return the pairs, "sources" and "targets": ids as wide as the vocabulary needs, END after each sequence."""
         sides = zip(_SIDES, (self.sources, self.targets), sizes, strict=True)
         return {name: packed(rows, size) for name, rows, size in sides}
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON.
-
-        Returns
-        -------
-        dict of str to int
-            ``{"count": ...}``.
-        """
+        """Return the settings, for JSON: ``{"count": ...}``."""
         return {"count": self.count}
 
     def shared(self) -> object:
-        """Return the settings and the pairs: all models of an ensemble have the same.
-
-        Returns
-        -------
-        object
-            To be compared.
-        """
+        """Return the settings and the pairs: all models of an ensemble have the same."""
         return self.count, list(map(tuple, self.sources)), list(map(tuple, self.targets))
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the memory of `describe` and `data`, from an untrusted file, too.
-
-        Parameters
-        ----------
-        settings : mapping
-            From `describe`.
-        data : mapping of str to bytes
-            From `data`.
-        sizes : (int, int)
-            As for `data`.
-
-        Returns
-        -------
-        TranslationMemory
-            The same.
-
-        Raises
-        ------
-        ValueError
-            If they are invalid.
-        """
+        """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
         if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
             raise ValueError("count must be an integer of at least 1")
         if data.keys() != set(_SIDES):

@@ -57,7 +57,22 @@ class Predictor(Protocol):
     """The interface of a network, or of an ensemble, to a search."""
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
-        """Begin a search for sources (T, B) of these lengths (B,) with `width` hypotheses of each."""
+        """Begin a search.
+
+        Parameters
+        ----------
+        source : integer array (T, B)
+            Source sentences, each with END, padded with PAD.
+        lengths : integer array (B,)
+            Tokens of each.
+        width : int
+            Hypotheses of each sentence.
+
+        Returns
+        -------
+        Stepper
+            Before the first token.
+        """
 
 
 class Network(Predictor, Protocol):
@@ -82,4 +97,28 @@ class Network(Predictor, Protocol):
         guidance: float = 0.0,
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Return the mean loss of a target token, and its pullback to gradients by parameter name."""
+        """Predict each token of the targets from the tokens before it.
+
+        Parameters
+        ----------
+        batch : Batch
+            Sentence pairs.
+        dropout : float
+            The dropout rate.
+        rng : numpy.random.Generator, optional
+            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
+            dropout and the softmax is complete.
+        smoothing : float
+            Label smoothing.
+        guidance : float
+            The weight of the cross-entropy between the batch's links and the attention weights.
+        agreement : float
+            The weight of the divergence between two predictions with dropout of their own.
+
+        Returns
+        -------
+        loss : float
+            The mean over all tokens that are not PAD, with guidance and agreement.
+        pullback : function
+            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
+        """

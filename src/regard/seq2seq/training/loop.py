@@ -57,7 +57,7 @@ _BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """Options of training.
 
     Parameters
     ----------

@@ -271,18 +271,7 @@ class Graphones(Reranker):
         return KneserNey(self.sequences, len(self.units) + _FIRST, self.order)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return what was learned, as bytes.
-
-        Parameters
-        ----------
-        sizes : (int, int)
-            As for `learn`.
-
-        Returns
-        -------
-        dict of str to bytes
-            "units" and "sequences" as `packed` packs them, "tokens" and "fertilities" of the aligner as float32.
-        """
+        """Return "units" and "sequences", packed, and the aligner's "tokens" and "fertilities" as float32."""
         return {
             "units": packed(self.units, max(sizes)),
             "sequences": packed(self.sequences, len(self.units) + _FIRST),
@@ -291,48 +280,16 @@ class Graphones(Reranker):
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON.
-
-        Returns
-        -------
-        dict of str to number
-            ``{"order": ..., "weight": ...}``.
-        """
+        """Return the settings, for JSON: ``{"order": ..., "weight": ...}``."""
         return {"order": self.order, "weight": self.weight}
 
     def shared(self) -> object:
-        """Return the order: the models of an ensemble rerank by the n-grams of the first.
-
-        Returns
-        -------
-        object
-            To be compared.
-        """
+        """Return the order: the models of an ensemble rerank by the n-grams of the first."""
         return self.order
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the graphones of `describe` and `data`, from an untrusted file, too.
-
-        Parameters
-        ----------
-        settings : mapping
-            From `describe`.
-        data : mapping of str to bytes
-            From `data`.
-        sizes : (int, int)
-            As for `learn`.
-
-        Returns
-        -------
-        Graphones
-            The same.
-
-        Raises
-        ------
-        ValueError
-            If they are invalid.
-        """
+        """Return the graphones of `describe` and `data`, which may be untrusted; raise ValueError if invalid."""
         if settings.keys() != {"order", "weight"}:
             raise ValueError("it must have an order and a weight")
         order, weight = settings["order"], settings["weight"]
