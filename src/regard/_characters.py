@@ -101,7 +101,7 @@ def _class(character: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace by a dot what a terminal would obey instead of show, and what would show text in another order.
+    """Replace by dots the control characters of terminals, and those that change the order of text.
 
     These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
     turn the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay: words need
@@ -126,7 +126,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut the middle out of a long text: its beginning says what it is about, its end what is wrong with it.
+    """Cut the middle out of a long text: its beginning has the subject, its end the problem.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def report(text: str) -> str:
     Parameters
     ----------
     text
-        Lines that may repeat what is in a file, in its name or in an argument.
+        Lines that may quote a file, its name or an argument.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The native kernel, forward and backward: the algorithm of the NumPy kernel with SIMD instructions.
 
-The library's C++ is in `source/attention.cpp`. `refusal` returns what it does not support: `normalize` other than
-softmax, and user-defined score functions, masks and biases.
+The library's C++ is in `source/attention.cpp`. It does not support (`refusal`) `normalize` other than
+softmax, nor user-defined score functions, masks and biases.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Seq2Seq(Translator):
         checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[Step], object] | None = None,
     ) -> Self:
-        """Learn from sentence pairs, from the beginning: what was learned or loaded before is forgotten.
+        """Learn from sentence pairs, from the beginning: an earlier model is replaced.
 
         While it learns, BLAS is limited to one thread in this process if threadpoolctl is installed (it comes with
         ``regard[cli]``), unless the environment sets their number: each half of a batch has a thread of its own

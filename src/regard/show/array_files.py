@@ -215,7 +215,7 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
     try:
         return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, OverflowError):  # one size is 0, others are beyond what an array can have
+    except (ValueError, OverflowError):  # one size is 0, others are too large for an array
         raise ValueError(f"{name} has a shape that no array can have: {shape!s:.60}") from None
 
 

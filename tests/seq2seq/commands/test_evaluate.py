@@ -447,7 +447,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
             )
         ),
         (["m", "text", "--links-from", "1"], "--links-from needs --links"),
-        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what the numbers there count"),
+        (["m", "text", "--by", "tokens"], "--by needs --gold: it is the unit of the numbers there"),
     ],
 )
 def test_what_is_wrong_with_links_is_said_in_one_line(

@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_merging(add: Callable[..., Any]) -> None:
-    """Add the options of what links are computed from, and of two directions."""
+    """Add the options of computing links, and of two directions."""
     add(
         "--reverse",
         action="append",

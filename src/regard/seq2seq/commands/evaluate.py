@@ -307,7 +307,7 @@ _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),
     ("--gold-from", "--gold", "it is the number of the first word there"),
-    ("--by", "--gold", "it is what the numbers there count"),
+    ("--by", "--gold", "it is the unit of the numbers there"),
     (LINKS_FROM, "--links", ""),
 )
 

@@ -82,7 +82,7 @@ def sample(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network's predictions are not finite.
+        If an argument is invalid, or the network's predictions are not finite.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 A network keeps what many pairs have in common. What only a few of them show (how one stem is pronounced, the name of
 one menu) it can look up instead: the training pairs with the most similar sources are retrieved, their targets are
-appended to the source, and the attention decides what to take from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
+appended to the source, and attention selects from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
 Integrating Fuzzy Matches into Neural Machine Translation", section 3.2). A pair with an identical source is never
 retrieved, so that training and translating see the same.
 

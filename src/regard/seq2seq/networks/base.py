@@ -1,4 +1,4 @@
-"""The interfaces of networks: what training needs (`Network`), and what a search needs (`Predictor`, `Stepper`)."""
+"""The interfaces of networks: for training (`Network`) and for a search (`Predictor`, `Stepper`)."""
 
 from __future__ import annotations
 

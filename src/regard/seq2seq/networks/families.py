@@ -33,19 +33,19 @@ FAMILIES = {
 
 
 def build(config: Config, parameters: Parameters | None = None) -> Network:
-    """Make the network that a configuration describes.
+    """Build the network of a configuration.
 
     Parameters
     ----------
     config : Config
         Of any family.
     parameters : Parameters, optional
-        Its numbers; zeros by default.
+        Its parameters; zeros by default.
 
     Returns
     -------
     Network
-        Ready to be drawn, trained or searched with.
+        The network.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def build(config: Config, parameters: Parameters | None = None) -> Network:
 
 
 def describe(config: Config) -> dict[str, Any]:
-    """Return a configuration as what JSON can hold.
+    """Convert a configuration to values for JSON.
 
     Parameters
     ----------

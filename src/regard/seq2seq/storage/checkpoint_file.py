@@ -25,7 +25,7 @@ _ROUNDING = 0.001  # how far below 0 a cross-entropy may come out
 
 
 class State(NamedTuple):
-    """The state of training between two steps: what a checkpoint holds.
+    """The state of training between two steps, as stored in a checkpoint.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Diverged(ArithmeticError):
     """
 
 
-_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees to
+_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # for `_check.number`
     ("rate", "clip", "minutes"): {"positive": True},
     ("smoothing", "dropout", "average"): {"least": 0, "below": 1},
     ("guidance", "agreement"): {"least": 0},
@@ -82,7 +82,7 @@ class Recipe:
     guidance : float
         Weight of the loss of guided alignment.
     agreement : float
-        How much it counts that what is predicted does not depend on what was dropped: two readings of every batch
+        The weight of the divergence between two predictions with different dropout: two readings of every batch
         shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
         everything but the last step in a recurrent network, and nothing in a transformer, which takes twice as long.
     keep : {"best", "last"}
@@ -465,7 +465,7 @@ def _hash(*corpora: Corpus) -> str:
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Describe how a training differs from an earlier one; return an empty string if it does not.
 
-    Options that decide about the pairs come before them in a fingerprint, and what follows from both comes last.
+    Options that decide about the pairs come before them in a fingerprint, and options that follow from both come last.
     """
     names = [name for name in now if before.get(name) != now[name]]
     if "None" in (

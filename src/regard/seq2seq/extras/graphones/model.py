@@ -59,7 +59,7 @@ class Graphones(Reranker):
     aligner : Aligner
         Cuts pairs into units.
     units : sequence of sequence of int
-        A source token and what it yields, each; sorted.
+        Each a source token and the target tokens that it yields; sorted.
     sequences : sequence of sequence of int
         The training pairs as ids of units, the first of which is 4.
     weight : float

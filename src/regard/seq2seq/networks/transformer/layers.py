@@ -239,7 +239,7 @@ def attention_block(
     Returns
     -------
     y : array (N, W)
-        The rows with what was attended to.
+        The rows plus the output of attention.
     pullback : function
         ``pullback(dy, gradients by name) -> dx``.
 
