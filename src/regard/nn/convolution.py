@@ -73,7 +73,7 @@ def convolution(
            [0., 1., 2.],
            [0., 3., 4.]]))
     """
-    stride = _check.whole("stride", stride, 1)
+    stride = _check.integer("stride", stride, 1)
     _check_shapes(images, weight, bias)
     windows = _Windows(images.shape, len(weight), stride)
     matrix = weight.reshape(windows.depth, len(bias))

@@ -57,8 +57,8 @@ class Batch(NamedTuple):
     target: Ids
     links: Array | None = None
 
-    def words(self) -> int:
-        """Return the number of target tokens to predict."""
+    def target_tokens(self) -> int:
+        """Count the target tokens to predict."""
         return int((self.target[1:] != PAD).sum())
 
     def twice(self) -> Batch:

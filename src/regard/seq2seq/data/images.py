@@ -56,9 +56,9 @@ class Images:
     channels: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "height", _check.whole("height", self.height, 1, _MOST_PIXELS))
-        object.__setattr__(self, "width", _check.whole("width", self.width, 1, _MOST_PIXELS))
-        object.__setattr__(self, "channels", _check.whole("channels", self.channels, 1, _MOST_CHANNELS))
+        object.__setattr__(self, "height", _check.integer("height", self.height, 1, _MOST_PIXELS))
+        object.__setattr__(self, "width", _check.integer("width", self.width, 1, _MOST_PIXELS))
+        object.__setattr__(self, "channels", _check.integer("channels", self.channels, 1, _MOST_CHANNELS))
 
     def read(self, example: ArrayLike | str | os.PathLike[str]) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Check an image and return its rows of pixels.

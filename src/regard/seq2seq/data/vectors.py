@@ -62,9 +62,9 @@ class Vectors:
     positions: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _check.whole("size", self.size, 1, _MOST_NUMBERS))
+        object.__setattr__(self, "size", _check.integer("size", self.size, 1, _MOST_NUMBERS))
         _check.choice("order", self.order, ORDERS)
-        object.__setattr__(self, "positions", _check.whole("positions", self.positions, 0, _MOST_POSITIONS))
+        object.__setattr__(self, "positions", _check.integer("positions", self.positions, 0, _MOST_POSITIONS))
 
     @property
     def width(self) -> int:

@@ -88,9 +88,14 @@ class TransformerConfig:
             shapes |= {f"decoder_{i}_source_keys": (w, 2 * w)} | self._hidden(f"decoder_{i}_hidden_")
         return shapes | {"decoder_gain": (w,), "decoder_shift": (w,), "output_bias": (self.target_tokens,)}
 
-    def _block(self, name: str, kinds: int) -> Shapes:
+    def _block(self, name: str, projections: int) -> Shapes:
         w = self.width
-        return {name + "gain": (w,), name + "shift": (w,), name + "in": (w, kinds * w), name + "out": (w, w)}
+        return {
+            name + "gain": (w,),
+            name + "shift": (w,),
+            name + "in": (w, projections * w),
+            name + "out": (w, w),
+        }
 
     def _hidden(self, name: str) -> Shapes:
         w, h = self.width, self.hidden

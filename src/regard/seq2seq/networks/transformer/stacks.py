@@ -155,7 +155,7 @@ def decode(
     heads : int
         Heads of each attention.
     aligned : int, optional
-        The layer whose cross-attention weights are wanted, counted from 0.
+        The layer whose cross-attention weights are returned, counted from 0.
 
     Returns
     -------
