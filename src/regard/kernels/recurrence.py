@@ -131,7 +131,7 @@ class DecoderGradients:
     """Gradients of a decoder: of the two summands of the gates (n, B, 3 H), of the projected queries (n, B, A), and of
     the arrays that the others are named second.
 
-    `dafter` and `dafter_hidden` are those of the gates of the second unit; without one, of the only unit.
+    `dsecond` and `dsecond_hidden` are those of the gates of the second unit; without one, of the only unit.
     """
 
     dinputs: Array
@@ -141,8 +141,8 @@ class DecoderGradients:
     dkeys: Array
     dvalues: Array
     dvector: Array
-    dafter: Array
-    dafter_hidden: Array
+    dsecond: Array
+    dsecond_hidden: Array
 
     @classmethod
     def empty(
@@ -284,13 +284,13 @@ def _plain_attended_gru(
         dstate = np.zeros_like(steps.states[0])
         for t in reversed(range(len(g.inputs))):
             last, first = pulls[t]
-            d.dafter[t], d.dafter_hidden[t], direct = last(dstate + dstates[t])
-            dcontext = dcontexts[t] + d.dafter[t] @ attention.context_weight.T
+            d.dsecond[t], d.dsecond_hidden[t], direct = last(dstate + dstates[t])
+            dcontext = dcontexts[t] + d.dsecond[t] @ attention.context_weight.T
             more = 0 if dweights is None else dweights[t]
             query = steps.query_states[t] @ attention.query_weight
             d.dqueries[t] = _attention_pullback(masked, query, steps.weights[t], dcontext, more, d)
             weight = second.weight if second else g.weight
-            dstate = direct + d.dafter_hidden[t] @ weight.T + d.dqueries[t] @ attention.query_weight.T
+            dstate = direct + d.dsecond_hidden[t] @ weight.T + d.dqueries[t] @ attention.query_weight.T
             if first:
                 d.dinputs[t], d.dhidden[t], direct = first(dstate)
                 dstate = direct + d.dhidden[t] @ g.weight.T

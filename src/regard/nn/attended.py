@@ -193,12 +193,12 @@ def _unrolled(
             d.dvalues,
             multiply(queries.T, as_rows(d.dqueries)),
             d.dvector,
-            multiply(as_rows(outputs.contexts).T, as_rows(d.dafter)),
+            multiply(as_rows(outputs.contexts).T, as_rows(d.dsecond)),
             multiply(as_rows(outputs.states[:-1]).T, as_rows(d.dhidden)),
         )
         if unit is None:
             return gradients
-        return *gradients, multiply(queries.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
+        return *gradients, multiply(queries.T, as_rows(d.dsecond_hidden)), as_rows(d.dsecond).sum(axis=0)
 
     return (outputs.states, outputs.contexts, outputs.weights), pullback
 
