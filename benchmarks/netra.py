@@ -232,7 +232,7 @@ def our_search(model: Model, source: Ids, letters: Letters, width: int) -> list[
         some = source[:, start : start + TOGETHER]
         lengths, most = (np.full(some.shape[1], n) for n in (LONGEST_SOURCE, LONGEST_TARGET - 1))
         best = beam(network, some, lengths, width=width, scoring=Scoring(length_penalty=0), most=most)
-        found += [letters.spell(network.order[list(one.words)]) for (one,) in best]
+        found += [letters.spell(network.order[list(one.tokens)]) for (one,) in best]
     return found
 
 

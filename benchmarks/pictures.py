@@ -29,12 +29,14 @@ from regard.seq2seq.commands.drawing import save_alignment, save_heads
 from regard.show.figures import save_by_length
 
 ROOT = Path(__file__).parents[1]
-IMAGES, MODELS, DATA = ROOT / "docs" / "images", ROOT / "runs" / "pictures", ROOT / "data" / "help-en-fr"
+IMAGES, MODELS = ROOT / "docs" / "images", ROOT / "runs" / "pictures"
+TRAIN = ROOT / "data" / "help-en-fr" / "train.tsv.gz"
 LONGEST = 15  # tokens on a side
 COLORS = 256  # of a PNG file with a palette, which is half as large
 ALIGNED = "Change the properties for the selected DDE link."
 HEADS = "Click the icon to open the selected file."
-# `benchmarks/length.py --minutes 5`: tokens in the source, sentences, BLEU with attention and without.
+# What `benchmarks/length.py --minutes 5` has measured, to about 0.1 BLEU: training for it takes ten minutes more.
+# Tokens in the source, sentences, BLEU with attention and without.
 LENGTHS = (
     ("1-5", 538, 44.9, 22.0),
     ("6-10", 705, 52.7, 32.2),
@@ -52,9 +54,8 @@ def trained(name: str, *, minutes: float, **options: Any) -> Seq2Seq:
     path = MODELS / f"{name}.safetensors"
     if not path.exists():
         model = Seq2Seq(minutes=minutes, epochs=1000, max_tokens=LONGEST, seed=1, **options)
-        train, valid = (sides(read_pairs(DATA / f"{part}.tsv.gz")) for part in ("train", "valid"))
         MODELS.mkdir(parents=True, exist_ok=True)
-        model.fit(*train, valid=valid).save(path)
+        model.fit(*sides(read_pairs(TRAIN))).save(path)
     return Seq2Seq.load(path)
 
 

@@ -218,7 +218,7 @@ def work(name: str, task: Task) -> None:
         def words() -> float:
             batch = next(turns)
             step(batch)
-            return float(batch.words())
+            return float(batch.target_tokens())
 
         take_turns(True, words)
 
@@ -256,7 +256,7 @@ def main() -> None:
     with begin(names, args.as_installed) as tools:
         some = tasks[0].some()
         padded = sum(batch.source.size + batch.target[1:].size for batch in some)
-        real = sum(int(batch.lengths.sum()) + batch.words() for batch in some)
+        real = sum(int(batch.lengths.sum()) + batch.target_tokens() for batch in some)
         print(f"{TransformerConfig(WORDS, WORDS)}")
         print(f"{len(some)} batches, {real} words, {padded / real - 1:.0%} padding")
         for task in tasks:

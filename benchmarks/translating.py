@@ -99,7 +99,7 @@ def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
     """Return regard's search, with a thread for every other batch if there are two."""
 
     def search(batch: EncodedPair) -> Words:
-        return [list(best.words) for (best,) in beam(model.model.network, *batch, width=task.width)]
+        return [list(best.tokens) for (best,) in beam(model.model.network, *batch, width=task.width)]
 
     def translate(batches: list[EncodedPair]) -> list[Words]:
         if task.threads == 1:

@@ -269,7 +269,7 @@ def t5_bucket(distance: int, buckets: int, max_distance: int, bidirectional: boo
         return first + back
     wide = (
         buckets - exact
-    )  # bucket exact + k begins at exact * (max_distance / exact)^(k / wide): in whole numbers
+    )  # bucket exact + k begins at exact * (max_distance / exact)^(k / wide): in integers
     k = 0
     while k + 1 < wide and back**wide * exact ** (k + 1) >= max_distance ** (k + 1) * exact**wide:
         k += 1

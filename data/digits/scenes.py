@@ -45,7 +45,7 @@ SAME_ROW = 4  # their centres differ by at most this in height,
 NEXT_ROW = 9  # or by at least this
 MARGIN = 5  # at least, between the horizontal and the vertical distance of their centres
 
-LAYOUTS = 100  # are drawn at a time, of which the first unambiguous one is used
+LAYOUTS = 200  # are drawn at a time, of which the first unambiguous one is used
 
 
 class Box(NamedTuple):

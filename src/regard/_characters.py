@@ -64,32 +64,32 @@ _LONGEST_LINE, _MOST_LINES = 500, 10  # of a message
 
 
 class _Classes(dict[int, str]):
-    """The class of each code point, found when it is first needed."""
+    """The class of each code point, computed at its first use."""
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = _class(chr(code))
-        return found
+        name = self[code] = _class(chr(code))
+        return name
 
 
-_KNOWN = _Classes()
+_CLASSES = _Classes()
 
 
 def classes(text: str) -> str:
     """Return the class of each character, as one string of the same length."""
-    return text.translate(_KNOWN)
+    return text.translate(_CLASSES)
 
 
 def is_mark(character: str) -> bool:
-    """Say whether a character is a combining mark (Unicode's categories Mn, Mc, Me); an empty text is none."""
+    """Return whether a character is a combining mark (Unicode's categories Mn, Mc, Me); False for an empty text."""
     return character != "" and unicodedata.category(character)[0] == "M"
 
 
 def _class(character: str) -> str:
     if named := _NAMED.get(character):
         return named
-    for first, last, found in _RANGES:
+    for first, last, name in _RANGES:
         if first <= character <= last:
-            return found
+            return name
     if character.isalnum():
         return "w"
     if character.isspace():
@@ -101,7 +101,7 @@ def _class(character: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace by a dot what a terminal would obey instead of show, and what would show text in another order.
+    """Replace by dots the control characters of terminals, and those that change the order of text.
 
     These are control characters (escapes, newlines), half surrogates, line and paragraph separators, characters that
     turn the direction of writing, and tags, which carry hidden text. Joiners and variation selectors stay: words need
@@ -126,7 +126,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut the middle out of a long text: its beginning says what it is about, its end what is wrong with it.
+    """Cut the middle out of a long text: its beginning has the subject, its end the problem.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def report(text: str) -> str:
     Parameters
     ----------
     text
-        Lines that may repeat what is in a file, in its name or in an argument.
+        Lines that may quote a file, its name or an argument.
 
     Returns
     -------

@@ -48,7 +48,7 @@ def _shape_lines(shapes: dict[str, Array]) -> list[str]:
 
 
 @contextmanager
-def beside(shapes: dict[str, Array]) -> Iterator[None]:
+def naming_shapes(shapes: dict[str, Array]) -> Iterator[None]:
     """Add the shapes of queries, keys and values to an error about an option of incompatible shape."""
     try:
         yield
@@ -99,12 +99,12 @@ _PADDING = (
     "mask=regard.mask.lengths(counts), or a bool array of real tokens (B, m) as mask=real[:, None, None, :]"
 )
 _WEIGHTS = (
-    "regard.attend(...).weights has the weights of each head; regard.record() keeps those of a whole model"
+    "regard.attend(...).weights has the weights of each head; regard.record() keeps those of a complete model"
 )
 _NO_DROPOUT = "attention weights are not dropped here: leave it out"
 _GROUPS = "no option is needed: pass keys and values with fewer heads, a divisor of the number of query heads"
-_ADDED = "numbers that are added to the scores are bias=, a bool array (True = may see) is mask="
-_PLACES = "the arrays have no names: pass queries, keys and values in this order"
+_ADDED = "numbers that are added to the scores are bias=, a bool array (True = visible) is mask="
+_POSITIONAL = "the arrays have no names: pass queries, keys and values in this order"
 _INSTEAD = {  # names in other libraries, and the equivalent here
     **dict.fromkeys(("is_causal", "causal", "use_causal_mask"), _CAUSAL),
     **dict.fromkeys(("sliding_window", "window_size", "local_window_size", "attention_window"), _WINDOW),
@@ -117,7 +117,7 @@ _INSTEAD = {  # names in other libraries, and the equivalent here
     **dict.fromkeys(("dropout_p", "dropout", "dropout_rate", "attention_dropout", "training"), _NO_DROPOUT),
     **dict.fromkeys(("enable_gqa", "num_heads", "num_key_value_groups", "num_kv_heads"), _GROUPS),
     **dict.fromkeys(("attn_mask", "attn_bias", "relative_position_bias", "position_bias"), _ADDED),
-    **dict.fromkeys(("query", "key", "value", "queries", "keys", "values", "q", "k", "v"), _PLACES),
+    **dict.fromkeys(("query", "key", "value", "queries", "keys", "values", "q", "k", "v"), _POSITIONAL),
     **dict.fromkeys(("softmax_scale", "scaling", "sm_scale", "use_scale", "temperature"), "scale="),
     **dict.fromkeys(("logits_soft_cap", "attn_logits_soft_cap", "logit_cap", "soft_cap"), "softcap="),
     **dict.fromkeys(
@@ -125,7 +125,7 @@ _INSTEAD = {  # names in other libraries, and the equivalent here
     ),
     **dict.fromkeys(("block_mask", "mask_mod"), "mask= takes a regard.mask object"),
     **dict.fromkeys(
-        ("past_key_value", "past_key_values", "kv_cache"), "regard.KVCache holds keys and values"
+        ("past_key_value", "past_key_values", "kv_cache"), "regard.KVCache stores keys and values"
     ),
     **dict.fromkeys(("implementation", "backend"), "kernel="),
     "alibi_slopes": "bias=regard.position.alibi(slopes)",
@@ -148,7 +148,7 @@ def hinted(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _explain_call(function: Callable[..., Any], given: int, options: dict[str, Any]) -> None:
+def _explain_call(function: Callable[..., Any], count: int, options: dict[str, Any]) -> None:
     """Raise a better error for a call that does not match a function's signature."""
     import inspect
 
@@ -159,11 +159,11 @@ def _explain_call(function: Callable[..., Any], given: int, options: dict[str, A
     for option in options:
         if option not in known:
             _no_option(name, option, known)
-    if given != len(arrays):
-        rule = f"{name} takes {len(arrays)} arrays by position, {', '.join(arrays)}. Got {given} instead."
+    if count != len(arrays):
+        rule = f"{name} takes {len(arrays)} arrays by position, {', '.join(arrays)}. Got {count} instead."
         fail(
             rule,
-            hint="options such as mask= are given by name" if given > len(arrays) else "",
+            hint="options such as mask= are given by name" if count > len(arrays) else "",
             kind=TypeError,
         )
 
@@ -180,19 +180,19 @@ def _no_option(function: str, option: str, known: list[str]) -> NoReturn:
 
 @cache
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether this is float16 or the bfloat16 of ml_dtypes; both are computed in float32."""
+    """Return whether this is float16 or the bfloat16 of ml_dtypes; both are computed in float32."""
     return dtype.name in ("float16", "bfloat16")
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether this is a floating dtype, including bfloat16."""
+    """Return whether this is a floating dtype, including bfloat16."""
     return dtype.kind == "f" or is_half(dtype)
 
 
 def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = "") -> Array:
     """Return the argument as an array; a masked array would silently lose its mask."""
     if isinstance(value, np.ma.MaskedArray):
-        hint = "fill it, and say with mask= who may see whom"
+        hint = "fill it, and pass the visible pairs as mask="
         fail(f"{name} must be a plain array. Got a masked array instead.", hint=hint, kind=TypeError)
     try:
         return np.asarray(value)
@@ -201,7 +201,7 @@ def as_array(name: str, value: ArrayLike, of: str = "numbers", otherwise: str = 
 
 
 def _ragged(name: str, value: Any, of: str = "numbers", otherwise: str = "") -> NoReturn:
-    """Raise for nested lists of different lengths: rows of numbers, or sentences of rows."""
+    """Raise for nested lists of different lengths, at any depth."""
     sentences = any(np.iterable(part) for row in value if np.iterable(row) for part in row)
     padded = "; mask=regard.mask.lengths(counts) hides what is added" if sentences else ""
     rule = f"{name} must be an array of {of}; its rows have different lengths."
@@ -228,9 +228,9 @@ def numeric(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def rows(**given: ArrayLike) -> dict[str, Array]:
+def rows(**values: ArrayLike) -> dict[str, Array]:
     """Return queries, keys or values by name, as arrays of rows."""
-    arrays = {name: numeric(name, value) for name, value in given.items()}
+    arrays = {name: numeric(name, value) for name, value in values.items()}
     for name, array in arrays.items():
         if array.ndim < 2:
             fail(f"{name} must have at least 2 dimensions: {array.ndim}", arrays, _as_rows(name, arrays))
@@ -348,14 +348,14 @@ def representable(name: str, value: float, dtype: np.dtype[Any], *, positive: bo
     return value
 
 
-def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+def integer(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return a Python int that is at least `least` and at most `most`."""
     try:
         if isinstance(value, bool):
             raise TypeError
         result = operator.index(value)
     except TypeError:
-        fail(f"{name} must be a whole number. Got {value!r:.60} instead.", kind=TypeError)
+        fail(f"{name} must be an integer. Got {value!r:.60} instead.", kind=TypeError)
     if result < least:
         fail(f"{name} must be at least {least}. Got {result} instead.")
     if most is not None and result > most:
@@ -363,11 +363,11 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
     return result
 
 
-def whole_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
+def integer_array(name: str, value: ArrayLike, least: int | None = None) -> NDArray[np.int64]:
     """Return an int64 array from integers."""
     array = as_array(name, value)
     if array.dtype.kind not in "iu" and array.size:
-        fail(f"{name} must hold whole numbers. Got dtype {array.dtype} instead.", kind=TypeError)
+        fail(f"{name} must hold integers. Got dtype {array.dtype} instead.", kind=TypeError)
     if least is not None and array.size and int(array.min()) < least:
         fail(f"{name} must be at least {least}. Got {int(array.min())} instead.")
     if array.dtype.kind == "u" and array.size and int(array.max()) > MOST:
@@ -382,9 +382,9 @@ def generator(name: str, value: Any) -> np.random.Generator:
     ):
         return np.random.default_rng(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        rule = f"{name} must be a whole number, a numpy.random.Generator or None."
+        rule = f"{name} must be an integer, a numpy.random.Generator or None."
         fail(f"{rule} Got {type(value).__name__} instead.", kind=TypeError)
-    return np.random.default_rng(whole(name, value))
+    return np.random.default_rng(integer(name, value))
 
 
 def choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -408,9 +408,11 @@ def _arranged(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str
     """Return a hint how to make an array fit: with new dimensions of size 1, or its last two swapped."""
     if not name.isidentifier():
         return ""
-    found = [axes for axes in combinations(range(len(target)), len(shape)) if _picked(target, axes) == shape]
-    if found and shape:  # prefer to align the last dimensions, then the first ones
-        axes = max(found, key=lambda axes: (axes[-1], [-axis for axis in axes]))
+    fitting = [
+        axes for axes in combinations(range(len(target)), len(shape)) if _picked(target, axes) == shape
+    ]
+    if fitting and shape:  # prefer to align the last dimensions, then the first ones
+        axes = max(fitting, key=lambda axes: (axes[-1], [-axis for axis in axes]))
         index = [":" if axis in axes else "None" for axis in range(axes[0], len(target))]
         return f"did you mean {name}[{', '.join(index)}]?"
     swapped = (*shape[:-2], *shape[:-3:-1])
@@ -491,7 +493,7 @@ def _overlaps(array: Array) -> bool:
 
 
 def floats(**named: Any) -> None:
-    """Refuse dtypes other than float32 and float64: integers would round results, half precision overflows in sums.
+    """Check that dtypes are float32 or float64: integers would round results, half precision overflows in sums.
 
     None is skipped.
     """
@@ -505,7 +507,7 @@ def floats(**named: Any) -> None:
 
 
 def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Refuse anything but a floating array of this shape."""
+    """Check that an array is floating and has this shape."""
     floats(**{name: array})
     if array.shape != shape:
         rule = f"{name} must have shape {shape}. Got {array.shape} instead."
@@ -513,7 +515,7 @@ def same_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
 
 
 def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
-    """Refuse an array whose shape differs from the one in letters, such as ``(array, "n B 3H")``."""
+    """Check shapes against letters, such as ``(array, "n B 3H")``."""
     for name, (array, written) in named.items():
         factors = [(part[:-1], part[-1]) for part in written.split()]
         wanted = tuple(int(factor or 1) * letters[letter] for factor, letter in factors)
@@ -524,7 +526,7 @@ def shapes(letters: dict[str, int], **named: tuple[Array, str]) -> None:
 
 
 def step(state: str, before: Array, gates: int, **halves: Array) -> None:
-    """Refuse pre-activations of a step other than (..., gates * H), for a previous state (..., H)."""
+    """Check that the pre-activations of a step are (..., gates * H), for a previous state (..., H)."""
     floats(**halves, **{state: before})
     if not before.ndim:
         fail(f"{state} must be (..., H). Got shape () instead.")
@@ -540,7 +542,7 @@ def recurrent(
     state_weight: Array,
     state_bias: Array | None = None,
 ) -> None:
-    """Refuse inputs and parameters of incompatible shapes for a recurrent layer with `gates` gates of size H."""
+    """Check the shapes of inputs and parameters of a recurrent layer with `gates` gates of size H."""
     floats(x=x, input_weight=input_weight, bias=bias, state_weight=state_weight, state_bias=state_bias)
     if x.ndim != 3 or state_weight.ndim != 3 or len(state_weight) not in (1, 2):
         fail(
@@ -554,15 +556,15 @@ def recurrent(
     shapes({"K": len(state_weight), "H": state_weight.shape[1], "E": x.shape[2]}, **named)
 
 
-def kept(keep: bool) -> None:
-    """Refuse a backward pass if no intermediate results were kept."""
+def has_intermediates(keep: bool) -> None:
+    """Raise for a backward pass without intermediate results."""
     if not keep:
-        fail("keep must be True where there is a way back. Got False instead.")
+        fail("keep must be True for a backward pass. Got False instead.")
 
 
 def lengths(value: ArrayLike, size: int, most: int) -> NDArray[np.int64]:
     """Return the argument `lengths`: one count for each of `size` sequences."""
-    counts = whole_array("lengths", value, 0)
+    counts = integer_array("lengths", value, 0)
     if counts.shape != (size,):
         fail(f"lengths must have shape (B,) = ({size},). Got {counts.shape} instead.")
     if counts.size and counts.max() > most:
@@ -574,16 +576,16 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     """Return a path with symbolic links resolved, if it is a regular file or does not exist."""
     from pathlib import Path
 
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     try:
-        mode = place.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
-        return place
+        return target
     if not stat.S_ISREG(mode):
-        fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_place(mode)} instead.")
-    return place
+        fail(f"{os.fspath(path)} must be a file, or not there yet. It is {kind_of_file(mode)} instead.")
+    return target
 
 
-def kind_of_place(mode: int) -> str:
+def kind_of_file(mode: int) -> str:
     """Describe the type of a path that is not a regular file."""
-    return "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    return "a folder" if stat.S_ISDIR(mode) else "not a regular file"

@@ -2,8 +2,8 @@
 
 What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
 older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
-name and is created anew, so that nobody can prepare one that points elsewhere. A killed process may leave its partial
-file behind.
+name and is created anew, so that no link can be prepared in its place. A killed process may leave its partial file
+behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def real(path: str | os.PathLike[str]) -> Path:
-    """Return a path without symbolic links; a loop of links stays, and is an error of whoever opens it."""
+    """Return a path without symbolic links; a loop of links stays: opening it is an error."""
     return Path(os.path.realpath(path))
 
 
@@ -43,7 +43,7 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
         inherited = pipes and stat.S_ISFIFO(mode) and _is_descriptor(path)
         if not stat.S_ISREG(mode) and not inherited:
             hint = "; only standard input may be a pipe: -" if pipes else ""
-            raise ValueError(f"{os.fspath(path)} is no regular file{hint}")
+            raise ValueError(f"{os.fspath(path)} is not a regular file{hint}")
         if sys.platform != "win32" and inherited:  # Windows has no such paths, nor set_blocking before 3.12
             os.set_blocking(file.fileno(), True)
         try:
@@ -53,11 +53,11 @@ def reading(path: str | os.PathLike[str], *, pipes: bool = False) -> Iterator[Bi
                 raise
             raise OSError(
                 error.errno, error.strerror, os.fspath(path)
-            ) from None  # reading doesn't know the name
+            ) from None  # errors of reading have no file name
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file, even a pipe that nobody writes to."""
+    """Open a file without waiting, even a pipe that has no writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -68,7 +68,7 @@ def _is_descriptor(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written anew; at the end of the ``with`` block it takes the place of the older one."""
+    """Open a file to be written anew; at the end of the ``with`` block it replaces the older one."""
     target = _check.replaceable(path)
     partial: Path | None = None
     try:
@@ -80,7 +80,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(descriptor)
         os.replace(partial, target)
     except OSError as error:
-        if error.errno is None:  # raised by the code that writes, not by the system: it has its own message
+        if error.errno is None:  # not raised by the system: it has its own message
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
@@ -107,7 +107,7 @@ def _keep_mode(target: Path, partial: Path, descriptor: int) -> None:
 
 
 def remove_partial(path: str | os.PathLike[str]) -> None:
-    """Remove the partial files of a path that killed processes have left; nobody may be writing to it."""
+    """Remove the partial files of a path that killed processes have left; no process may be writing to it."""
     target = _check.replaceable(path)
     start = f".{target.name}."
     with suppress(FileNotFoundError):
@@ -118,16 +118,17 @@ def remove_partial(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
-    """Have a file's place for this process while the ``with`` block lasts; yield whether no other one has it.
+    """Lock a path for this process during the ``with`` block; yield False if another process has locked it.
 
-    The system ends it with the process, however that ends. Where it can't say who has what, everybody has it.
+    The system releases the lock when the process ends, however that happens. File systems without locks grant it to
+    every process.
     """
     target = _check.replaceable(path)
-    place = target.with_name(f".{target.name}.lock")
+    lock_path = target.with_name(f".{target.name}.lock")
     try:
-        lock = _open_locked(place)
+        lock = _open_locked(lock_path)
     except OSError as error:
-        name = place if error.errno == errno.ELOOP else path  # the lock itself is a link
+        name = lock_path if error.errno == errno.ELOOP else path  # the lock itself is a link
         raise OSError(error.errno, error.strerror, os.fspath(name)) from None
     if lock is None:
         yield False
@@ -135,29 +136,28 @@ def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
     try:
         yield True
     finally:
-        if sys.platform == "win32":  # where no open file can be removed
+        if sys.platform == "win32":  # an open file cannot be removed
             os.close(lock)
             with suppress(OSError):
-                place.unlink()
-        else:  # first removed, then given back: whoever opens it now makes a new one
-            place.unlink(missing_ok=True)
+                lock_path.unlink()
+        else:  # removed before it is released, so that another process creates a new one
+            lock_path.unlink(missing_ok=True)
             os.close(lock)
 
 
-def _open_locked(place: Path) -> int | None:
+def _open_locked(lock_path: Path) -> int | None:
     """Return a lock's open file, or None if another process has it."""
     for _ in range(_TRIES):
-        lock = os.open(place, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
+        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
         if not _locks(lock):
             os.close(lock)
             return None
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), os.stat(place)):
+            if os.path.samestat(os.fstat(lock), os.stat(lock_path)):
                 return lock
-        os.close(lock)  # of a process that has removed it meanwhile
-    return os.open(
-        place, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666
-    )  # a file system that can't say what is the same
+        os.close(lock)  # another process has removed it meanwhile
+    # A file system that cannot compare open files.
+    return os.open(lock_path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
 
 
 if sys.platform == "win32":

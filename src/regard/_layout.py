@@ -130,8 +130,8 @@ class Items:
     @cached_property
     def source(self) -> NDArray[np.intp]:
         """Index of the stored array of each item."""
-        places = np.arange(self.stored).reshape(self.lead)
-        return np.broadcast_to(places, self.inner).reshape(-1)
+        indices = np.arange(self.stored).reshape(self.lead)
+        return np.broadcast_to(indices, self.inner).reshape(-1)
 
     @cached_property
     def step(self) -> int | None:

@@ -77,20 +77,22 @@ def prepare(
     if softcap is not None:
         softcap = _check.number("softcap", softcap, positive=True)
         softcap = _check.representable("softcap", softcap, compute, positive=True)
-    who = None if mask is None else as_mask(mask)
+    visible = None if mask is None else as_mask(mask)
     normalize = as_normalize(normalize)
     if isinstance(normalize, local_m):  # a softmax with a window mask
         near = window(normalize.width, normalize.width, normalize.align)
-        who, normalize = (near if who is None else who & near), "softmax"
+        visible, normalize = (near if visible is None else visible & near), "softmax"
     elif isinstance(normalize, local_p):
         _check.representable("width", normalize.width, compute, positive=True)
     if sink is not None and normalize != "softmax":
         hint = "a sink joins the sum of a softmax; local_m has one, too"
         _check.fail(f'sink needs normalize="softmax". Got {normalize!r:.60} instead.', hint=hint)
-    with _check.beside(arrays):
+    with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
-        ask = None if who is None else who.bind(shape)
+        ask = None if visible is None else visible.bind(shape)
         bound = bind_bias(bias, shape, compute)
-        sunk = None if sink is None else Sink(sink, shape, compute)
-    return Problem(q, k, v, shape, scorer, who, ask, bound, scale, softcap, normalize, compute, result, sunk)
+        bound_sink = None if sink is None else Sink(sink, shape, compute)
+    return Problem(
+        q, k, v, shape, scorer, visible, ask, bound, scale, softcap, normalize, compute, result, bound_sink
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 __all__: list[str] = []
 
-_OUTPUT = "the result goes to standard output: > FILE"
+_OUTPUT = "the result is written to standard output: > FILE"
 _FILES = "files are named without an option"
 _DEVICE = "everything runs on the processor"
 _RESUME = "the same command resumes from its checkpoint by itself"

@@ -1,4 +1,4 @@
-"""Threads: how many BLAS may use beside small networks, worker threads, and library calls that Ctrl-C can end.
+"""Threads: the limit of BLAS for small networks, worker threads, and library calls that Ctrl-C can end.
 
 Everything here also works where no thread can be started: the calling thread then does the work.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[bool]:
-    """Keep BLAS on one thread, unless the environment says how many; gives whether it is on one.
+    """Limit BLAS to one thread, unless the environment sets a number; yield whether it has one.
 
-    The products of a small network gain little from more. On a machine that does anything else beside, OpenBLAS's
-    threads wait for each other in busy loops, and a step takes ten times as long.
+    The products of a small network gain little from more. On a machine that runs anything else, OpenBLAS's threads wait
+    for each other in busy loops, and a step takes ten times as long.
     """
-    asked = [os.environ[name] for name in VARIABLES if name in os.environ]
-    if asked:
-        yield asked[0] == "1"
+    numbers = [os.environ[name] for name in VARIABLES if name in os.environ]
+    if numbers:
+        yield numbers[0] == "1"
         return
     try:
         from threadpoolctl import threadpool_limits
@@ -45,32 +45,32 @@ def one_blas_thread() -> Iterator[bool]:
         yield False
         return
     with _blas.lock:
-        if _blas.held == 0:
+        if _blas.users == 0:
             _blas.limit = threadpool_limits(1, user_api="blas")
-        _blas.held += 1
+        _blas.users += 1
     try:
         yield True
     finally:
         with _blas.lock:
-            _blas.held -= 1
-            if _blas.held == 0:
+            _blas.users -= 1
+            if _blas.users == 0:
                 _blas.limit.restore_original_limits()
 
 
 class _Blas:
-    """Who keeps BLAS on one thread: the first to begin sets it for the whole process, the last to end sets it back."""
+    """The limit of BLAS in this process: set by the first user, restored by the last."""
 
     limit: Any
 
     def __init__(self) -> None:
-        self.lock, self.held = threading.Lock(), 0
+        self.lock, self.users = threading.Lock(), 0
 
 
 _blas = _Blas()
 
 
-class GivenUp(Exception):
-    """A worker's task ended early, because nobody waits for its result any more."""
+class Stopped(Exception):
+    """A worker's task ended early, because its result is no longer awaited."""
 
 
 class Workers:
@@ -93,16 +93,16 @@ class Workers:
                 break
             self._threads.append(thread)
 
-    def submit(self, function: Callable[..., Found], *given: Any) -> Future[Found]:
-        """Have a worker call the function; the future holds its result or error."""
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Call a function in a worker; the future has its result or error."""
         from concurrent.futures import Future  # 5 ms that `import regard` need not cost
 
-        future: Future[Found] = Future()
+        future: Future[Result] = Future()
 
         def task() -> None:
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(function(*given))
+                    future.set_result(function(*arguments))
                 except BaseException as error:
                     future.set_exception(error)
                     if not self._threads:
@@ -114,7 +114,7 @@ class Workers:
         self._tasks.put(task)
         return future
 
-    def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results in the order of the items."""
         if not self._threads:
             yield from map(function, items)
@@ -126,7 +126,7 @@ class Workers:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
-        """Wait for the threads to end. After an error, drop what has not begun and ask what has to give up."""
+        """Wait for the threads to end. After an error, drop waiting tasks and ask running ones to stop."""
         if kind is not None:
             _stopping.update(thread.ident for thread in self._threads)
             with suppress(Empty):
@@ -143,35 +143,35 @@ class Workers:
         try:
             while task := self._tasks.get():
                 task()
-                del task  # and what it holds
+                del task  # and the objects that it refers to
         finally:
             _stopping.discard(threading.get_ident())
 
 
-_stopping: set[int | None] = set()  # worker threads that are asked to give up
+_stopping: set[int | None] = set()  # worker threads that are asked to stop
 
 
-def give_up_if_asked() -> None:
-    """Raise `GivenUp` in a worker thread whose result nobody waits for any more; to be called in long loops."""
+def stop_if_requested() -> None:
+    """Raise `Stopped` in a worker thread that is to stop; call it in long loops."""
     if _stopping and threading.get_ident() in _stopping:
-        raise GivenUp
+        raise Stopped
 
 
-def interruptible(call: Callable[[int], Found]) -> Found:
+def interruptible(call: Callable[[int], Result]) -> Result:
     """Run a long call of the library so that a signal handler which raises, as that of Ctrl-C does, ends it.
 
     Python runs signal handlers in the main thread only, and not before a call of C code has returned. So another thread
     makes the call while the main one waits; ``call(address)`` gets the address of a 32-bit number that the library
-    polls, and which is not 0 once the call is to return early. In any other thread there is nothing to wait for.
+    polls, and which is not 0 once the call is to return early. Any other thread makes the call itself.
     """
     if threading.current_thread() is not threading.main_thread():
         return call(0)
     stop, done = ctypes.c_int32(0), _thread.allocate_lock()
-    found: list[Found] = []
+    results: list[Result] = []
 
     def work() -> None:
         try:
-            found.append(call(ctypes.addressof(stop)))
+            results.append(call(ctypes.addressof(stop)))
         finally:
             done.release()
 
@@ -187,53 +187,52 @@ def interruptible(call: Callable[[int], Found]) -> Found:
         stop.value = 1
         done.acquire()  # once this returns, nothing writes to the arrays any more
         raise
-    return found[0]
+    return results[0]
 
 
 @contextmanager
 def two_threads() -> Iterator[tuple[Workers, Workers]]:
-    """Give two threads for as long as a ``with`` block lasts, each with one half of the processors to itself.
+    """Yield two worker threads for a ``with`` block, each bound to one half of the processors.
 
-    Left alone, Linux starts a thread on the processor of whoever gave it work, and where anything else runs beside it
-    leaves it there: the two take turns then, as if there were one.
+    Linux starts a thread on the processor of the thread that started it, and on a busy machine leaves it there: the two
+    then take turns, as if there were one.
     """
     _keep_memory()
-    mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     first, second = (
-        Workers(1, partial(_keep_to, mine[half::2] if len(mine) > 1 else [])) for half in range(2)
+        Workers(1, partial(_bind_to, processors[half::2] if len(processors) > 1 else [])) for half in range(2)
     )
     with first, second:
         yield first, second
 
 
 def _keep_memory() -> None:
-    """Let the C library keep what one step of work gives back, for the next one.
+    """Make the C library keep the memory that a step frees, for the next step.
 
-    glibc asks the system for each block that is larger than any that was ever given back, and returns what is free at
-    the end of the heap from twice that size on. A step's arrays have some MB each, and the system would have to clear
-    their memory at every step. Giving back a block just below the limit of 32 MB, which nobody has touched, moves both
-    marks up to there.
+    glibc asks the system for each block that is larger than any that was ever freed, and returns free memory at the end
+    of the heap from twice that size on. A step's arrays have some MB each, and the system would have to clear their
+    memory at every step. Freeing an untouched block just below the limit of 32 MB raises both thresholds to it.
     """
     np.empty(31 << 20, np.uint8)
 
 
 class Each:
-    """A `map` for two items: with two threads, each has one; without, one comes after the other."""
+    """A `map` over two items, one in each of two threads; without threads, one after the other."""
 
     def __init__(self, threads: tuple[Workers, Workers] | None = None) -> None:
         self.threads = threads
 
-    def __call__(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-        """Return what the function makes of each item."""
-        given = list(items)
-        if self.threads is None or len(given) == 1:
-            return [function(item) for item in given]
-        waiting = [thread.submit(function, item) for thread, item in zip(self.threads, given, strict=True)]
-        return [one.result() for one in waiting]
+    def __call__(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results of the function."""
+        items = list(items)
+        if self.threads is None or len(items) == 1:
+            return [function(item) for item in items]
+        futures = [thread.submit(function, item) for thread, item in zip(self.threads, items, strict=True)]
+        return [future.result() for future in futures]
 
 
-def _keep_to(processors: list[int]) -> None:
-    """Keep the calling thread to some processors; where that is not allowed, it may be anywhere."""
+def _bind_to(processors: list[int]) -> None:
+    """Bind the calling thread to some processors, where that is allowed."""
     if processors and hasattr(os, "sched_setaffinity"):
         with suppress(OSError):
             os.sched_setaffinity(0, processors)

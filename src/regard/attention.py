@@ -105,8 +105,8 @@ def attention(
     if out is not None:
         _check.output(out, _context_shape(problem), problem.result)
     remember(problem)
-    found, *_ = _forward(chosen, problem, threads)
-    result = _check.rounded(found.reshape(_context_shape(problem)), problem.result)
+    forward = _forward(chosen, problem, threads)
+    result = _check.rounded(forward.context.reshape(_context_shape(problem)), problem.result)
     if out is None:
         return result
     out[...] = result
@@ -116,7 +116,7 @@ def attention(
 def _is_usual(
     score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
 ) -> bool:
-    """Whether these options allow the fast path: most have their default value, and the others are obviously valid.
+    """Return whether the options allow the fast path: most have their default value, and the others are plainly valid.
 
     All other calls are checked in full, which raises the errors.
     """
@@ -132,19 +132,19 @@ def _is_usual(
     )
 
 
-def _is(given: Any, name: str) -> bool:
-    return isinstance(given, str) and given == name
+def _is(option: Any, name: str) -> bool:
+    return isinstance(option, str) and option == name
 
 
 def _chosen(kernel: str, threads: int | None, p: Problem) -> ModuleType:
     chosen = choose(kernel, p)
     if threads is not None:
-        _check.whole("threads", threads, least=1, most=MANY)
+        _check.integer("threads", threads, least=1, most=MANY)
     return chosen
 
 
 class Forward(NamedTuple):
-    """What a kernel computed: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
+    """The result of a forward kernel: context (items, n, e), statistic (items, 2, n), and both joined with the sink."""
 
     context: Array
     statistic: Array | None
@@ -271,30 +271,30 @@ def attention_vjp(
            [ 0.5]])
     """
 
-    def long_way(remembered: bool) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
+    def general_path(recorded: bool) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
         problem = prepare(queries, keys, values, score, mask, bias, scale, softcap, normalize, sink)
-        return _differentiated(problem, bias, kernel, threads, remembered)
+        return _differentiated(problem, bias, kernel, threads, recorded)
 
     band = mask if isinstance(mask, window) else None
     usual = (
         sink is None and mask is band and _is_usual(score, bias, scale, softcap, normalize, kernel, threads)
     )
-    short = fast_path.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
-    if short is None:
-        return long_way(remembered=False)
-    context, gradients = short
+    fast = fast_path.dense_vjp(queries, keys, values, band, scale, threads) if usual else None
+    if fast is None:
+        return general_path(recorded=False)
+    context, gradients = fast
 
     def pullback(dcontext: ArrayLike) -> Gradients:
-        found = gradients(dcontext)
-        return (
-            long_way(remembered=True)[1](dcontext) if found is None else Gradients(*found, None, {}, {}, None)
-        )
+        arrays = gradients(dcontext)
+        if arrays is None:
+            return general_path(recorded=True)[1](dcontext)
+        return Gradients(*arrays, None, {}, {}, None)
 
     return context, pullback
 
 
 def _differentiated(
-    problem: Problem, bias: BiasLike | None, kernel: str, threads: int | None, remembered: bool
+    problem: Problem, bias: BiasLike | None, kernel: str, threads: int | None, recorded: bool
 ) -> tuple[Array, Callable[[ArrayLike], Gradients]]:
     """Compute context and pullback for any options; see `attention_vjp`."""
     chosen = _chosen(kernel, threads, problem)
@@ -304,7 +304,7 @@ def _differentiated(
             hint="see regard.scores.Differentiable",
             kind=TypeError,
         )
-    if not remembered:
+    if not recorded:
         remember(problem)
     forward = _forward(chosen, problem, threads)
 
@@ -325,19 +325,19 @@ def _gradients(
     threads: int | None,
 ) -> Gradients:
     """Run the backward kernel and return every gradient in the shape and dtype of its argument."""
-    given = _check.numeric("dcontext", dcontext)
-    if given.shape != _context_shape(p):
+    array = _check.numeric("dcontext", dcontext)
+    if array.shape != _context_shape(p):
         _check.fail(
-            f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {given.shape} instead."
+            f"dcontext must have the shape of the context (..., n, e) = {_context_shape(p)}. Got {array.shape} instead."
         )
     if forward.statistic is None:
         forward = _computed(kernel, p, threads)
     fresh = bind_bias(bias, p.layout, p.compute)  # accumulates the gradient of this call
     p = replace(p, bias=fresh)
     with np.errstate(all="ignore"):  # as in the forward pass, NaN and inf propagate
-        flat = np.ascontiguousarray(given, p.compute).reshape(forward.context.shape)
-        found = kernel.backward(p, forward.context, forward.statistic, flat, threads)
-        dqueries, dkeys, dvalues, named, dpositions = found
+        flat = np.ascontiguousarray(array, p.compute).reshape(forward.context.shape)
+        gradients = kernel.backward(p, forward.context, forward.statistic, flat, threads)
+        dqueries, dkeys, dvalues, named, dpositions = gradients
         return Gradients(
             _as(dqueries.reshape(p.queries.shape), p.queries, p),
             _as(dkeys.reshape(p.keys.shape), p.keys, p),
@@ -356,8 +356,8 @@ def _sink_gradient(p: Problem, forward: Forward, dcontext: Array) -> Array | Non
     along = np.einsum("gte,gte->gt", dcontext, forward.context, dtype=np.float64)
     # A row without a visible key contributes nothing, whatever its dcontext.
     down = np.where(forward.joined.keys == 0, 0, -forward.joined.sink * along).sum(-1)
-    total = sum_to(down.reshape(p.layout.lead), p.sink.given.shape)
-    return _check.rounded(total, p.sink.given.dtype.newbyteorder("="))
+    total = sum_to(down.reshape(p.layout.lead), p.sink.array.shape)
+    return _check.rounded(total, p.sink.array.dtype.newbyteorder("="))
 
 
 def _as(gradient: Array, of: Array, p: Problem) -> Array:

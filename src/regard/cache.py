@@ -94,10 +94,10 @@ class KVCache:
         dtype: DTypeLike = np.float32,
     ) -> None:
         sizes = lead if isinstance(lead, Iterable) and np.ndim(cast(Any, lead)) else (lead,)
-        self._lead = tuple(_check.whole("lead", size) for size in sizes)
-        self._d = _check.whole("d", d)
-        self._e = self._d if e is None else _check.whole("e", e)
-        self._window = None if window is None else _check.whole("window", window)
+        self._lead = tuple(_check.integer("lead", size) for size in sizes)
+        self._d = _check.integer("d", d)
+        self._e = self._d if e is None else _check.integer("e", e)
+        self._window = None if window is None else _check.integer("window", window)
         self._capacity = _capacity(capacity, self._window)
         self._dtype = _storage(dtype)
         # A ring buffer is stored twice in a row, so that any part of it is contiguous in one place.
@@ -237,7 +237,7 @@ class KVCache:
         >>> cache.keys
         array([[1.]], dtype=float32)
         """
-        length = _check.whole("length", length)
+        length = _check.integer("length", length)
         if length > self._length:
             _check.fail(f"length must be at most the {self._length} positions so far. Got {length} instead.")
         if length and max(0, length - (self._window or 0)) < self._oldest:
@@ -291,7 +291,7 @@ class KVCache:
     def _sequences(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Check and return the argument of `reorder`."""
         self._check_sequences("reorder")
-        chosen = _check.whole_array("indices", indices, least=0)
+        chosen = _check.integer_array("indices", indices, least=0)
         if chosen.ndim != 1:
             _check.fail(f"indices must have shape (B',). Got shape {chosen.shape} instead.")
         if chosen.size and chosen.max() >= self._lead[0]:
@@ -394,7 +394,7 @@ def _capacity(capacity: int | None, left: int | None) -> int:
                 hint="capacity: largest number of positions (unwritten ones cost no memory). window: visible past keys",
             )
         return left + 1
-    capacity = _check.whole("capacity", capacity, least=1)
+    capacity = _check.integer("capacity", capacity, least=1)
     if left is not None and capacity <= left:
         _check.fail(
             f"capacity must be greater than window: {capacity} and {left}",

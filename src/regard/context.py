@@ -80,9 +80,9 @@ class Attention:
 
     def _only(self, keep: tuple[str, ...]) -> Attention:
         """Return an attention with these parts only, and its name."""
-        found: Attention = object.__new__(Attention)
-        vars(found).update({part: getattr(self, part) for part in keep}, name=self.name)
-        return found
+        part_of: Attention = object.__new__(Attention)
+        vars(part_of).update({part: getattr(self, part) for part in keep}, name=self.name)
+        return part_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,11 @@ class _Recorder:
     """An open `record` block: the parts that it keeps of each attention, and its list."""
 
     keep: tuple[str, ...]
-    seen: list[Attention]
+    attentions: list[Attention]
 
     def add(self, attention: Attention) -> None:
-        whole = set(self.keep) == set(PARTS)
-        self.seen.append(attention if whole else attention._only(self.keep))
+        complete = set(self.keep) == set(PARTS)
+        self.attentions.append(attention if complete else attention._only(self.keep))
 
 
 _recording: ContextVar[tuple[_Recorder, ...]] = ContextVar("regard_recording", default=())
@@ -146,13 +146,13 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     if _check.flag("threads", threads):
         _of_all_threads.append(recorder)
         try:
-            yield recorder.seen
+            yield recorder.attentions
         finally:
             _of_all_threads.remove(recorder)
         return
     token = _recording.set((*_recording.get(), recorder))
     try:
-        yield recorder.seen
+        yield recorder.attentions
     finally:
         _recording.reset(token)
 
@@ -196,12 +196,12 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def recording() -> bool:
-    """Whether a `record` block is open for this thread."""
+    """Return whether a `record` block is open for this thread."""
     return bool(_recording.get() or _of_all_threads)
 
 
 def remember(problem: Problem) -> None:
-    """Compute and keep the whole attention if a `record` block is open."""
+    """Compute and record the complete attention if a `record` block is open."""
     if recording():
         keep(define(problem))
 

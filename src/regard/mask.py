@@ -100,7 +100,7 @@ class Mask:
         array([[1, 1, 0],
                [1, 1, 1]])
         """
-        n, m = _check.whole("n", n), _check.whole("m", m)
+        n, m = _check.integer("n", n), _check.integer("m", m)
         shape = Layout(self.lead(), None, n, m)
         dense, ask = np.empty((shape.items, n, m), bool), self.bind(shape)
         # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
@@ -311,7 +311,7 @@ class window(Mask):
     def __post_init__(self) -> None:
         for name in ("left", "right"):
             if getattr(self, name) is not None:  # as a Python integer: NumPy's wrap around
-                object.__setattr__(self, name, _check.whole(name, getattr(self, name)))
+                object.__setattr__(self, name, _check.integer(name, getattr(self, name)))
         _check_align(self.align)
 
     def _ends(self, layout: Layout) -> tuple[int | None, int | None]:
@@ -412,7 +412,7 @@ class lengths(Mask):
     def __post_init__(self) -> None:
         for name in ("keys", "queries"):
             if name == "keys" or getattr(self, name) is not None:
-                counts = _check.whole_array(f"{name} of lengths", getattr(self, name), least=0)
+                counts = _check.integer_array(f"{name} of lengths", getattr(self, name), least=0)
                 object.__setattr__(self, name, counts)
 
     def lead(self) -> tuple[int, ...]:
@@ -491,9 +491,9 @@ class documents(Mask):
     def __post_init__(self) -> None:
         keys = self.queries if self.keys is None else self.keys
         object.__setattr__(
-            self, "queries", np.atleast_1d(_check.whole_array("queries of documents", self.queries))
+            self, "queries", np.atleast_1d(_check.integer_array("queries of documents", self.queries))
         )
-        object.__setattr__(self, "keys", np.atleast_1d(_check.whole_array("keys of documents", keys)))
+        object.__setattr__(self, "keys", np.atleast_1d(_check.integer_array("keys of documents", keys)))
 
     def lead(self) -> tuple[int, ...]:
         leads = self.queries.shape[:-1], self.keys.shape[:-1]
@@ -568,7 +568,7 @@ class prefix(Mask):
     align: Align | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", _check.whole_array("length of prefix", self.length, least=0))
+        object.__setattr__(self, "length", _check.integer_array("length of prefix", self.length, least=0))
         _check_align(self.align)
 
     def lead(self) -> tuple[int, ...]:

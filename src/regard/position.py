@@ -188,7 +188,7 @@ class alibi:
     def __post_init__(self) -> None:
         slopes = self.slopes
         if np.ndim(slopes) == 0:
-            slopes = _slopes(_check.whole("slopes", slopes, least=1))
+            slopes = _slopes(_check.integer("slopes", slopes, least=1))
         slopes = _check.parameter("slopes", slopes, 1, "(heads,)")
         if not np.isfinite(slopes).all():
             _check.fail(f"slopes must be finite. Got {slopes} instead.")
@@ -276,7 +276,7 @@ class t5_buckets:
             )
         least = len(self.table) // (2 * sides) + 1
         object.__setattr__(
-            self, "max_distance", _check.whole("max_distance", self.max_distance, least, _check.MOST)
+            self, "max_distance", _check.integer("max_distance", self.max_distance, least, _check.MOST)
         )
         _check_align(self.align)
 
@@ -299,7 +299,7 @@ class t5_buckets:
         >>> regard.position.t5_buckets(np.zeros((32, 1))).bucket([0, 1, -1, -7, -8, -16, -1000])
         array([ 0, 17,  1,  7,  8, 10, 15])
         """
-        distances = _check.whole_array("distances", distances, least=-_check.MOST)  # so that abs exists
+        distances = _check.integer_array("distances", distances, least=-_check.MOST)  # so that abs exists
         buckets = len(self.table)
         if self.bidirectional:
             buckets //= 2
@@ -371,7 +371,7 @@ def _check_scaling(scaling: Any) -> None:
     object.__setattr__(scaling, "factor", _check.number("factor", scaling.factor, positive=True))
     if hasattr(scaling, "original_max_position_embeddings"):
         name = "original_max_position_embeddings"
-        object.__setattr__(scaling, name, _check.whole(name, getattr(scaling, name), least=1))
+        object.__setattr__(scaling, name, _check.integer(name, getattr(scaling, name), least=1))
 
 
 @dataclass(frozen=True)
@@ -659,7 +659,7 @@ def rotary_vjp(
         _check.fail(f"x must have at least 2 dimensions (..., n, d): {array.ndim}")
     compute, result = _check.dtypes(array)
     n, d = array.shape[-2:]
-    dims = d if dims is None else _check.whole("dims", dims)
+    dims = d if dims is None else _check.integer("dims", dims)
     if dims % 2 or dims > d:
         _check.fail(
             f"dims must be even and at most d = {d}. Got {dims} instead.",
@@ -741,6 +741,6 @@ def sinusoidal(n: int, d: int, *, base: float = 10000.0) -> Array:
     array([[0.   , 1.   , 0.   , 1.   ],
            [0.841, 0.54 , 0.01 , 1.   ]])
     """
-    n, d, base = _check.whole("n", n), _check.whole("d", d), _check.number("base", base, positive=True)
+    n, d, base = _check.integer("n", n), _check.integer("d", d), _check.number("base", base, positive=True)
     angle = np.arange(n)[:, None] / base ** (2 * (np.arange(d) // 2) / max(d, 1))
     return np.where(np.arange(d) % 2, np.cos(angle), np.sin(angle))

@@ -208,7 +208,7 @@ class cosine(Score):
     def check(self, arrays: dict[str, Array]) -> None:
         """Raise unless queries and keys share d and sharpness broadcasts to (..., n)."""
         super().check(arrays)
-        with _check.beside(arrays):
+        with _check.naming_shapes(arrays):
             _check.broadcast("sharpness", self.sharpness.shape, arrays["queries"].shape[:-1], "(..., n)")
 
 
@@ -526,7 +526,7 @@ NAMED: dict[str, type[Score]] = {  # scores without required parameters
 
 
 def is_builtin(score: object) -> TypeGuard[Score]:
-    """Whether this is a score of this module; an instance of a derived class is a user-defined function."""
+    """Return whether this is a score of this module; an instance of a derived class is a user-defined function."""
     return isinstance(score, Score) and type(score).__module__ == __name__
 
 

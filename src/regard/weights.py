@@ -265,7 +265,7 @@ class local_m:
 
     def __post_init__(self) -> None:
         # A Python integer: NumPy's wrap around.
-        object.__setattr__(self, "width", _check.whole("width", self.width))
+        object.__setattr__(self, "width", _check.integer("width", self.width))
         _check.choice("align", self.align, ("start", "end"))
 
 
@@ -358,7 +358,7 @@ def predict_positions(queries: ArrayLike, weight: ArrayLike, vector: ArrayLike, 
     output = _check.parameter("vector", vector, 1, "(h,)")
     _check.hidden("weight", projection, len(output))
     sigmoid = (1 + np.tanh(np.tanh(array @ projection) @ output / 2)) / 2
-    positions: Array = _check.whole("m", m) * sigmoid
+    positions: Array = _check.integer("m", m) * sigmoid
     return positions
 
 
@@ -393,15 +393,15 @@ class Sink:
     """A learned logit for each head, of a key with value 0 that is visible to every query of the head."""
 
     def __init__(self, sink: ArrayLike, layout: Layout, dtype: np.dtype[Any]) -> None:
-        self.given = _check.floating("sink", sink)
+        self.array = _check.floating("sink", sink)
         hint = "one for each head of (batch, heads, n, d) has shape (heads,)"
-        _check.broadcast("sink", self.given.shape, layout.lead, "(...)", hint)
-        logits = self.given.astype(np.float64)
+        _check.broadcast("sink", self.array.shape, layout.lead, "(...)", hint)
+        logits = self.array.astype(np.float64)
         if wrong := logits[~(logits < np.inf)].tolist():
             _check.fail(f"sink must be finite, or -inf for no sink. Got {wrong[0]} instead.")
         largest = np.abs(logits[np.isfinite(logits)]).max(initial=0.0)
         _check.representable("sink", float(largest), dtype)
-        self.logits = np.broadcast_to(_check.rounded(self.given, dtype), layout.lead)
+        self.logits = np.broadcast_to(_check.rounded(self.array, dtype), layout.lead)
 
     def join(self, statistic: Array, unit: float) -> Joined:
         """Add the sink to the log-sum-exp of all rows.

@@ -35,10 +35,10 @@ MEANT = {
     "translate m --beam-size=5": "did you mean --beam?",
     "translate --n_best 5 m": "did you mean --n-best?",
     "translate m --nbest": "did you mean --n-best?",  # fairseq
-    "translate m -o out.txt": "the result goes to standard output: > FILE",
+    "translate m -o out.txt": "the result is written to standard output: > FILE",
     "translate m --lenpen=1": "did you mean --length-penalty?",
     "translate m --gpu 0": "everything runs on the processor",
-    "align m p --output x": "the result goes to standard output: > FILE",
+    "align m p --output x": "the result is written to standard output: > FILE",
     "evaluate m t --metrics bleu": "did you mean --measure?",
     "evaluate m t --gold-form 1": "did you mean --gold-from?",
     "curve log --plot x.png": "did you mean --png?",

@@ -419,7 +419,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lead": (
         lambda: KVCache((2.5,), 4, window=1),  # type: ignore[arg-type]
         TypeError,
-        "lead must be a whole number. Got 2.5 instead.",
+        "lead must be an integer. Got 2.5 instead.",
     ),
     "d": (lambda: KVCache((2,), -4, window=1), ValueError, "d must be at least 0. Got -4 instead."),
     "e": (lambda: KVCache((2,), 4, -3, window=1), ValueError, "e must be at least 0. Got -3 instead."),
@@ -487,7 +487,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "half": (
         lambda: line(5).truncate(2.5),  # type: ignore[arg-type]
         TypeError,
-        "length must be a whole number. Got 2.5 instead.",
+        "length must be an integer. Got 2.5 instead.",
     ),
     "overwritten": (lambda: line(17, window=4, capacity=6).truncate(14), ValueError, OVERWRITTEN),
     "an old mask": (
@@ -812,7 +812,7 @@ def test_a_copy_has_lengths_of_its_own() -> None:
         (
             lambda c, x: c.append(x, x, lengths=[1.0, 3.0]),
             TypeError,
-            "lengths must hold whole numbers. Got dtype float64 instead.",
+            "lengths must hold integers. Got dtype float64 instead.",
         ),
         (
             lambda c, x: c.reorder([0, 2]),
@@ -828,7 +828,7 @@ def test_a_copy_has_lengths_of_its_own() -> None:
         (
             lambda c, x: c.reorder([0.0, 1.0]),
             TypeError,
-            "indices must hold whole numbers. Got dtype float64 instead.",
+            "indices must hold integers. Got dtype float64 instead.",
         ),
         (
             lambda c, x: KVCache((), 1, capacity=2).reorder([0]),

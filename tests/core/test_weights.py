@@ -89,7 +89,7 @@ def test_rows_sum_to_1_and_what_is_not_seen_has_0(name: str, row: list[float]) -
 @settings(max_examples=40)
 @given(row=rows, shift=st.integers(-50, 50))
 def test_a_constant_added_to_a_row_changes_nothing(name: str, row: list[float], shift: int) -> None:
-    logits = np.round(np.array(row) * 64) / 64  # sums with a whole number are exact
+    logits = np.round(np.array(row) * 64) / 64  # sums with an integer are exact
     np.testing.assert_allclose(FUNCTIONS[name](logits + shift), FUNCTIONS[name](logits), rtol=0, atol=1e-12)
 
 

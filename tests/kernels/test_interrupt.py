@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import regard
 from regard import _threads
-from regard._threads import Each, Workers, give_up_if_asked, interruptible, two_threads
+from regard._threads import Each, Workers, interruptible, stop_if_requested, two_threads
 from regard.kernels import fast_path, library, matrix, recurrence
 
 Array = NDArray[Any]
@@ -181,7 +181,7 @@ def test_workers_whose_results_nobody_waits_for_give_up() -> None:
         try:
             begun.set()
             while True:
-                give_up_if_asked()
+                stop_if_requested()
         finally:
             ended.set()
 
@@ -197,7 +197,7 @@ def test_workers_whose_results_nobody_waits_for_give_up() -> None:
     with pytest.raises(Left):
         leave_early()
     assert ended.is_set()
-    give_up_if_asked()  # this thread is no worker
+    stop_if_requested()  # this thread is no worker
 
 
 @pytest.mark.threads

@@ -1075,7 +1075,7 @@ def test_a_bias_of_any_kind_of_numbers(make: Any) -> None:
         found = regard.attention(x, x, x, bias=make(part))
         np.testing.assert_allclose(found, wanted, atol=1e-6)
         if make(part).dtype.kind == "i" and part.shape[-2] > 1 < part.shape[-1] and SETS:
-            with pytest.raises(ValueError, match="can't do this: a bias of whole numbers for all pairs"):
+            with pytest.raises(ValueError, match="can't do this: a bias of integers for all pairs"):
                 regard.attention(x, x, x, bias=make(part), kernel="native")
         else:
             assert same(found, wanted)
@@ -1183,13 +1183,13 @@ MIRRORS: dict[str, Any] = {
     "Search": search.CSearch,
     "Softmax": training.CSoftmax,
     "Prediction": training.CPrediction,
-    "Tops": training.CTops,
+    "TopK": training.CTopK,
     "Rows": training.CRows,
     "Adam": training.CAdam,
     "Ending": search._ENDING,
     "Norm": layers.CNorm,
     "Drop": layers.CDrop,
-    "Rectified": layers.CRectified,
+    "Relu": layers.CRelu,
 }
 
 

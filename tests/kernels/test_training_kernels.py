@@ -209,11 +209,9 @@ def test_tops_of_a_product_are_those_of_its_numbers(
     readout, weight, bias = (
         np.round(4 * draw(*shape)).astype(np.float32) for shape in ((rows, size), (words, size), (words,))
     )
-    if (known := training.Words.of(weight, bias)) is None:
+    if (known := training.PackedWeights.pack(weight, bias)) is None:
         pytest.skip("this instruction set has none")
-    expected = training.tops(
-        readout @ weight.T + bias, count, first
-    )  # whole numbers: no rounding in any order
+    expected = training.tops(readout @ weight.T + bias, count, first)  # integers: no rounding in any order
     assert expected is not None
     for one, other in zip(known.tops(readout, count, first), expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -232,7 +230,7 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
     for changed in (False, True):
         if changed:
             weight[[3, 200], size - 1] = 1e-35, -1e18
-        if (known := training.Words.of(weight, bias)) is None:
+        if (known := training.PackedWeights.pack(weight, bias)) is None:
             pytest.skip("this instruction set has none")
         found, best, places = known.tops(readout, 4)
         exact = readout.astype(float) @ weight.astype(float).T + bias
@@ -250,9 +248,9 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
 
 def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
     weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
-    assert training.Words.of(weight.astype(float), bias) is None
-    assert training.Words.of(weight[:, :0], bias) is None
-    assert training.Words.of(weight, bias[:2]) is None
+    assert training.PackedWeights.pack(weight.astype(float), bias) is None
+    assert training.PackedWeights.pack(weight[:, :0], bias) is None
+    assert training.PackedWeights.pack(weight, bias[:2]) is None
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -297,6 +295,6 @@ def test_logits_that_are_kept_give_what_those_that_are_made_again_give(
         return [found, *pullback(0.1, 0.2), *pullback(0.1, 0.2)]
 
     kept = gradients()
-    monkeypatch.setattr(training, "_KEPT", 0)
+    monkeypatch.setattr(training, "_MOST_STORED", 0)
     for one, other in zip(kept, gradients(), strict=True):
         np.testing.assert_array_equal(one, other)

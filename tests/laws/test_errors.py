@@ -415,7 +415,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: regard.attend(np.ma.masked_equal(Q, 1.0), K, V),
         TypeError,
         "queries must be a plain array. Got a masked array instead.\n"
-        "  hint: fill it, and say with mask= who may see whom",
+        "  hint: fill it, and pass the visible pairs as mask=",
     ),
     "no queries": (
         lambda: regard.attend(None, K, V),  # type: ignore[arg-type]
@@ -539,7 +539,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "lengths of nothing": (
         lambda: mask.lengths(None),
         TypeError,
-        "keys of lengths must hold whole numbers. Got dtype object instead.",
+        "keys of lengths must hold integers. Got dtype object instead.",
     ),
     "lengths beyond int64": (
         lambda: mask.lengths(np.uint64(2**64 - 1)),
@@ -580,7 +580,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "threads 1.5": (
         lambda: regard.attention_vjp(Q, K, V, threads=1.5),
         TypeError,
-        "threads must be a whole number. Got 1.5 instead.",
+        "threads must be an integer. Got 1.5 instead.",
     ),
     "out shape": (
         lambda: regard.attention(Q, K, V, out=o(2, 5, 4)),
@@ -642,12 +642,12 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "window float": (
         lambda: mask.window(1, 2.5),  # type: ignore[arg-type]
         TypeError,
-        "right must be a whole number. Got 2.5 instead.",
+        "right must be an integer. Got 2.5 instead.",
     ),
     "lengths float": (
         lambda: mask.lengths(1.5),
         TypeError,
-        "keys of lengths must hold whole numbers. Got dtype float64 instead.",
+        "keys of lengths must hold integers. Got dtype float64 instead.",
     ),
     "lengths negative": (
         lambda: mask.lengths([-1, 2]),
@@ -657,7 +657,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "documents float": (
         lambda: mask.documents([0.5]),
         TypeError,
-        "queries of documents must hold whole numbers. Got dtype float64 instead.",
+        "queries of documents must hold integers. Got dtype float64 instead.",
     ),
     "masks that don't broadcast": (
         lambda: (mask.lengths([1, 2]) & mask.lengths([1, 2, 3])).dense(3, 3),
@@ -699,12 +699,12 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "distances that are not whole": (
         lambda: position.t5_buckets(o(8, 2)).bucket([0.5]),
         TypeError,
-        "distances must hold whole numbers. Got dtype float64 instead.",
+        "distances must hold integers. Got dtype float64 instead.",
     ),
     "distances in words": (
         lambda: position.t5_buckets(o(8, 2)).bucket("far"),
         TypeError,
-        "distances must hold whole numbers. Got dtype <U3 instead.",
+        "distances must hold integers. Got dtype <U3 instead.",
     ),
     "a distance whose size no int64 holds": (
         lambda: position.t5_buckets(o(8, 2)).bucket(-(2**63)),

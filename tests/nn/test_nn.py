@@ -198,7 +198,7 @@ def test_what_else_layers_refuse() -> None:
         (lambda: nn.dropout(np.ones(2), float("nan"), rng), "rate must be finite. Got nan instead."),
         (
             lambda: nn.dropout(np.ones(2), 0.5, 0.5),
-            "rng must be a whole number, a numpy.random.Generator or None.",
+            "rng must be an integer, a numpy.random.Generator or None.",
         ),  # type: ignore[arg-type]
         (lambda: nn.dropout(np.ones(3), 0.5, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
         (lambda: nn.dropout(np.ones(3), 0.0, rng)[1](np.ones((2, 3))), r"dy must have shape \(3,\)"),
@@ -383,7 +383,7 @@ def test_smoothing_is_a_share(smoothing: float) -> None:
 def test_rows_that_are_not_there_are_refused_before_anything_is_read(ids: list[int]) -> None:
     with pytest.raises(ValueError, match="ids must be"):
         nn.embed(draw(3, 4), np.array(ids))
-    with pytest.raises(TypeError, match="ids must hold whole numbers"):
+    with pytest.raises(TypeError, match="ids must hold integers"):
         nn.embed(draw(3, 4), np.array([0.5]))
 
 
@@ -499,7 +499,7 @@ def test_a_seed_is_as_good_as_a_generator() -> None:
 
 @pytest.mark.parametrize("rng", [True, "1", 1.0])
 def test_what_is_no_seed(rng: Any) -> None:
-    text = f"rng must be a whole number, a numpy.random.Generator or None. Got {type(rng).__name__} instead."
+    text = f"rng must be an integer, a numpy.random.Generator or None. Got {type(rng).__name__} instead."
     for call in (
         lambda: nn.dropout(np.ones(2), 0.5, rng),
         lambda: nn.check_gradients(nn.tanh, [np.ones(2)], rng=rng),

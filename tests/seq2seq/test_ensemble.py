@@ -22,7 +22,7 @@ from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.forced import force
 from regard.seq2seq.decoding.hypothesis import Hypothesis, Scoring
 from regard.seq2seq.decoding.sampling import sample
-from regard.seq2seq.ensemble import Together
+from regard.seq2seq.ensemble import EnsembleNetwork
 from regard.seq2seq.extras.translation_memory import TranslationMemory
 from regard.seq2seq.networks.base import Network, Predictor, Stepper
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
@@ -82,7 +82,7 @@ def told(
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
     """The logarithms of mean probabilities, and mean weights, of what each network says by itself."""
-    each = [told(net, source, one.words) for net in networks]
+    each = [told(net, source, one.tokens) for net in networks]
     count = len(one.log_probabilities)
     logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))
     looks = [said.alignment for said in each if said.alignment.shape[1]]
@@ -102,14 +102,14 @@ def test_what_is_found_has_the_mean_probability_of_each_word(
 ) -> None:
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
     rows = [[*source, END] for source in sources]
-    found = beam(Together(networks), *source_batch(rows), width=width, n_best=width)
+    found = beam(EnsembleNetwork(networks), *source_batch(rows), width=width, n_best=width)
     for row, several in zip(rows, found, strict=True):
         assert [one.score for one in several] == sorted((one.score for one in several), reverse=True)
         for one in several:
             logs, looks = mean_of(networks, row, one)
             np.testing.assert_allclose(one.log_probabilities, logs, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(one.alignment, looks[: len(one.alignment)], atol=1e-5)
-            again = told(Together(networks), row, one.words).log_probabilities[: len(logs)]
+            again = told(EnsembleNetwork(networks), row, one.tokens).log_probabilities[: len(logs)]
             np.testing.assert_allclose(again, logs, rtol=1e-4, atol=1e-5)
 
 
@@ -126,7 +126,7 @@ def test_where_words_were_taken_from_is_the_mean_of_what_each_finds(
     networks = [network(kind, seed + number) for number, kind in enumerate(kinds)]
     batch = collate([EncodedPair([*source, END], [START, *words, END]) for source, words in pairs])
     both = [
-        force(Together(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
+        force(EnsembleNetwork(networks), batch.source, batch.lengths, batch.target, posterior=posterior)
         for posterior in (True, False)
     ]
     for (source, words), found, looked in zip(pairs, *both, strict=True):
@@ -149,7 +149,7 @@ def test_the_mean_is_right_however_small(count: int, rows: int, spread: float, s
     wide = logits.astype(np.float64)
     expected = logsumexp(wide - logsumexp(wide, axis=-1, keepdims=True), axis=0) - np.log(count)
     steps = [Fixed(one) for one in logits]
-    found, _ = Together(steps).stepper(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
+    found, _ = EnsembleNetwork(steps).stepper(np.zeros((1, rows)), np.ones(rows))(np.zeros((rows, 2)))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 + 3e-7 * float(np.abs(logits).max()))
 
@@ -160,8 +160,10 @@ def test_one_alone_or_twice_is_itself(kind: str) -> None:
     batch = source_batch([[4, 5, 6, END], [7, END], [8, 8, 4, 9, 5, END]])
     expected = beam(one, *batch, width=3, n_best=3)
     for networks in ([one], [one, one]):
-        for several, alone in zip(beam(Together(networks), *batch, width=3, n_best=3), expected, strict=True):
-            assert [found.words for found in several] == [found.words for found in alone]
+        for several, alone in zip(
+            beam(EnsembleNetwork(networks), *batch, width=3, n_best=3), expected, strict=True
+        ):
+            assert [found.tokens for found in several] == [found.tokens for found in alone]
             np.testing.assert_allclose(
                 [found.score for found in several], [found.score for found in alone], atol=1e-4
             )
@@ -171,16 +173,16 @@ def test_what_all_find_likely_is_drawn_most() -> None:
     # END is the third; 3 and 4 have a friend each, 5 is liked by both: .45 against .225 in the mean.
     likely = np.array([[1e-30, 1e-30, 0.1, 0.0001, 0.4499, 0.45], [1e-30, 1e-30, 0.1, 0.4499, 0.0001, 0.45]])
     networks = [Fixed(one) for one in np.log(likely)]
-    (found,) = force(Together(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
+    (found,) = force(EnsembleNetwork(networks), *source_batch([[END]]), np.array([[START], [5], [END]]))
     np.testing.assert_allclose(np.exp(found.log_probabilities), [0.45, 0.1], rtol=1e-6)
     drawn = sample(
-        Together(networks),
+        EnsembleNetwork(networks),
         *source_batch([[END]]),
         rng=[np.random.default_rng(1)],
         count=2000,
         temperature=1.0,
     )[0]
-    first = [one.words[0] for one in drawn if one.words]
+    first = [one.tokens[0] for one in drawn if one.tokens]
     shares = [first.count(word) / len(first) for word in (3, 4, 5)]
     np.testing.assert_allclose(shares, [0.25, 0.25, 0.5], atol=0.04)
 
@@ -191,7 +193,7 @@ def test_a_network_that_is_broken_is_told(value: float) -> None:
     broken = network("bahdanau", 1)
     broken.parameters["output_bias"][4] = value
     with pytest.raises(ValueError, match=r"must be finite\. Got nan instead"):
-        beam(Together([network("bahdanau", 2), broken]), *source_batch([[4, END]]), width=2)
+        beam(EnsembleNetwork([network("bahdanau", 2), broken]), *source_batch([[4, END]]), width=2)
 
 
 # ------------------------------------------------------------------------------------------------------- models
@@ -293,7 +295,7 @@ def test_models_that_do_not_go_together_are_refused(
         Ensemble(models)
     assert str(caught.value) == (
         f"models must {text}. Model 3 differs from model 1.\n"
-        "  hint: train them on the same pairs with the same kinds of tokens, with different seeds"
+        "  hint: train them on the same pairs with the same token types, with different seeds"
     )
 
 

@@ -210,7 +210,7 @@ def test_a_checkpoint_that_does_not_fit_costs_nothing(content: bytes | None, tmp
 
 def test_what_is_no_checkpoint_is_told_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "it").write_bytes(b"none")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         next(Seq2Seq().steps("not even pairs", checkpoint=tmp_path / "it"))  # type: ignore[arg-type]
 
 
@@ -279,7 +279,7 @@ def test_minutes_end_the_training() -> None:
             "subwords must be one of 'unigram', 'bpe'. Got 'bp' instead.\n  hint: did you mean 'bpe'?",
         ),
         ({"minutes": True}, "minutes must be a number. Got True instead."),
-        ({"epochs": True}, "epochs must be a whole number. Got True instead."),
+        ({"epochs": True}, "epochs must be an integer. Got True instead."),
     ],
 )
 def test_options_are_checked(options: Any, said: str) -> None:
@@ -432,7 +432,7 @@ def test_a_vocabulary_of_one_word_is_enough() -> None:
 
 RECIPES = {
     "epochs": (0, "epochs must be at least 1. Got 0 instead."),
-    "tokens": (1.5, "tokens must be a whole number. Got 1.5 instead."),
+    "tokens": (1.5, "tokens must be an integer. Got 1.5 instead."),
     "warm_up": (0, "warm_up must be at least 1. Got 0 instead."),
     "patience": (0, "patience must be at least 1. Got 0 instead."),
     "clip": (-1, "clip must be greater than 0. Got -1.0 instead."),
@@ -441,7 +441,7 @@ RECIPES = {
     "average": ("x", "average must be a number. Got 'x' instead."),
     "guidance": (-1, "guidance must be at least 0. Got -1.0 instead."),
     "agreement": (-0.5, "agreement must be at least 0. Got -0.5 instead."),
-    "seed": ("x", "seed must be a whole number. Got 'x' instead."),
+    "seed": ("x", "seed must be an integer. Got 'x' instead."),
 }
 
 
@@ -661,7 +661,7 @@ def test_samples_are_drawn_by_a_seed_a_generator_or_unseeded(reverser: Seq2Seq) 
     assert drawn(None) != drawn(None)
     for wrong, text in (
         ([1, 2], "rng must have one seed for each of 1 sentences. Got 2 instead."),
-        ("5", "rng must be a whole number, a numpy.random.Generator or None. Got str instead."),
+        ("5", "rng must be an integer, a numpy.random.Generator or None. Got str instead."),
     ):
         with pytest.raises((TypeError, ValueError)) as caught:
             drawn(wrong)
@@ -766,7 +766,7 @@ def test_links_must_be_between_tokens() -> None:
 def test_links_must_be_sets_of_two_whole_numbers_each(links: Any, said: str) -> None:
     with pytest.raises(TypeError) as caught:
         Seq2Seq().fit(["a b"], ["c"], links=links)
-    assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: whole numbers, both counted from 0"
+    assert str(caught.value) == f"{said}\n  hint: {{(0, 0), (2, 1)}}: integers, both counted from 0"
 
 
 @pytest.mark.parametrize("links", [[{(1, 0)}], [[(1, 0)]], ({(1, 0): "sure"},)], ids=str)

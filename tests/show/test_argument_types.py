@@ -39,10 +39,8 @@ def test_numbers_are_read(x: float) -> None:
     "text", ["", " 1", "1\n", "+1", "1_0", "\uff11", "\u0663", "1.0", "1e3", "0x1", "x", "-1", "\u00b2", "0"]
 )
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
-    assert refused(integer(), text) == f"must be a whole number of at least 1. Got {text!r} instead."
-    assert (
-        refused(integer(most=BEAMS), text) == f"must be a whole number from 1 to 100. Got {text!r} instead."
-    )
+    assert refused(integer(), text) == f"must be an integer of at least 1. Got {text!r} instead."
+    assert refused(integer(most=BEAMS), text) == f"must be an integer from 1 to 100. Got {text!r} instead."
 
 
 @pytest.mark.parametrize(
@@ -55,13 +53,13 @@ def test_what_is_no_number_is_refused(text: str) -> None:
 def test_bounds_are_in() -> None:
     read = integer(3, 5)
     assert [read(text) for text in "345"] == [3, 4, 5]
-    assert refused(read, "2") == "must be a whole number from 3 to 5. Got '2' instead."
-    assert refused(read, "6") == "must be a whole number from 3 to 5. Got '6' instead."
+    assert refused(read, "2") == "must be an integer from 3 to 5. Got '2' instead."
+    assert refused(read, "6") == "must be an integer from 3 to 5. Got '6' instead."
 
 
 def test_what_is_endless_is_cut() -> None:
     told = refused(integer(), "9" * 5000)
-    assert told.startswith("must be a whole number of at least 1 and at most 18 digits. Got '999")
+    assert told.startswith("must be an integer of at least 1 and at most 18 digits. Got '999")
     assert len(told) < 160
     assert len(refused(positive, "9" * 5000)) < 130
     assert math.isinf(float("9" * 5000))  # so that one is refused, as every number must be finite

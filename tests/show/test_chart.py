@@ -166,7 +166,7 @@ class TestPictures:
     def test_links_are_followed_and_pipes_left_alone(self, tmp_path: Path) -> None:
         pipe, link, panel = tmp_path / "pipe.png", tmp_path / "link.png", Panel("loss", {"a": ([1], [1])})
         os.mkfifo(pipe)
-        with pytest.raises(ValueError, match="It is no regular file instead"):
+        with pytest.raises(ValueError, match="It is not a regular file instead"):
             figures.save_curves(pipe, [panel])
         link.symlink_to(tmp_path / "target.png")
         figures.save_curves(link, [panel])

@@ -209,8 +209,8 @@ def test_other_learned_arrays_are_told(
 def test_a_mask_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     told = explain(capsys, "--causal")
     assert re.search(r"\nlogit = .*, or minus infinity where the mask hides the key\n", told)
-    assert told.count('\n"-": the query may not see the key\n') == 1
-    assert "\nword 1 looks at word 1 (100.0 %); it sees no other\n" in told
+    assert told.count('\n"-": the key is not visible to the query\n') == 1
+    assert "\nword 1 attends to word 1 (100.0 %); no other key is visible\n" in told
     assert "mask" not in explain(capsys)
 
 
@@ -248,7 +248,7 @@ def test_labels_name_queries_and_keys(
         capsys, "long.npz", "--query-labels", "le chat est là", "--key-labels", "the cat is over there ."
     )
     assert re.search(r"\n +the +cat +is +over +there +\.\n", told)
-    assert re.search(r"\nle looks at (the|cat|is|over|there|\.) \(", told)
+    assert re.search(r"\nle attends to (the|cat|is|over|there|\.) \(", told)
     assert "le, term by term" in told
 
 
@@ -318,7 +318,7 @@ def damaged(name: str) -> None:
         ("a.csv", "1,-inf\n", "a.csv must hold finite numbers: -inf at row 1, column 2"),
         ("a.csv", "\n \n", "there are no numbers in a.csv"),
         ("a.csv", b"1,2\n3,\xe9\n", "a.csv, line 2: not UTF-8 text (byte 0xe9)"),
-        ("a.npz", "hello", "a.npz is no .npz file"),
+        ("a.npz", "hello", "a.npz is not an .npz file"),
         (
             "a.npz",
             {"q": np.eye(2), "x": np.eye(2)},
@@ -333,7 +333,7 @@ def damaged(name: str) -> None:
         (
             "a.npy",
             np.array([[[1, np.inf]]]),
-            "a.npy must hold finite numbers: inf at place (1, 1, 2), counted from 1",
+            "a.npy must hold finite numbers: inf at index (1, 1, 2), counted from 1",
         ),
         ("a.npy", np.eye(2) * 1j, "a.npy must hold real numbers: it holds complex128"),
         ("a.npy", np.arange(3), "queries must have at least 2 dimensions: 1"),
@@ -395,10 +395,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["long.npz", "--words", "1"], "give files or --words, not both"),
         (["long.npz", "--seed", "1"], "give files or --seed, not both"),
         (["long.npz", "--row", "5"], "--row must be one of the 4 queries, counted from 1: 5"),
-        (["--row", "0"], "argument --row: must be a whole number of at least 1. Got '0' instead."),
-        (["--digits", "-1"], "argument --digits: must be a whole number from 0 to 17. Got '-1' instead."),
-        (["--seed", "-1"], "argument --seed: must be a whole number from 0 to 4294967295. Got '-1' instead."),
-        (["--seed", "٣"], "argument --seed: must be a whole number from 0 to 4294967295. Got '٣' instead."),
+        (["--row", "0"], "argument --row: must be an integer of at least 1. Got '0' instead."),
+        (["--digits", "-1"], "argument --digits: must be an integer from 0 to 17. Got '-1' instead."),
+        (["--seed", "-1"], "argument --seed: must be an integer from 0 to 4294967295. Got '-1' instead."),
+        (["--seed", "٣"], "argument --seed: must be an integer from 0 to 4294967295. Got '٣' instead."),
         (
             ["--words", "1 2; 3"],
             "words, row 2: every row must have as many numbers: 1 found, 2 in the first row",
@@ -411,16 +411,19 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (["--labels", "a b"], "labels must name each word: 2 labels for 4"),
         (["--at", "1"], "--at is for arrays with leading dimensions; these have none"),
-        (["--at", "x"], "argument --at: whole numbers between commas are needed: 'x'"),
+        (["--at", "x"], "argument --at: integers between commas are needed: 'x'"),
         (["--align", "end"], "--align goes with --causal or --window"),
-        (["--mask", "queries.npy"], "queries.npy must hold 0 and 1 only (1: the query may see the key)"),
+        (
+            ["--mask", "queries.npy"],
+            "queries.npy must hold 0 and 1 only (1: the key is visible to the query)",
+        ),
         (
             ["--score", "general"],
             "--score general has learned arrays: name their .npz file with --score-arrays",
         ),
         (
             ["--score-arrays", "long.npz"],
-            "--score scaled_dot has no learned arrays: leave --score-arrays away",
+            "--score scaled_dot has no learned arrays: leave --score-arrays out",
         ),
         (
             ["--score", "general", "--score-arrays", "long.npz"],
@@ -648,11 +651,11 @@ def test_every_real_type_is_told(capsys: pytest.CaptureFixture[str], dtype: str)
 @pytest.mark.parametrize(
     ("shapes", "expected"),
     [
-        (((2, 3), (0, 3), (0, 2)), "query 2 sees nothing: its weights and its context are 0"),
+        (((2, 3), (0, 3), (0, 2)), "query 2 attends to nothing: its weights and its context are 0"),
         (((2, 3), (4, 3), (4, 0)), "no numbers: 2 rows, 0 columns"),
         (
             ((2, 0), (4, 0), (4, 2)),
-            "query 2 looks at key 1 (25.0 %), key 2 (25.0 %), key 3 (25.0 %), key 4 (25.0 %)",
+            "query 2 attends to key 1 (25.0 %), key 2 (25.0 %), key 3 (25.0 %), key 4 (25.0 %)",
         ),
     ],
 )
@@ -665,7 +668,7 @@ def test_empty_sides_are_told(
 
 def test_no_query_is_no_story(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("empty.npz", q=np.zeros((0, 3)), k=np.zeros((4, 3)), v=np.zeros((4, 2)))
-    assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to tell: n is 0\n"
+    assert fails(capsys, "empty.npz") == "regard explain: error: there is no query to explain: n is 0\n"
 
 
 def test_scores_that_overflow_are_told_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,7 +216,7 @@ def test_warnings_and_progress_are_cleaned(capsys: pytest.CaptureFixture[str]) -
     cli._warn(None, set(), UserWarning(""))
     with Progress(1, "translating (\x1b[2J" + "x" * 1000 + ")", every=0.0) as progress:
         progress.advance()
-        progress.say("best: \x1b[2J\n  a -> b")
+        progress.write("best: \x1b[2J\n  a -> b")
     err = capsys.readouterr().err
     lines = err.splitlines()
     assert lines[:2] == ["regard explain: warning: font ·[2J", "regard: warning: UserWarning"]
@@ -459,7 +459,7 @@ def test_the_best_match_is_written_out() -> None:
 
 def test_a_query_that_sees_nothing_is_told_so() -> None:
     shown = told(mask=np.array([[False] * 3, [True] * 3]))
-    assert "query 1 sees nothing: its weights and its context are 0" in shown
+    assert "query 1 attends to nothing: its weights and its context are 0" in shown
     assert "query 1        -        -        -" in shown
 
 
@@ -470,14 +470,14 @@ def test_sentences_name_the_strongest_keys_and_the_share_of_the_rest() -> None:
     shown = explain(
         attention, queries, keys, keys, key_words=["a", "b", "c", "d"], query_words=["q"], color=False
     )
-    assert "q looks at b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
+    assert "q attends to b (62.0 %), c (30.0 %); the other 2 share 8.0 %" in shown
 
 
 def test_the_share_of_the_rest_is_that_of_seen_keys() -> None:
     keys = np.zeros((8, 1))
     attention = regard.attend(keys[:1], keys, keys, mask=np.arange(8) < 6)
     shown = explain(attention, keys[:1], keys, keys, query_words=["q"], color=False)
-    assert "key 3 (16.7 %); the other 3 that it sees share 50.0 %" in shown
+    assert "key 3 (16.7 %); the other 3 visible keys share 50.0 %" in shown
 
 
 def test_a_story_needs_two_dimensions_and_a_row() -> None:
@@ -487,7 +487,7 @@ def test_a_story_needs_two_dimensions_and_a_row() -> None:
     cube = np.zeros((2, 3, 4))
     with pytest.raises(ValueError) as caught:
         explain(regard.attend(cube, cube, cube), cube, cube, cube)
-    assert str(caught.value) == "a story tells two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
+    assert str(caught.value) == "an explanation needs two-dimensional arrays: (2, 3, 4), (2, 3, 4), (2, 3, 4)"
 
 
 def test_many_keys_are_told_by_the_strongest_and_a_sum_of_the_others() -> None:
@@ -1085,7 +1085,7 @@ def test_progress_in_a_pipe_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPat
         for step in range(10):
             now[0] += 10.0
             progress.advance(loss=1.0 / (step + 1))
-        progress.say("kept")
+        progress.write("kept")
     assert stream.getvalue().split("\n") == [
         "training: 3 of 10 (30 %), loss 0.333, 1:10 left",
         "training: 6 of 10 (60 %), loss 0.167, 0:40 left",
@@ -1117,7 +1117,7 @@ def test_progress_on_a_terminal_is_a_bar_with_loss_and_time_left() -> None:
     [
         ({"digits": -1}, "digits must be at least 0. Got -1 instead."),
         ({"digits": 18}, "digits must be at most 17. Got 18 instead."),
-        ({"digits": 1.5}, "digits must be a whole number. Got 1.5 instead."),
+        ({"digits": 1.5}, "digits must be an integer. Got 1.5 instead."),
         ({"most_rows": 0}, "most_rows must be at least 1. Got 0 instead."),
         ({"values": [["a"]]}, "values must hold real numbers. Got dtype <U1 instead."),
         ({"values": [[1j]]}, "values must hold real numbers. Got dtype complex128 instead."),

@@ -1,6 +1,6 @@
 """The NumPy kernel: attention by blocks with an online softmax, forward and backward, never building n x m.
 
-For a tile of queries the kernel loops over blocks of keys, skips those that are masked for the whole tile, and keeps
+For a tile of queries the kernel loops over blocks of keys, skips those that are masked for all of the tile, and keeps
 for every query a running maximum, a running sum and a running context (Milakov and Gimelshein 2018, "Online normalizer
 calculation for softmax"; Rabe and Staats 2021, "Self-attention Does Not Need O(n^2) Memory"). The backward pass
 computes the logits of each block again and their weights from the saved log-sum-exp (Dao et al. 2022,
@@ -69,8 +69,8 @@ def plan_forward(p: Problem, pairs: Pairs) -> Plan:
     columns = min(
         _floor_lanes(min(PRODUCT / (LANES * widest), TILE / (LANES * pairs.depth), 256)), max(p.layout.m, 1)
     )
-    whole = not _is_online(p) and LANES * p.layout.m <= TILE
-    return _plan(p, pairs, columns, p.layout.m if whole else columns, 256)
+    full_rows = not _is_online(p) and LANES * p.layout.m <= TILE
+    return _plan(p, pairs, columns, p.layout.m if full_rows else columns, 256)
 
 
 def _is_online(p: Problem) -> bool:
@@ -87,14 +87,14 @@ def plan_backward(p: Problem, pairs: Pairs) -> Plan:
     return _plan(p, pairs, columns, columns, 64)
 
 
-def _plan(p: Problem, pairs: Pairs, columns: int, strip: int, most_rows: int) -> Plan:
+def _plan(p: Problem, pairs: Pairs, columns: int, logits: int, most_rows: int) -> Plan:
     rows = min(
-        -(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, strip))
+        -(-p.layout.n // LANES) * LANES, most_rows, _floor_lanes(TILE / max(columns * pairs.depth, logits))
     )
     real = min(rows, p.layout.n)
     widest = max(p.values.shape[-1], pairs.left.shape[-1])
-    held = max(rows * strip, real * columns * pairs.depth, rows * widest // 2, 1)
-    return Plan(columns, rows, max(min(TILE // held, p.layout.items), 1))
+    size = max(rows * logits, real * columns * pairs.depth, rows * widest // 2, 1)
+    return Plan(columns, rows, max(min(TILE // size, p.layout.items), 1))
 
 
 def thread_count(p: Problem, threads: int | None) -> int:
@@ -121,10 +121,10 @@ def _each(work: Callable[[T], R], tasks: list[T], threads: int) -> Iterator[R]:
         yield from workers.map(quiet, tasks)
 
 
-def _give_up_if_asked() -> None:
-    from regard._threads import give_up_if_asked
+def _stop_if_requested() -> None:
+    from regard._threads import stop_if_requested
 
-    give_up_if_asked()
+    stop_if_requested()
 
 
 class Kernel:
@@ -178,7 +178,7 @@ class Kernel:
         self, left: Array, items: slice, rows: slice, columns: slice, tanh: list[Array] | None = None
     ) -> Array | None:
         """Return the logits of a block (items, keys, lanes), -inf where masked; None if all are."""
-        _give_up_if_asked()
+        _stop_if_requested()
         p = self.p
         seen = self.seen(items, rows, columns)
         if seen is False:
@@ -344,7 +344,7 @@ class Logits:
 
 
 def _rowwise(kernel: Kernel, plan: Plan, items: slice, rows: slice) -> tuple[Array, Array]:
-    """Compute a tile whose step 2 needs whole rows: context (items, t, e) and statistic (items, 2, lanes)."""
+    """Compute a tile whose step 2 needs complete rows: context (items, t, e) and statistic (items, 2, lanes)."""
     logits = Logits(kernel, plan, items, rows)
     statistic = _threshold(logits, kernel.power) if kernel.power else _first_largest(logits)
     taint = Taint() if kernel.tainted else None
@@ -381,7 +381,7 @@ def _threshold(logits: Logits, power: int) -> Array:
     base = np.where(blind, 0, largest)
     t = np.full_like(largest, -1)
     for _ in range(60):
-        _give_up_if_asked()
+        _stop_if_requested()
         slope, excess = _newton(logits, base, t, power)
         step = excess / (power * np.maximum(slope, 1e-30))
         moving = (step > np.finfo(t.dtype).eps * np.abs(t)) & ~blind
@@ -507,8 +507,8 @@ class Backward:
         self.dcontext, self.dclean, self.totals = dcontext, dclean, totals
         self.plan = plan_backward(kernel.p, clean)
         p = kernel.p
-        held = p.layout.n * clean.left.shape[-1] + p.layout.m * (clean.right.shape[-1] + p.values.shape[-1])
-        self.chunk = max(1, min(self.plan.items, 4 * TILE // max(held, 1)))
+        size = p.layout.n * clean.left.shape[-1] + p.layout.m * (clean.right.shape[-1] + p.values.shape[-1])
+        self.chunk = max(1, min(self.plan.items, 4 * TILE // max(size, 1)))
 
     def chunk_of_items(self, items: slice) -> Collected:
         """Compute the gradients of a chunk of items, tile by tile in a fixed order."""
@@ -520,24 +520,24 @@ class Backward:
             total[items] if where.own else np.zeros((count, *total.shape[1:]), p.compute)
             for where, total in zip(*self.totals, strict=True)
         )
-        found = Collected(items, arrays, learned, positions)
+        collected = Collected(items, arrays, learned, positions)
         for rows in slices(p.layout.n, self.plan.rows):
-            Tile(self, items, rows, found).run()
-        return found
+            Tile(self, items, rows, collected).run()
+        return collected
 
 
 class Tile:
     """The backward pass of some queries of some items."""
 
-    def __init__(self, shared: Backward, items: slice, rows: slice, found: Collected) -> None:
-        self.shared, self.kernel, self.items, self.rows, self.found = (
+    def __init__(self, shared: Backward, items: slice, rows: slice, collected: Collected) -> None:
+        self.shared, self.kernel, self.items, self.rows, self.collected = (
             shared,
             shared.kernel,
             items,
             rows,
-            found,
+            collected,
         )
-        self.dleft, self.dright, self.dvalues = found.arrays
+        self.dleft, self.dright, self.dvalues = collected.arrays
         count = items.stop - items.start
         left = self.kernel.pairs.left_items.block(items, rows)
         self.left = np.broadcast_to(left, (count, *left.shape[1:]))
@@ -604,7 +604,7 @@ class Tile:
                 np.copyto(dlogits, 0, where=unseen)
         dlogits *= p.compute.type(p.scale)
         right = self.shared.clean.right_items.block(self.items, columns)
-        dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.found.learned)
+        dleft, dright = self.shared.clean.backward(self.left_clean, right, dlogits, self.collected.learned)
         self.dleft[:, self.rows] += dleft
         if self.rows.start == 0:  # the first tile: the gradient is still 0
             self.dright[:, columns] = dright
@@ -632,7 +632,7 @@ class Tile:
     ) -> tuple[Array, Array]:
         """Apply the Gaussian factor, and accumulate the gradient of its position."""
         assert isinstance(self.kernel.p.normalize, local_p)
-        assert self.found.positions is not None
+        assert self.collected.positions is not None
         t, width = self.left.shape[1], self.kernel.p.normalize.width
         gauss = self.kernel.gauss(self.items, self.rows, columns, self.lanes)
         weights = weights * gauss
@@ -640,5 +640,5 @@ class Tile:
         slope = slope.astype(weights.dtype, copy=False)
         part = (weights * dweights)[:, :, :t]
         part = part if unseen is None else np.where(unseen[:, :, :t], 0, part)
-        self.found.positions[:, self.rows] += (part * slope).sum(1)
+        self.collected.positions[:, self.rows] += (part * slope).sum(1)
         return weights, dweights * gauss

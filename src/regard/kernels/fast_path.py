@@ -31,7 +31,7 @@ Dense = tuple[tuple[int, ...], tuple[int, int, int, int], float, tuple[int, ...]
 def _dense(
     queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
 ) -> Dense | None:
-    """Return scaled dot-product attention, in a band if there is one, as numbers; None where the fast path can't do it.
+    """Return the fields of `CDense` for scaled dot-product attention, or None where the fast path can't compute it.
 
     Invalid arguments return None, too: the general path raises their errors.
     """
@@ -46,40 +46,40 @@ def _dense(
     q, k, v = _matrices(queries), _matrices(keys), _matrices(values)
     if not group or q is None or k is None or v is None:
         return None
-    seen = (0, 0, 0) if band is None else _seen(band, Layout(lead, None, n, m))
-    if seen is None:
+    visible = (0, 0, 0) if band is None else _visible(band, Layout(lead, None, n, m))
+    if visible is None:
         return None
     items = queries.size // (n * d)
     if threads is None:
         threads = 1 if items * n * m * (d + e) < WORTH else library.processors()
-    kind = -1 if queries.dtype.char == "l" else type_number(queries.dtype)  # no type that the library reads
-    inputs = (*q, *k, *v, items, n, m, d, e, group, kind)
-    return inputs, (threads, *seen), 1 / d**0.5 if scale is None else scale, lead
+    dtype = -1 if queries.dtype.char == "l" else type_number(queries.dtype)  # int64 is converted first
+    inputs = (*q, *k, *v, items, n, m, d, e, group, dtype)
+    return inputs, (threads, *visible), 1 / d**0.5 if scale is None else scale, lead
 
 
 def dense(
     queries: Any, keys: Any, values: Any, band: window | None, scale: float | None, threads: int | None
 ) -> Array | None:
     """Compute attention on the fast path, or return None where it can't."""
-    found = _dense(queries, keys, values, band, scale, threads)
-    if found is None:
+    prepared = _dense(queries, keys, values, band, scale, threads)
+    if prepared is None:
         return None
     if queries.dtype.char == "l":
         if keys.nbytes + values.nbytes > problem.COPIED:
             return None
         return dense(queries.astype(float), keys.astype(float), values.astype(float), band, scale, threads)
-    inputs, options, scale, lead = found
+    inputs, options, scale, lead = prepared
     half, loaded = queries.itemsize == 2, load()
     context = np.empty((*lead, queries.shape[-2], values.shape[-1]), np.float32 if half else queries.dtype)
-    given = *inputs, address(context), *options, scale
+    fields = *inputs, address(context), *options, scale
     if loaded is None:
         return None
-    if queries.size * values.size < SMALL:  # never long: spare it the rest
-        failed: int = loaded.regard_dense(DENSE.pack(*given, 0))
+    if queries.size * values.size < SMALL:  # too short to be interrupted
+        failed: int = loaded.regard_dense(DENSE.pack(*fields, 0))
     else:
         items, n, m, d, e = inputs[9:14]
         failed = interruptible(
-            lambda stop: int(loaded.regard_dense(DENSE.pack(*given, stop))),
+            lambda stop: int(loaded.regard_dense(DENSE.pack(*fields, stop))),
             library.work(items, n, m, d + e, False),
         )
     if failed:
@@ -94,27 +94,27 @@ def dense_vjp(
 
     Both return None where the general path has to do it.
     """
-    found = _dense(queries, keys, values, band, scale, threads)
-    if found is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
+    prepared = _dense(queries, keys, values, band, scale, threads)
+    if prepared is None or queries.dtype.char not in "fd" or queries.shape[-2] >= MANY:
         return None
     (n, d), (m, e), dtype = queries.shape[-2:], values.shape[-2:], queries.dtype
-    inputs, options, scale, lead = found
+    inputs, options, scale, lead = prepared
     context = np.empty((*lead, n, e), dtype)
     statistic = np.empty((queries.size // (n * d), 2, n), dtype)
 
     def run(*gradients: int) -> int:
         loaded = load()
         assert loaded is not None
-        places = *inputs, address(context), *options, address(statistic), *gradients, scale
+        fields = *inputs, address(context), *options, address(statistic), *gradients, scale
         return interruptible(
-            lambda stop: int(loaded.regard_dense(DENSE_BACK.pack(*places, stop))),
+            lambda stop: int(loaded.regard_dense(DENSE_BACK.pack(*fields, stop))),
             library.work(queries.size // (n * d), n, m, d + e, gradients[0] != 0),
         )
 
     if run(0, 0, 0, 0):
         return None
-    given, alive = context.copy(), (queries, keys, values)  # the user's own, and what must stay where it is
-    of_keys = keys.shape[:-1]  # now: the user may give arrays another shape
+    result, alive = context.copy(), (queries, keys, values)  # the arrays must stay in memory
+    of_keys = keys.shape[:-1]  # before the user can reshape an array in place
     shapes = queries.shape, (*of_keys, padded(d)), (*of_keys, padded(e))
 
     def gradients(dcontext: Any) -> tuple[Array, Array, Array] | None:
@@ -126,10 +126,10 @@ def dense_vjp(
             return None
         return dqueries, _cropped(dkeys, d), _cropped(dvalues, e)
 
-    return given, gradients
+    return result, gradients
 
 
-def _seen(band: window, layout: Layout) -> tuple[int, int, int] | None:
+def _visible(band: window, layout: Layout) -> tuple[int, int, int] | None:
     """Return 1 and the least and the largest visible j - i; None where the mask is more than a band."""
     try:
         band.bind(layout)

@@ -181,8 +181,8 @@ def layout_difference(loaded: ctypes.CDLL, mirrors: Mapping[str, Mirror]) -> str
     for name, mirror in mirrors.items():
         theirs, ours = _library_layout(loaded, name), _layout(mirror)
         for field in theirs | ours:
-            if (wanted := ours.get(field)) != (found := theirs.get(field)):
-                return f"{_OTHER}: {name}.{field} is {_described(found)} there and {_described(wanted)} here"
+            if (own := ours.get(field)) != (other := theirs.get(field)):
+                return f"{_OTHER}: {name}.{field} is {_described(other)} there and {_described(own)} here"
     return ""
 
 
@@ -190,17 +190,17 @@ def _library_layout(loaded: ctypes.CDLL, name: str) -> dict[str, tuple[int, int]
     """Return offset and size of each field of a structure of the library, in bytes, and of the structure itself."""
     text = ctypes.create_string_buffer(4096)
     loaded.regard_layout(name.encode(), text, len(text))
-    found = text.value.decode().split()
+    words = text.value.decode().split()
     return {
-        field: (int(at), int(size)) for field, at, size in zip(*(found[i::3] for i in range(3)), strict=True)
+        field: (int(at), int(size)) for field, at, size in zip(*(words[i::3] for i in range(3)), strict=True)
     }
 
 
 def _layout(mirror: Mirror) -> dict[str, tuple[int, int]]:
     """Return offset and size of each field of a class or dtype, in bytes, and of the structure itself."""
     if isinstance(mirror, np.dtype):
-        found = {name: (at, dtype.itemsize) for name, (dtype, at, *_) in (mirror.fields or {}).items()}
-        return {"*": (0, mirror.itemsize), **found}
+        offsets = {name: (at, dtype.itemsize) for name, (dtype, at, *_) in (mirror.fields or {}).items()}
+        return {"*": (0, mirror.itemsize), **offsets}
     fields = {name: getattr(mirror, name) for name, *_ in mirror._fields_}
     return {
         "*": (0, ctypes.sizeof(mirror)),
@@ -222,8 +222,8 @@ def checked(mirrors: Mapping[str, Mirror], **numbers: int) -> Callable[[], ctype
             return None
         difference = layout_difference(loaded, mirrors)
         for name, number in numbers.items():
-            if not difference and (found := getattr(loaded, f"regard_{name}")()) != number:
-                difference = f"{_OTHER}: {name} is {found} there and {number} here"
+            if not difference and (other := getattr(loaded, f"regard_{name}")()) != number:
+                difference = f"{_OTHER}: {name} is {other} there and {number} here"
         if difference:
             warnings.warn(f"{_unusable(difference)}; {_SLOWER}", RuntimeWarning, stacklevel=2)
         return None if difference else loaded
@@ -233,16 +233,16 @@ def checked(mirrors: Mapping[str, Mirror], **numbers: int) -> Callable[[], ctype
 
 def workspace(size: int) -> Array:
     """Return uninitialised bytes, aligned as the library's workspaces must be."""
-    found = np.empty(size + LINE, np.uint8)
-    start = -address(found) % LINE
-    return found[start : start + size]
+    memory = np.empty(size + LINE, np.uint8)
+    start = -address(memory) % LINE
+    return memory[start : start + size]
 
 
 def address(x: Array, ours: bool = True) -> int:
-    """Return the address of an array's first number, without NumPy's slow ways where that is possible.
+    """Return the address of an array's first number, without NumPy's slow attribute if possible.
 
-    `ours` means that the array was made here. A user's array may be broadcast, which must not be asked whether it is
-    writeable, or look contiguous without being so. bfloat16 arrays export no buffer.
+    `ours` means that the array was allocated here. A user's array may be broadcast, whose flag `writeable` must not be
+    read, or report that it is contiguous without being so. bfloat16 arrays export no buffer.
     """
     flags = x.flags
     if (ours or flags.owndata) and x.size and x.itemsize != 2:
@@ -251,8 +251,8 @@ def address(x: Array, ours: bool = True) -> int:
             return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         if flags.f_contiguous and flags.writeable:
             return address(x.T)
-    found: int = x.__array_interface__["data"][0]
-    return found
+    start: int = x.__array_interface__["data"][0]
+    return start
 
 
 def aligned(x: Array) -> Array:

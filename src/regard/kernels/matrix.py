@@ -1,7 +1,7 @@
-"""Products of matrices with what often follows them: the library's (`training/matrix.cpp`) and NumPy's.
+"""Matrix products with bias and activation: in the library (`training/matrix.cpp`) and in NumPy.
 
-Which of the two does the work is decided in `_steps`: the library has them for float32 only, and uses the thread
-that calls it and no other. A row of a product never depends on the others there.
+`_steps` decides which is used: the library computes in float32 only, on the calling thread. There, a row of a product
+never depends on the other rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__: list[str] = []
 Array = NDArray[Any]
 
 _RECTIFIER = 2
-_FEW = 16  # rows; packing the other matrix costs more than it gives then
+_FEW = 16  # rows; for fewer, packing the other matrix is not worth it
 
 
 class CProduct(ctypes.Structure):
@@ -47,26 +47,26 @@ def multiply(
     squash: bool = False,
     rectify: bool = False,
 ) -> Array:
-    """Return ``a @ b + bias``, of which tanh is taken with `squash`, max(x, 0) with `rectify`, in `out` if it is given.
+    """Return ``a @ b + bias``, then tanh with `squash`, or max(x, 0) with `rectify`; into `out` if it is given.
 
     With `add`, the product is added to what is in `out`. a (n, k), b (k, m), bias (m,); transposed views are fine.
     """
     steps, after = _steps(a, b, bias, out), _RECTIFIER if rectify else int(squash)
     if steps is None or (add and (out is None or bias is not None)):
         return _plain(a, b, bias, out, add, after)
-    made = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
-    _run(a, b, steps, (bias, made, None), add, after)
-    return made
+    result = np.empty((len(a), b.shape[1]), np.float32) if out is None else out
+    _run(a, b, steps, (bias, result, None), add, after)
+    return result
 
 
 def multiply_and_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return ``a @ b`` and the sum of b's rows (m,): the gradients of a matrix and of what is added after it."""
+    """Return ``a @ b`` and the sum of b's rows (m,): the gradients of a matrix and of a bias."""
     steps = _steps(a, b, None, None)
     if steps is None or steps[3] != 1:
         return a @ b, b.sum(axis=0)
-    made, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
-    _run(a, b, steps, (None, made, sums), False, 0)
-    return made, sums
+    result, sums = np.empty((len(a), b.shape[1]), np.float32), np.empty(b.shape[1], np.float32)
+    _run(a, b, steps, (None, result, sums), False, 0)
+    return result, sums
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
@@ -90,16 +90,16 @@ def _plain(a: Array, b: Array, bias: Array | None, out: Array | None, add: bool,
 
 
 def _steps(a: Array, b: Array, bias: Array | None, out: Array | None) -> tuple[int, ...] | None:
-    """Return how many numbers lie between rows and columns of a and b, and rows of out; None if it can't be done."""
+    """Return the strides of rows and columns of a and b, and of rows of out, in elements; None if the library can't."""
     if library.trains(_library()) is None or len(a) < _FEW or not a.size or not b.size:
         return None
     if a.shape[1] != len(b) or not (bias is None or _fits(bias, b)) or not (out is None or _takes(out, a, b)):
         return None
-    found = (*_step(a), *_step(b), b.shape[1])
+    strides = (*_step(a), *_step(b), b.shape[1])
     if out is not None:
         row, column = _step(out)
-        found = (*found[:4], row if column == 1 else -1)
-    return None if -1 in found else found
+        strides = (*strides[:4], row if column == 1 else -1)
+    return None if -1 in strides else strides
 
 
 def _fits(bias: Array, b: Array) -> bool:
@@ -107,13 +107,13 @@ def _fits(bias: Array, b: Array) -> bool:
 
 
 def _takes(out: Array, a: Array, b: Array) -> bool:
-    """Say whether a product can be written there while its factors are read."""
+    """Return whether a product can be written to `out` while its factors are read."""
     apart = not (np.may_share_memory(out, a) or np.may_share_memory(out, b))
     return apart and out.shape == (len(a), b.shape[1]) and out.flags.writeable
 
 
 def _step(x: Array) -> tuple[int, int]:
-    """Return how many numbers lie between rows and between columns, of which one must be 1; -1 otherwise."""
+    """Return the strides of rows and columns in elements, of which one must be 1; -1 otherwise."""
     row, column = x.strides
     if _single(x) and column == 4 and row >= 0 and row % 4 == 0:
         return row // 4, 1

@@ -1,7 +1,7 @@
 """The native kernel, forward and backward: the algorithm of the NumPy kernel with SIMD instructions.
 
-The library's C++ is in `source/attention.cpp`. `refusal` returns what it does not support: `normalize` other than
-softmax, and user-defined score functions, masks and biases.
+The library's C++ is in `source/attention.cpp`. It does not support (`refusal`) `normalize` other than
+softmax, nor user-defined score functions, masks and biases.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def refusal(p: Problem) -> str:
     if not isinstance(p.bias, ArrayBias | DistanceBias | None):
         return "a bias class of the user's"
     if isinstance(p.bias, ArrayBias) and not _check.is_float(p.bias.items.array.dtype):
-        return "a bias of whole numbers for all pairs"  # a copy of them as floats would be as large as all logits
-    if not _bears(p):
+        return "a bias of integers for all pairs"  # a copy of them as floats would be as large as all logits
+    if not _is_representable(p):
         return "a scale or softcap so near the largest number"
     return ""
 
 
-def _bears(p: Problem) -> bool:
+def _is_representable(p: Problem) -> bool:
     """Return whether the dtype can represent the library's factors: it counts logits in base 2."""
     base, most = math.log2(math.e), float(np.finfo(p.compute).max)
     factors = [p.scale * base] if p.softcap is None else [p.scale / p.softcap, p.softcap * base]
@@ -61,10 +61,10 @@ def _bears(p: Problem) -> bool:
 
 def _depth(steps: list[Step]) -> int:
     """Return the largest number of masks on the stack."""
-    waiting = deepest = 0
+    depth = deepest = 0
     for step in steps:
-        waiting += {"both": -1, "not": 0}.get(step.kind, 1)
-        deepest = max(deepest, waiting)
+        depth += {"both": -1, "not": 0}.get(step.kind, 1)
+        deepest = max(deepest, depth)
     return deepest
 
 
@@ -80,12 +80,12 @@ def forward(p: Problem, threads: int | None = None) -> tuple[Array, Array]:
         return np.zeros(shape, p.compute), statistic
     context = np.empty(shape, p.compute)
     pieces = Pieces(p)
-    made = pieces.made if pieces.needed else call(p)
-    made.c.context, made.c.statistic = made.pointer(context), made.pointer(statistic)
+    prepared = pieces.prepared if pieces.needed else call(p)
+    prepared.c.context, prepared.c.statistic = prepared.pointer(context), prepared.pointer(statistic)
     if not pieces.needed:
-        made.run(False, threads)
+        prepared.run(False, threads)
         return context, statistic
-    made.c.taints = made.pointer(np.zeros(shape, np.uint8))
+    prepared.c.taints = prepared.pointer(np.zeros(shape, np.uint8))
     for c in pieces:
         run(c, p, False, threads)
     return context, statistic
@@ -116,59 +116,61 @@ def backward(
 
 
 def _run_backward(
-    made: Call, context: Array, statistic: Array, dcontext: Array, threads: int | None
+    prepared: Call, context: Array, statistic: Array, dcontext: Array, threads: int | None
 ) -> tuple[Array, Array, Array, Named]:
-    p, c, pairs = made.p, made.c, made.pairs
-    c.context, c.statistic = made.pointer(context), made.pointer(statistic)
-    c.dcontext = made.matrices(Items(aligned(dcontext), (p.layout.items,)))
+    p, c, pairs = prepared.p, prepared.c, prepared.pairs
+    c.context, c.statistic = prepared.pointer(context), prepared.pointer(statistic)
+    c.dcontext = prepared.matrices(Items(aligned(dcontext), (p.layout.items,)))
     c.parts = PARTS if p.layout.n >= MANY else 1  # of n only: the order of sums must not depend on the batch
-    collect_bias = _bias_gradient(made)
+    collect_bias = _bias_gradient(prepared)
     c.merges_parts = int(not c.tasks_span_groups and c.groups >= PARTS)
     cut = (c.groups, 1 if c.merges_parts else c.parts)
     dleft = np.zeros((p.layout.items, p.layout.n, c.d), p.compute)
     dright, dvalues = (np.zeros((*cut, p.layout.m, padded(size)), p.compute) for size in (c.d, c.e))
     dlearned = np.zeros((c.groups, c.parts, padded(c.d) if "vector" in pairs.learned else 1), p.compute)
     c.dqueries, c.dkeys, c.dvalues, c.dparameters = (
-        made.pointer(x) for x in (dleft, dright, dvalues, dlearned)
+        prepared.pointer(x) for x in (dleft, dright, dvalues, dlearned)
     )
-    made.run(True, threads)
+    prepared.run(True, threads)
     collect_bias()
     starts, every = _starts(c), np.arange(p.layout.items)
     with np.errstate(all="ignore"):
-        found = {name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()}
+        of_learned = {
+            name: dlearned.sum((0, 1))[: x.size].reshape(x.shape) for name, x in pairs.learned.items()
+        }
         return (
-            _gathered(dleft, pairs.left_items, every).reshape(pairs.left.shape),
-            _gathered(_whole(dright, c.d), pairs.right_items, starts).reshape(pairs.right.shape),
-            _gathered(_whole(dvalues, c.e), made.values, starts),
-            found,
+            _sum_to_stored(dleft, pairs.left_items, every).reshape(pairs.left.shape),
+            _sum_to_stored(_sum_parts(dright, c.d), pairs.right_items, starts).reshape(pairs.right.shape),
+            _sum_to_stored(_sum_parts(dvalues, c.e), prepared.values, starts),
+            of_learned,
         )
 
 
-def _whole(parts: Array, columns: int) -> Array:
+def _sum_parts(parts: Array, columns: int) -> Array:
     """Return the sum of all parts without the rows' padding."""
-    whole = parts[:, 0] if parts.shape[1] == 1 else parts.sum(1)
-    return whole[..., :columns]
+    total = parts[:, 0] if parts.shape[1] == 1 else parts.sum(1)
+    return total[..., :columns]
 
 
-def _gathered(found: Array, x: Items, items: Addresses) -> Array:
+def _sum_to_stored(gradient: Array, x: Items, items: Addresses) -> Array:
     """Return the gradient of the stored arrays (stored, a, b) from those of these items."""
     if x.own and len(items) == x.stored:
-        return found
+        return gradient
     source = x.source[items]
     if len(source) == x.stored and (source == np.arange(x.stored)).all():
-        return found
-    total = np.zeros((x.stored, *found.shape[1:]), found.dtype)
-    x.add(total, items, found)
+        return gradient
+    total = np.zeros((x.stored, *gradient.shape[1:]), gradient.dtype)
+    x.add(total, items, gradient)
     return total
 
 
-def _bias_gradient(made: Call) -> Callable[[], None]:
-    """Set where the gradient of the bias is written; return what has to be called after the run."""
-    p, c, bias = made.p, made.c, made.p.bias
+def _bias_gradient(prepared: Call) -> Callable[[], None]:
+    """Set the address of the bias's gradient; return a function to be called after the run."""
+    p, c, bias = prepared.p, prepared.c, prepared.p.bias
     items, n, m = p.layout.items, p.layout.n, p.layout.m
     if isinstance(bias, DistanceBias):
         table = np.zeros((items, c.parts, n + m - 1), p.compute)
-        _address_bias(made, table)
+        _address_bias(prepared, table)
         return lambda: bias.add_gradient_by_distance(n, m, table.sum(1))
     if not isinstance(bias, ArrayBias):
         return lambda: None
@@ -176,14 +178,14 @@ def _bias_gradient(made: Call) -> Callable[[], None]:
     c.dbias_column = 0 if bias.once[1] else total.itemsize
     if bias.once[0]:  # all queries add to one row: a row for each part, added up afterwards
         rows = np.zeros((items, c.parts, total.shape[-1]), p.compute)
-        _address_bias(made, rows)
+        _address_bias(prepared, rows)
         return lambda: bias.items.add(total[:, 0], slice(None), rows.sum(1))
     source = bias.items.source
     groups = np.searchsorted(_starts(c), np.arange(items), "right")
     if len(np.unique(source)) < len(np.unique(np.stack([source, groups]), axis=1).T):
         c.tasks_span_groups = 1  # threads share by queries, whose rows are their own
-    starts = made.pointer(total) + np.repeat(source, c.parts) * total.strides[0]
-    c.dbias, c.dbias_row = made.pointer(starts.astype(np.int64)), total.strides[1]
+    starts = prepared.pointer(total) + np.repeat(source, c.parts) * total.strides[0]
+    c.dbias, c.dbias_row = prepared.pointer(starts.astype(np.int64)), total.strides[1]
     return lambda: None
 
 
@@ -192,8 +194,8 @@ def _starts(c: CProblem) -> Addresses:
     return np.frombuffer((Int * c.groups).from_address(c.group), np.int64)
 
 
-def _address_bias(made: Call, rows: Array) -> None:
+def _address_bias(prepared: Call, rows: Array) -> None:
     """Set the address of a row for each item and part."""
     count = rows.shape[0] * rows.shape[1]
-    starts = made.pointer(rows) + np.arange(count, dtype=np.int64) * rows.strides[1]
-    made.c.dbias = made.pointer(starts)
+    starts = prepared.pointer(rows) + np.arange(count, dtype=np.int64) * rows.strides[1]
+    prepared.c.dbias = prepared.pointer(starts)

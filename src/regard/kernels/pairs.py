@@ -41,11 +41,11 @@ BUFFER = 1 << 16  # elements that are checked at a time
 def lanes_of(x: Array) -> Array:
     """Copy rows (items, t, c) into groups of lanes (items, groups, c, 16), the last one padded with zeros."""
     items, t, c = x.shape
-    whole = t // LANES
+    full = t // LANES
     lanes = np.zeros((items, -(-t // LANES), c, LANES), x.dtype)
-    lanes[:, :whole] = x[:, : whole * LANES].reshape(items, whole, LANES, c).swapaxes(2, 3)
+    lanes[:, :full] = x[:, : full * LANES].reshape(items, full, LANES, c).swapaxes(2, 3)
     if t % LANES:
-        lanes[:, whole, :, : t % LANES] = x[:, whole * LANES :].swapaxes(1, 2)
+        lanes[:, full, :, : t % LANES] = x[:, full * LANES :].swapaxes(1, 2)
     return lanes
 
 
@@ -244,17 +244,17 @@ class Function(Pairs):
 
     def pull(self, left: Array, right: Array, dscored: Array, total: Named) -> tuple[Array, Array]:
         assert isinstance(self.function, scores.Differentiable)
-        given = _read_only(left, right)
-        found = self.function.vjp(*given)[1](dscored)
-        if not isinstance(found, tuple) or len(found) not in (2, 3):
+        arguments = _read_only(left, right)
+        gradients = self.function.vjp(*arguments)[1](dscored)
+        if not isinstance(gradients, tuple) or len(gradients) not in (2, 3):
             rule = "pullback(dscores) must return (dqueries, dkeys) or (dqueries, dkeys, {name: gradient})."
             _check.fail(rule, kind=TypeError)
-        for name, gradient, of in zip(("dqueries", "dkeys"), found, given, strict=False):
+        for name, gradient, of in zip(("dqueries", "dkeys"), gradients, arguments, strict=False):
             if np.shape(gradient) != of.shape:
                 _check.fail(f"{name} must have shape {of.shape}. Got shape {np.shape(gradient)} instead.")
-        for name, gradient in (found[2] if len(found) == 3 else {}).items():
+        for name, gradient in (gradients[2] if len(gradients) == 3 else {}).items():
             total[name] = total[name] + gradient if name in total else np.array(gradient)
-        return np.asarray(found[0]), np.asarray(found[1])
+        return np.asarray(gradients[0]), np.asarray(gradients[1])
 
 
 def _read_only(left: Array, right: Array) -> tuple[Array, Array]:

@@ -62,15 +62,15 @@ def _fits(x: Array, dtype: np.dtype[Any]) -> bool:
 def addresses(x: Items) -> Addresses:
     """Return the address of each item's matrix."""
     start: int = x.array.__array_interface__["data"][0]
-    places = np.full((), start, np.int64)
+    starts = np.full((), start, np.int64)
     for size, stride in zip(x.lead, x.array.strides, strict=False):
-        places = places[..., None] + np.arange(size, dtype=np.int64) * stride
-    return np.ascontiguousarray(places.reshape(-1)[x.source])
+        starts = starts[..., None] + np.arange(size, dtype=np.int64) * stride
+    return np.ascontiguousarray(starts.reshape(-1)[x.source])
 
 
 @dataclass
 class Call:
-    """A problem in the library's form, with the arrays that it points to."""
+    """A problem as a structure of the library, with the arrays that it points to."""
 
     p: Problem
     pairs: Pairs
@@ -127,65 +127,65 @@ def _plain(p: Problem) -> bool:
 
 
 def call(p: Problem) -> Call:
-    """Return a problem in the library's form."""
-    made = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
-    c, pairs = made.c, made.pairs
-    made.values = Items(
+    """Convert a problem to a structure of the library."""
+    prepared = _without_keys(p, _readable(p.keys, _read_type(p.keys, p, _plain(p))))
+    c, pairs = prepared.c, prepared.pairs
+    prepared.values = Items(
         p.layout.per_key_head(_readable(p.values, _read_type(p.values, p, True))), p.layout.inner
     )
     c.keys_type, c.values_type = (
         library.type_number(pairs.right.dtype),
-        library.type_number(made.values.array.dtype),
+        library.type_number(prepared.values.array.dtype),
     )
-    c.keys, c.values = made.matrices(pairs.right_items), made.matrices(made.values)
-    groups = _groups(pairs.right_items, made.values)
-    c.groups, c.group = len(groups) - 1, made.pointer(groups)
-    return made
+    c.keys, c.values = prepared.matrices(pairs.right_items), prepared.matrices(prepared.values)
+    groups = _groups(pairs.right_items, prepared.values)
+    c.groups, c.group = len(groups) - 1, prepared.pointer(groups)
+    return prepared
 
 
 def _without_keys(p: Problem, keys: Array) -> Call:
-    """Return a problem in the library's form, still without keys and values."""
+    """Convert a problem to a structure of the library, still without keys and values."""
     queries = _readable(p.queries, _read_type(p.queries, p, _plain(p)))
     with np.errstate(all="ignore"):
         pairs = pairing.make(p, queries, keys)
     c = CProblem()
-    made = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
+    prepared = Call(p, pairs, Items(p.layout.per_key_head(p.values), p.layout.inner), c, [])
     c.items, c.n, c.m = p.layout.items, p.layout.n, p.layout.m
     c.d, c.e = pairs.left.shape[-1], p.values.shape[-1]
     c.compute, c.queries_type = library.type_number(p.compute), library.type_number(pairs.left.dtype)
-    c.queries = made.matrices(pairs.left_items)
+    c.queries = prepared.matrices(pairs.left_items)
     c.scale, c.softcap, c.to_key = p.scale, p.softcap or 0, p.layout.m
-    _score(made)
-    _mask(made)
-    _bias(made)
-    return made
+    _score(prepared)
+    _mask(prepared)
+    _bias(prepared)
+    return prepared
 
 
 class Pieces:
-    """A problem whose keys or values have to be converted, in pieces, so that never all of them are copied at once.
+    """A problem whose keys or values have to be converted, in pieces, so that they are never all copied at once.
 
     A piece has some items and some keys. Results equal those of a single call to the bit.
     """
 
     def __init__(self, p: Problem) -> None:
-        self.p, self.made = p, _without_keys(p, p.keys)
+        self.p, self.prepared = p, _without_keys(p, p.keys)
         of_keys, of_values = _read_type(p.keys, p, _plain(p)), _read_type(p.values, p, True)
-        pairs = self.made.pairs
+        pairs = self.prepared.pairs
         self.keys_fit = pairs.transform is None and _fits(p.keys, of_keys)
         self.values_fit = _fits(p.values, of_values)
         self.of_keys, self.of_values = of_keys, of_values
-        c = self.made.c
+        c = self.prepared.c
         numbers = (0 if self.keys_fit else max(c.d, p.keys.shape[-1])) + (0 if self.values_fit else c.e)
         self.row = max(numbers, 1) * p.compute.itemsize  # bytes of a key that are copied
 
     @property
     def needed(self) -> bool:
         """Return whether a single call would copy too much at once."""
-        small = self.row * self.p.layout.m * self.made.pairs.key_items.stored <= COPIED
+        small = self.row * self.p.layout.m * self.prepared.pairs.key_items.stored <= COPIED
         return not (small or (self.keys_fit and self.values_fit))
 
     def __iter__(self) -> Iterator[CProblem]:
-        """Yield each piece in the library's form; it has to run before the next one is requested."""
+        """Yield the structure of each piece, which has to run before the next one is requested."""
         m, items = self.p.layout.m, self.p.layout.items
         together = max(COPIED // (self.row * min(m, CHUNK)), 1)  # items
         step = max(COPIED // (self.row * min(together, items)) // CHUNK, 1) * CHUNK  # keys
@@ -194,11 +194,13 @@ class Pieces:
                 yield self._piece(some, columns)
 
     def _piece(self, items: slice, columns: slice) -> CProblem:
-        made = self.made
-        c = _of_items(made, items)
-        pairs = made.pairs
+        prepared = self.prepared
+        c = _of_items(prepared, items)
+        pairs = prepared.pairs
         keys, starts = self._rows(pairs.key_items, items, columns, None if self.keys_fit else self._keys)
-        values, of_values = self._rows(made.values, items, columns, None if self.values_fit else self._values)
+        values, of_values = self._rows(
+            prepared.values, items, columns, None if self.values_fit else self._values
+        )
         c.keys_type, c.values_type = library.type_number(keys.dtype), library.type_number(values.dtype)
         c.keys = CMatrices(0, 0, _address(starts), keys.strides[-2])
         c.values = CMatrices(0, 0, _address(of_values), values.strides[-2])
@@ -211,7 +213,7 @@ class Pieces:
 
     def _keys(self, keys: Array, columns: slice) -> Array:
         with np.errstate(all="ignore"):
-            return self.made.pairs.of_keys(np.array(keys, self.of_keys, order="C"), columns)
+            return self.prepared.pairs.of_keys(np.array(keys, self.of_keys, order="C"), columns)
 
     def _values(self, values: Array, columns: slice) -> Array:
         return np.array(values, self.of_values, order="C")
@@ -224,34 +226,34 @@ class Pieces:
         if convert is None:
             return x.array, addresses(x)[items]
         stored, source = np.unique(x.source[items], return_inverse=True)
-        found = convert(x.stored_rows(stored, columns), columns)
-        found = np.ascontiguousarray(found).reshape(-1, *found.shape[-2:])
-        step = 0 if len(found) == 1 else found.strides[0]
-        start = _address(found) - columns.start * found.strides[-2]
-        return found, start + source.astype(np.int64) * step
+        rows = convert(x.stored_rows(stored, columns), columns)
+        rows = np.ascontiguousarray(rows).reshape(-1, *rows.shape[-2:])
+        step = 0 if len(rows) == 1 else rows.strides[0]
+        start = _address(rows) - columns.start * rows.strides[-2]
+        return rows, start + source.astype(np.int64) * step
 
 
 def _address(x: Array) -> int:
     return library.address(x, False)
 
 
-def _of_items(made: Call, items: slice) -> CProblem:
+def _of_items(prepared: Call, items: slice) -> CProblem:
     """Return the problem of some of the items."""
-    c, p, first = CProblem.from_buffer_copy(made.c), made.p, items.start
+    c, p, first = CProblem.from_buffer_copy(prepared.c), prepared.p, items.start
     c.items = items.stop - first
     if not first:
         return c
-    places, size = first * ctypes.sizeof(library.Int), p.compute.itemsize
-    starts = c.queries.starts and c.queries.starts + places
+    offset, size = first * ctypes.sizeof(library.Int), p.compute.itemsize
+    starts = c.queries.starts and c.queries.starts + offset
     c.queries = CMatrices(c.queries.start + first * c.queries.step, c.queries.step, starts, c.queries.row)
     if c.nodes:
         program = (CNode * c.nodes).from_buffer_copy((CNode * c.nodes).from_address(c.program))
         for node in program:
-            node.left, node.right = (node.left and node.left + places), (node.right and node.right + places)
-        made.alive.append(program)
+            node.left, node.right = (node.left and node.left + offset), (node.right and node.right + offset)
+        prepared.alive.append(program)
         c.program = ctypes.addressof(program)
     if c.bias:
-        c.bias_address += places
+        c.bias_address += offset
     c.context += first * p.layout.n * c.e * size
     c.statistic += first * 2 * p.layout.n * size
     c.taints += first * p.layout.n * c.e
@@ -267,18 +269,18 @@ def _groups(keys: Items, values: Items) -> Addresses:
     return np.concatenate([[0], starts, [len(keys.source)]]).astype(np.int64)
 
 
-def _score(made: Call) -> None:
-    pairs, c = made.pairs, made.c
+def _score(prepared: Call) -> None:
+    pairs, c = prepared.pairs, prepared.c
     if isinstance(pairs, Perceptron):
-        c.score, c.vector = KINDS["perceptron"], made.pointer(library.aligned(pairs.learned["vector"]))
+        c.score, c.vector = KINDS["perceptron"], prepared.pointer(library.aligned(pairs.learned["vector"]))
     elif isinstance(pairs, Distances):
         c.score, c.width = KINDS["distances"], float(pairs.learned["width"])
     else:
         c.score = KINDS["products"]
 
 
-def _mask(made: Call) -> None:
-    c, steps = made.c, made.p.steps
+def _mask(prepared: Call) -> None:
+    c, steps = prepared.c, prepared.p.steps
     if not steps:
         return
     program = (CNode * len(steps))()
@@ -286,15 +288,15 @@ def _mask(made: Call) -> None:
         node.kind = STEPS[step.kind]
         node.low, node.high = ends(step)
         if step.counts is not None:
-            node.left = made.pointer(step.counts)
+            node.left = prepared.pointer(step.counts)
         elif step.left is not None:
-            node.left = made.pointer(addresses(step.left))
-            made.alive.append(step.left)
+            node.left = prepared.pointer(addresses(step.left))
+            prepared.alive.append(step.left)
             node.row, node.column = step.left.array.strides[-2:]
         if step.right is not None:
-            node.right = made.pointer(addresses(step.right))
-            made.alive.append(step.right)
-    made.alive.append(program)
+            node.right = prepared.pointer(addresses(step.right))
+            prepared.alive.append(step.right)
+    prepared.alive.append(program)
     c.program, c.nodes = ctypes.addressof(program), len(steps)
 
 
@@ -306,18 +308,18 @@ def ends(step: Step) -> tuple[int, int]:
     )
 
 
-def _bias(made: Call) -> None:
-    bias, p, c = made.p.bias, made.p, made.c
+def _bias(prepared: Call) -> None:
+    bias, p, c = prepared.p.bias, prepared.p, prepared.c
     if isinstance(bias, DistanceBias):
         with np.errstate(all="ignore"):  # as in the definition
             table = bias.by_distance(p.layout.n, p.layout.m).astype(p.compute)
-        starts = made.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
-        c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, made.pointer(starts)
+        starts = prepared.pointer(table) + bias.heads.astype(np.int64) * table.strides[0]
+        c.bias, c.bias_type, c.bias_address = DISTANCE_BIAS, c.compute, prepared.pointer(starts)
     elif isinstance(bias, ArrayBias):
         items = bias.items
         if (array := readable(items.array, p.compute)) is not items.array:
             items = Items(array, p.layout.inner)
-        made.alive.append(items)
+        prepared.alive.append(items)
         c.bias, c.bias_type = ARRAY_BIAS, library.TYPES[array.dtype.name]
-        c.bias_address = made.pointer(addresses(items))
+        c.bias_address = prepared.pointer(addresses(items))
         c.bias_row, c.bias_column = array.strides[-2:]

@@ -1,11 +1,10 @@
-"""Gated recurrent units over whole sequences: the library's (`training/recurrence.cpp`) and NumPy's.
+"""Gated recurrent units over sequences: in the library (`training/recurrence.cpp`) and in NumPy.
 
-Which of the two does the work is decided in `native_does`, and by how states lie: the library has them for float32
-only. It uses the thread that calls it and no other. Arrays are taken as `nn` has checked them. Letters: n steps of B
-sequences, H the state's size; where every step looks at other states, T positions, A the size of the attention's
-perceptron, C of the values.
+`native_does` and the memory layout of the states decide which is used: the library computes in float32 only, on the
+calling thread. `nn` has checked all arrays. Letters: n steps of B sequences, H size of the state; with attention, T
+positions, A size of the attention's perceptron, C size of the values.
 
-What lies behind the end of a sequence has no influence, NaN included.
+Padding has no influence, not even as NaN.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Pull = Callable[..., Any]
 
 
 def native_does(*arrays: Array | None) -> bool:
-    """Say whether the library computes with these arrays: it is there and can, and they are all float32."""
+    """Return whether the library can compute with these arrays, all of them float32."""
     return library.trains(_library()) is not None and all(x is None or x.dtype == np.float32 for x in arrays)
 
 
@@ -38,10 +37,10 @@ def native_does(*arrays: Array | None) -> bool:
 
 @dataclass(frozen=True)
 class Gru:
-    """A gated recurrent unit, and the sequence it reads.
+    """A gated recurrent unit and its input.
 
-    `inputs` (n, B, 3 H), `start` (B, H), `weight` (H, 3 H), `bias` (3 H) or None, `lengths` (B,) or None: steps of each
-    sequence, at later ones its state stays what it was. `reverse`: whether the last step comes first.
+    `inputs` (n, B, 3 H), `start` (B, H), `weight` (H, 3 H), `bias` (3 H) or None, `lengths` (B,) or None: the steps of
+    each sequence, after which its state stays unchanged. `reverse`: whether the last step comes first.
     """
 
     inputs: Array
@@ -53,22 +52,22 @@ class Gru:
 
 
 def gru(g: Gru, states: Array, keep: bool = True) -> Pull:
-    """Write the states after each step to (n, B, H), which must stay as they are for the gradients.
+    """Write the states after each step to (n, B, H), which must stay unchanged for the gradients.
 
     Returns ``pullback(dstates, dinputs) -> (dhidden (n, B, 3 H), dstart (B, H))``, which writes to `dinputs`. `dhidden`
-    is the gradient of ``state before @ weight + bias``. The rows of `states`, `dstates` and `dinputs` may be apart.
-    Where nothing is to be kept for it, it can't be called.
+    is the gradient of ``state before @ weight + bias``. `states`, `dstates` and `dinputs` may have strides between
+    rows. With `keep` False it can't be called.
     """
-    does = native_does(g.inputs, g.start, g.weight, g.bias) and _in_rows(states)
-    return (_native_gru if does else _plain_gru)(g, states, keep)
+    native = native_does(g.inputs, g.start, g.weight, g.bias) and _has_rows(states)
+    return (_native_gru if native else _plain_gru)(g, states, keep)
 
 
 @dataclass(frozen=True)
-class Looks:
-    """What every step of a decoder looks at, and how.
+class AdditiveAttention:
+    """Additive attention in every step of a decoder.
 
     `keys` (B, T, A), `values` (B, T, C), `lengths` (B,) or None: positions of each sequence; `query_weight` (H, A),
-    `vector` (A,), `context_weight` (C, 3 H): from what is seen to the gates, added to the inputs.
+    `vector` (A,), `context_weight` (C, 3 H): from the context to the gates, added to the inputs.
     """
 
     keys: Array
@@ -80,21 +79,21 @@ class Looks:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All that is not whole numbers."""
+        """All floating-point arrays."""
         return self.keys, self.values, self.query_weight, self.vector, self.context_weight
 
     @property
-    def seen(self) -> Counts:
+    def counts(self) -> Counts:
         """Positions of each sequence (B,)."""
         batch, positions, _ = self.keys.shape
         return np.full(batch, positions) if self.lengths is None else self.lengths
 
 
 @dataclass(frozen=True)
-class After:
-    """A unit that takes a step after each look, from the state that looked: `weight` (H, 3 H), `bias` (3 H).
+class SecondGru:
+    """A second unit, which steps after attending, from the query state: `weight` (H, 3 H), `bias` (3 H).
 
-    Where there is one, it is what reads the contexts; the first unit reads the inputs, and looks.
+    With it, the first unit reads the inputs and gives the query, and the second reads the context.
     """
 
     weight: Array
@@ -102,37 +101,37 @@ class After:
 
 
 @dataclass(frozen=True)
-class Unrolled:
-    """A decoder's steps: `states` (n + 1, B, H) from the start on, `contexts` (n, B, C), `weights` (n, B, T).
+class DecoderSteps:
+    """The steps of a decoder: `states` (n + 1, B, H) from the start on, `contexts` (n, B, C), `weights` (n, B, T).
 
-    `looked` (n, B, H) are the states that looked: those before each step, or between its two.
+    `query_states` (n, B, H) are the states that attend: those before each step, or between its two units.
     """
 
     states: Array
     contexts: Array
     weights: Array
-    looked: Array
+    query_states: Array
 
     @classmethod
-    def room(cls, g: Gru, looks: Looks, after: After | None) -> Unrolled:
-        """Return arrays to be filled."""
-        known = (g.inputs, g.start, g.weight, *looks.arrays, *(vars(after).values() if after else ()))
-        dtype = np.result_type(*known)
+    def empty(cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None) -> DecoderSteps:
+        """Allocate the arrays."""
+        arrays = (g.inputs, g.start, g.weight, *attention.arrays, *(vars(second).values() if second else ()))
+        dtype = np.result_type(*arrays)
         (n, batch, _), size = g.inputs.shape, len(g.weight)
-        _, positions, width = looks.values.shape
+        _, positions, width = attention.values.shape
         shapes = (n + 1, batch, size), (n, batch, width), (n, batch, positions)
         states, contexts, weights = (np.empty(shape, dtype) for shape in shapes)
         states[0] = g.start
-        looked = np.empty((n, batch, size), dtype) if after else states[:-1]
-        return cls(states, contexts, weights, looked)
+        query_states = np.empty((n, batch, size), dtype) if second else states[:-1]
+        return cls(states, contexts, weights, query_states)
 
 
 @dataclass(frozen=True)
-class Unrolling:
-    """Gradients of an unrolled decoder: of what went into the gates from both sides (n, B, 3 H), of the queries
-    (n, B, A), and of the arrays that they are named after.
+class DecoderGradients:
+    """Gradients of a decoder: of the two summands of the gates (n, B, 3 H), of the projected queries (n, B, A), and of
+    the arrays that the others are named second.
 
-    `dafter` and `dafter_hidden` are those of the gates of the unit after the looks; without one, of the only unit.
+    `dsecond` and `dsecond_hidden` are those of the gates of the second unit; without one, of the only unit.
     """
 
     dinputs: Array
@@ -142,26 +141,30 @@ class Unrolling:
     dkeys: Array
     dvalues: Array
     dvector: Array
-    dafter: Array
-    dafter_hidden: Array
+    dsecond: Array
+    dsecond_hidden: Array
 
     @classmethod
-    def room(cls, g: Gru, looks: Looks, after: After | None, dtype: np.dtype[Any]) -> Unrolling:
-        """Return arrays to be filled, and zeros where gradients are added up."""
-        shape, gates = (*g.inputs.shape[:2], len(looks.vector)), g.inputs.shape
+    def empty(
+        cls, g: Gru, attention: AdditiveAttention, second: SecondGru | None, dtype: np.dtype[Any]
+    ) -> DecoderGradients:
+        """Allocate the arrays, with zeros where gradients are summed."""
+        shape, gates = (*g.inputs.shape[:2], len(attention.vector)), g.inputs.shape
         inputs, hidden, start, queries = (np.empty(s, dtype) for s in (gates, gates, g.start.shape, shape))
-        keys, values, vector = (np.zeros(x.shape, dtype) for x in (looks.keys, looks.values, looks.vector))
-        behind = (np.empty(gates, dtype), np.empty(gates, dtype)) if after else (inputs, hidden)
-        return cls(inputs, hidden, start, queries, keys, values, vector, *behind)
+        keys, values, vector = (
+            np.zeros(x.shape, dtype) for x in (attention.keys, attention.values, attention.vector)
+        )
+        of_second = (np.empty(gates, dtype), np.empty(gates, dtype)) if second else (inputs, hidden)
+        return cls(inputs, hidden, start, queries, keys, values, vector, *of_second)
 
 
-def attended(
-    g: Gru, looks: Looks, after: After | None = None
-) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
-    """Take the steps of a decoder, each after a look; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
-    behind = (after.weight, after.bias) if after else ()
-    does = native_does(g.inputs, g.start, g.weight, *looks.arrays, *behind)
-    return _native_attended(g, looks, after) if does else _plain_attended(g, looks, after)
+def attended_gru(
+    g: Gru, attention: AdditiveAttention, second: SecondGru | None = None
+) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
+    """Run a decoder that attends in every step; ``pullback(dstates (n, B, H), dcontexts, dweights)``."""
+    second_arrays = (second.weight, second.bias) if second else ()
+    native = native_does(g.inputs, g.start, g.weight, *attention.arrays, *second_arrays)
+    return _native_attended_gru(g, attention, second) if native else _plain_attended_gru(g, attention, second)
 
 
 # ---- in NumPy ------------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ def attended(
 def step(
     inputs: Array, hidden: Array, state: Array
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array, Array]]]:
-    """Take one step from the two halves of the gates' sums: `nn.gru_step`."""
+    """Take one step from the two summands of the gates: `nn.gru_step`."""
     size = state.shape[-1]
     gates = _sigmoid(inputs[..., : 2 * size] + hidden[..., : 2 * size])
     reset, update = gates[..., :size], gates[..., size:]
@@ -199,7 +202,7 @@ def step(
 
 
 def _sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), written over x: by way of tanh it can't overflow."""
+    """Overwrite x with 1 / (1 + exp(-x)), by tanh, which can't overflow."""
     x *= 0.5
     np.tanh(x, out=x)
     x += 1
@@ -212,12 +215,12 @@ def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
     pulls: dict[int, Pull] = {}
     state = g.start
     for t in order:
-        awake = slice(None) if g.lengths is None else t < g.lengths  # (B,)
-        hidden = state[awake] @ g.weight
+        active = slice(None) if g.lengths is None else t < g.lengths  # (B,)
+        hidden = state[active] @ g.weight
         if g.bias is not None:
             hidden += g.bias
         states[t] = state
-        states[t][awake], pull = step(g.inputs[t][awake], hidden, state[awake])
+        states[t][active], pull = step(g.inputs[t][active], hidden, state[active])
         if keep:
             pulls[t] = pull
         state = states[t]
@@ -227,87 +230,92 @@ def _plain_gru(g: Gru, states: Array, keep: bool) -> Pull:
         dinputs[...] = 0
         dstate = np.zeros(g.start.shape, dstates.dtype)
         for t in reversed(order):
-            awake = slice(None) if g.lengths is None else t < g.lengths
+            active = slice(None) if g.lengths is None else t < g.lengths
             dstate += dstates[t]
-            dinputs[t][awake], dhidden[t][awake], direct = pulls[t](dstate[awake])
-            dstate[awake] = direct + dhidden[t][awake] @ g.weight.T
+            dinputs[t][active], dhidden[t][active], direct = pulls[t](dstate[active])
+            dstate[active] = direct + dhidden[t][active] @ g.weight.T
         return dhidden, dstate
 
     return pullback
 
 
 @dataclass(frozen=True)
-class _Sight:
-    """Keys (B, T, A) and values (B, T, C) with zeros where nothing is to be seen, and where something is (B, T)."""
+class _MaskedAttention:
+    """Keys (B, T, A) and values (B, T, C) with zeros at the padding, and the mask (B, T)."""
 
     keys: Array
     values: Array
-    seen: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
     vector: Array
 
-    def look(self, queries: Array) -> tuple[Array, Array]:
-        """Return the squashed sums (B, T, A) and the weights (B, T)."""
-        squashed = np.tanh(queries[:, None] + self.keys)
-        scores = np.where(self.seen, squashed @ self.vector, -np.inf)
-        scores -= np.where(self.seen.any(-1), scores.max(-1, initial=-np.inf), 0)[:, None]
+    def attend(self, queries: Array) -> tuple[Array, Array]:
+        """Return the hidden units (B, T, A) of the perceptron and the weights (B, T)."""
+        hidden = np.tanh(queries[:, None] + self.keys)
+        scores = np.where(self.mask, hidden @ self.vector, -np.inf)
+        scores -= np.where(self.mask.any(-1), scores.max(-1, initial=-np.inf), 0)[:, None]
         weights = np.exp(scores)
-        return squashed, weights / np.where(self.seen.any(-1), weights.sum(-1), 1)[:, None]
+        return hidden, weights / np.where(self.mask.any(-1), weights.sum(-1), 1)[:, None]
 
 
-def _sight(looks: Looks) -> _Sight:
-    seen = np.arange(looks.keys.shape[1]) < looks.seen[:, None]
-    keys, values = (np.where(seen[..., None], x, 0) for x in (looks.keys, looks.values))
-    return _Sight(keys, values, seen, looks.vector)
+def _masked(attention: AdditiveAttention) -> _MaskedAttention:
+    mask = np.arange(attention.keys.shape[1]) < attention.counts[:, None]
+    keys, values = (np.where(mask[..., None], x, 0) for x in (attention.keys, attention.values))
+    return _MaskedAttention(keys, values, mask, attention.vector)
 
 
-def _plain_attended(
-    g: Gru, looks: Looks, after: After | None
-) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
-    made, sight = Unrolled.room(g, looks, after), _sight(looks)
+def _plain_attended_gru(
+    g: Gru, attention: AdditiveAttention, second: SecondGru | None
+) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
+    steps, masked = DecoderSteps.empty(g, attention, second), _masked(attention)
     pulls: list[tuple[Pull, Pull | None]] = []
-    for t, state in enumerate(made.states[:-1]):
-        first, given, weight = None, g.inputs[t], g.weight
-        if after:
-            made.looked[t], first = step(given, state @ weight, state)
-            state, given, weight = made.looked[t], after.bias, after.weight
-        _, made.weights[t] = sight.look(state @ looks.query_weight)
-        made.contexts[t] = (made.weights[t][:, None] @ sight.values)[:, 0]
-        gates = given + made.contexts[t] @ looks.context_weight
-        made.states[t + 1], last = step(gates, state @ weight, state)
+    for t, state in enumerate(steps.states[:-1]):
+        first, inputs, weight = None, g.inputs[t], g.weight
+        if second:
+            steps.query_states[t], first = step(inputs, state @ weight, state)
+            state, inputs, weight = steps.query_states[t], second.bias, second.weight
+        _, steps.weights[t] = masked.attend(state @ attention.query_weight)
+        steps.contexts[t] = (steps.weights[t][:, None] @ masked.values)[:, 0]
+        gates = inputs + steps.contexts[t] @ attention.context_weight
+        steps.states[t + 1], last = step(gates, state @ weight, state)
         pulls.append((last, first))
 
-    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> Unrolling:
-        d = Unrolling.room(g, looks, after, made.states.dtype)
-        dstate = np.zeros_like(made.states[0])
+    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
+        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
+        dstate = np.zeros_like(steps.states[0])
         for t in reversed(range(len(g.inputs))):
             last, first = pulls[t]
-            d.dafter[t], d.dafter_hidden[t], direct = last(dstate + dstates[t])
-            dcontext = dcontexts[t] + d.dafter[t] @ looks.context_weight.T
+            d.dsecond[t], d.dsecond_hidden[t], direct = last(dstate + dstates[t])
+            dcontext = dcontexts[t] + d.dsecond[t] @ attention.context_weight.T
             more = 0 if dweights is None else dweights[t]
-            query = made.looked[t] @ looks.query_weight
-            d.dqueries[t] = _back_look(sight, query, made.weights[t], dcontext, more, d)
-            weight = after.weight if after else g.weight
-            dstate = direct + d.dafter_hidden[t] @ weight.T + d.dqueries[t] @ looks.query_weight.T
+            query = steps.query_states[t] @ attention.query_weight
+            d.dqueries[t] = _attention_pullback(masked, query, steps.weights[t], dcontext, more, d)
+            weight = second.weight if second else g.weight
+            dstate = direct + d.dsecond_hidden[t] @ weight.T + d.dqueries[t] @ attention.query_weight.T
             if first:
                 d.dinputs[t], d.dhidden[t], direct = first(dstate)
                 dstate = direct + d.dhidden[t] @ g.weight.T
         d.dstart[...] = dstate
         return d
 
-    return made, pullback
+    return steps, pullback
 
 
-def _back_look(
-    sight: _Sight, query: Array, weights: Array, dcontext: Array, dweights: Array | int, d: Unrolling
+def _attention_pullback(
+    masked: _MaskedAttention,
+    query: Array,
+    weights: Array,
+    dcontext: Array,
+    dweights: Array | int,
+    d: DecoderGradients,
 ) -> Array:
-    """Add one look's gradients of keys, values and vector, and return that of the queries (B, A)."""
-    squashed, _ = sight.look(query)
-    of_weights = (sight.values @ dcontext[..., None])[..., 0] + np.where(sight.seen, dweights, 0)  # (B, T)
+    """Add one step's gradients of keys, values and vector, and return that of the queries (B, A)."""
+    hidden, _ = masked.attend(query)
+    of_weights = (masked.values @ dcontext[..., None])[..., 0] + np.where(masked.mask, dweights, 0)  # (B, T)
     dscores = weights * (of_weights - (weights * of_weights).sum(-1, keepdims=True))
-    dsum = dscores[..., None] * sight.vector * (1 - squashed * squashed)  # (B, T, A)
+    dsum = dscores[..., None] * masked.vector * (1 - hidden * hidden)  # (B, T, A)
     d.dvalues[...] += weights[..., None] * dcontext[:, None]
     d.dkeys[...] += dsum
-    d.dvector[...] += np.einsum("bt,bta->a", dscores, squashed)
+    d.dvector[...] += np.einsum("bt,bta->a", dscores, hidden)
     dquery: Array = dsum.sum(1)
     return dquery
 
@@ -347,19 +355,19 @@ _library = library.checked({"Recurrence": CRecurrence})
 
 @dataclass(frozen=True)
 class _Call:
-    """A recurrence in the library's form, and what keeps its memory alive."""
+    """A recurrence as a structure of the library, and the arrays that it points to."""
 
     c: CRecurrence
     alive: list[Any]
 
-    def point(self, **arrays: Array | None) -> None:
-        """Tell where arrays are."""
+    def point_to(self, **arrays: Array | None) -> None:
+        """Set the addresses of arrays."""
         for name, x in arrays.items():
             self.alive.append(x)
             setattr(self.c, name, None if x is None else library.address(x))
 
-    def again(self) -> _Call:
-        """Return a copy that can be told more."""
+    def copy(self) -> _Call:
+        """Return a copy for further addresses."""
         return _Call(CRecurrence.from_buffer_copy(self.c), [self.alive])
 
     def run(self, backward: bool) -> None:
@@ -377,21 +385,21 @@ class _Call:
             raise MemoryError
 
 
-def _in_rows(x: Array) -> bool:
-    """Whether an array (n, B, size) of float32 has its numbers side by side, and its rows at one distance."""
+def _has_rows(x: Array) -> bool:
+    """Return whether an array (n, B, size) of float32 has contiguous rows with one stride between them."""
     n, batch, size = x.shape
     plain = x.dtype == np.float32 and x.flags.aligned
-    side_by_side = size < 2 or x.strides[2] == x.itemsize
-    even = n < 2 or batch < 2 or x.strides[0] == batch * x.strides[1]
-    return bool(plain and side_by_side and even and _apart(x) % x.itemsize == 0)
+    contiguous = size < 2 or x.strides[2] == x.itemsize
+    evenly_spaced = n < 2 or batch < 2 or x.strides[0] == batch * x.strides[1]
+    return bool(plain and contiguous and evenly_spaced and _row_bytes(x) % x.itemsize == 0)
 
 
 def _rows(x: Array) -> Array:
-    return x if _in_rows(x) else np.require(x, np.float32, ["C", "A"])
+    return x if _has_rows(x) else np.require(x, np.float32, ["C", "A"])
 
 
-def _whole(x: Array | None) -> Array | None:
-    """Return an array as the library reads it: numbers of the machine's own kind, one after the other."""
+def _contiguous(x: Array | None) -> Array | None:
+    """Return an array as contiguous float32 in native byte order."""
     return None if x is None else np.require(x, np.float32, ["C", "A"])
 
 
@@ -399,13 +407,13 @@ def _counts(x: Counts | None) -> Counts | None:
     return None if x is None else np.require(x, np.int64, ["C", "A"])
 
 
-def _row(x: Array) -> int:
-    """Return how many numbers lie between the starts of two rows."""
-    return _apart(x) // x.itemsize
+def _row_stride(x: Array) -> int:
+    """Return the stride between rows in elements."""
+    return _row_bytes(x) // x.itemsize
 
 
-def _apart(x: Array) -> int:
-    """Return how many bytes lie between the starts of two rows; the stride of a dimension of 1 says nothing."""
+def _row_bytes(x: Array) -> int:
+    """Return the stride between rows in bytes; that of a dimension of size 1 is arbitrary."""
     n, batch, size = x.shape
     return x.strides[1] if batch > 1 else x.strides[0] if n > 1 else size * x.itemsize
 
@@ -413,15 +421,15 @@ def _apart(x: Array) -> int:
 def _call(g: Gru, states: Array, keep: bool = True) -> _Call:
     (n, batch, _), size = g.inputs.shape, len(g.weight)
     inputs = _rows(g.inputs)
-    made = _Call(CRecurrence(n, batch, size, g.reverse, _row(inputs), _row(states)), [])
-    made.point(inputs=inputs, states=states, start=_whole(g.start), lengths=_counts(g.lengths))
-    made.point(state_weight=_whole(g.weight), state_bias=_whole(g.bias))
-    made.point(gates=_gates(n * batch, size) if keep else None)
-    return made
+    call = _Call(CRecurrence(n, batch, size, g.reverse, _row_stride(inputs), _row_stride(states)), [])
+    call.point_to(inputs=inputs, states=states, start=_contiguous(g.start), lengths=_counts(g.lengths))
+    call.point_to(state_weight=_contiguous(g.weight), state_bias=_contiguous(g.bias))
+    call.point_to(gates=_gates(n * batch, size) if keep else None)
+    return call
 
 
 def _gates(rows: int, size: int) -> Array:
-    """Return room for what the kernel keeps of each step for the way back."""
+    """Allocate memory for what the backward pass needs of each step."""
     return np.empty((rows, 4, library.padded(size)), np.float32)
 
 
@@ -430,12 +438,12 @@ def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
     call.run(False)
 
     def pullback(dstates: Array, dinputs: Array) -> tuple[Array, Array]:
-        again, dstates = call.again(), _rows(dstates)
+        backward, dstates = call.copy(), _rows(dstates)
         dhidden, dstart = np.empty(g.inputs.shape, np.float32), np.empty(g.start.shape, np.float32)
-        written = dinputs if _in_rows(dinputs) else np.empty(dinputs.shape, np.float32)
-        again.c.dstate_row, again.c.dinput_row = _row(dstates), _row(written)
-        again.point(dstates=dstates, dinputs=written, dhidden=dhidden, dstart=dstart)
-        again.run(True)
+        written = dinputs if _has_rows(dinputs) else np.empty(dinputs.shape, np.float32)
+        backward.c.dstate_row, backward.c.dinput_row = _row_stride(dstates), _row_stride(written)
+        backward.point_to(dstates=dstates, dinputs=written, dhidden=dhidden, dstart=dstart)
+        backward.run(True)
         if written is not dinputs:
             dinputs[...] = written
         return dhidden, dstart
@@ -443,41 +451,51 @@ def _native_gru(g: Gru, states: Array, keep: bool) -> Pull:
     return pullback
 
 
-def _native_attended(
-    g: Gru, looks: Looks, after: After | None
-) -> tuple[Unrolled, Callable[[Array, Array, Array | None], Unrolling]]:
-    made = Unrolled.room(g, looks, after)
-    call = _call(g, made.states[1:])
-    _, call.c.positions, call.c.context = looks.values.shape
-    call.c.hidden = len(looks.vector)
-    call.point(valid_positions=_counts(looks.seen), keys=_whole(looks.keys), values=_whole(looks.values))
-    call.point(query_weight=_whole(looks.query_weight), vector=_whole(looks.vector))
-    call.point(context_weight=_whole(looks.context_weight), weights=made.weights, contexts=made.contexts)
-    call.point(queries=np.empty((*g.inputs.shape[:2], len(looks.vector)), np.float32))
-    if after:
-        call.point(
-            second_weight=_whole(after.weight), second_bias=_whole(after.bias), attending_states=made.looked
+def _native_attended_gru(
+    g: Gru, attention: AdditiveAttention, second: SecondGru | None
+) -> tuple[DecoderSteps, Callable[[Array, Array, Array | None], DecoderGradients]]:
+    steps = DecoderSteps.empty(g, attention, second)
+    call = _call(g, steps.states[1:])
+    _, call.c.positions, call.c.context = attention.values.shape
+    call.c.hidden = len(attention.vector)
+    call.point_to(
+        valid_positions=_counts(attention.counts),
+        keys=_contiguous(attention.keys),
+        values=_contiguous(attention.values),
+    )
+    call.point_to(query_weight=_contiguous(attention.query_weight), vector=_contiguous(attention.vector))
+    call.point_to(
+        context_weight=_contiguous(attention.context_weight), weights=steps.weights, contexts=steps.contexts
+    )
+    call.point_to(queries=np.empty((*g.inputs.shape[:2], len(attention.vector)), np.float32))
+    if second:
+        call.point_to(
+            second_weight=_contiguous(second.weight),
+            second_bias=_contiguous(second.bias),
+            attending_states=steps.query_states,
         )
-        call.point(second_gates=_gates(len(g.inputs) * len(g.start), len(g.weight)))
+        call.point_to(second_gates=_gates(len(g.inputs) * len(g.start), len(g.weight)))
     call.run(False)
 
-    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> Unrolling:
-        again, dstates = call.again(), _rows(dstates)
-        d = Unrolling.room(g, looks, after, made.states.dtype)
-        again.c.dstate_row, again.c.dinput_row = _row(dstates), _row(d.dinputs)
-        again.point(dstates=dstates, dcontexts=_whole(dcontexts), dweights=_whole(dweights), **vars(d))
-        again.run(True)
+    def pullback(dstates: Array, dcontexts: Array, dweights: Array | None) -> DecoderGradients:
+        backward, dstates = call.copy(), _rows(dstates)
+        d = DecoderGradients.empty(g, attention, second, steps.states.dtype)
+        backward.c.dstate_row, backward.c.dinput_row = _row_stride(dstates), _row_stride(d.dinputs)
+        backward.point_to(
+            dstates=dstates, dcontexts=_contiguous(dcontexts), dweights=_contiguous(dweights), **vars(d)
+        )
+        backward.run(True)
         return d
 
-    return made, pullback
+    return steps, pullback
 
 
-class Search:
-    """The steps of a decoder whose rows are hypotheses of sentences; in the library only, see `native_does`.
+class FusedDecoder:
+    """A decoder whose rows are hypotheses of sentences; in the library only, see `native_does`.
 
-    What is looked at is given once, and kept in the form that the library computes with: `keys` (S, T, A), `values`
-    (S, T, C) and `lengths` (S,) of S sentences, `query_weight` (H, A), `vector` (A,) and the state's `weight` (H, 3 H).
-    Values begin with what they give to the gates, 3 H numbers; to those of the unit after the look where there is one.
+    `keys` (S, T, A), `values` (S, T, C) and `lengths` (S,) of S sentences, `query_weight` (H, A), `vector` (A,) and the
+    state's `weight` (H, 3 H) are converted once. The first 3 H columns of the values are their summands of the gates,
+    of the second unit if there is one.
     """
 
     def __init__(
@@ -488,26 +506,32 @@ class Search:
         query_weight: Array,
         vector: Array,
         weight: Array,
-        after: After | None = None,
+        second: SecondGru | None = None,
     ) -> None:
         sentences, positions, width = values.shape
         self.sizes = len(weight), len(vector), width, positions
         self.call = _Call(CRecurrence(1, 0, len(weight)), [])
         c = self.call.c
         c.positions, c.hidden, c.context, c.sentences = positions, len(vector), width, sentences
-        self.call.point(valid_positions=_counts(lengths), keys=_whole(keys), values=_whole(values))
-        self.call.point(query_weight=_whole(query_weight), vector=_whole(vector), state_weight=_whole(weight))
-        self.after = after is not None
-        if after:
-            self.call.point(second_weight=_whole(after.weight), second_bias=_whole(after.bias))
-        self.kept = np.empty(0, np.uint8)
+        self.call.point_to(
+            valid_positions=_counts(lengths), keys=_contiguous(keys), values=_contiguous(values)
+        )
+        self.call.point_to(
+            query_weight=_contiguous(query_weight),
+            vector=_contiguous(vector),
+            state_weight=_contiguous(weight),
+        )
+        self.has_second = second is not None
+        if second:
+            self.call.point_to(second_weight=_contiguous(second.weight), second_bias=_contiguous(second.bias))
+        self.workspace = np.empty(0, np.uint8)
 
-    def step(self, inputs: Array, start: Array, sentence: Counts) -> Unrolled:
-        """Let each of R hypotheses look at its sentence (R,), and take a step from inputs (R, 3 H) and start (R, H)."""
+    def step(self, inputs: Array, start: Array, sentence: Counts) -> DecoderSteps:
+        """Take a step of R hypotheses of sentences (R,), from inputs (R, 3 H) and states `start` (R, H)."""
         rows, (size, hidden, width, positions) = len(start), self.sizes
         if inputs.shape != (rows, 3 * size) or start.shape != (rows, size) or len(sentence) != rows:
             _check.fail(
-                f"words must be one for each of {rows} hypotheses. Got {len(inputs)} of {len(sentence)} instead."
+                f"tokens must be one for each of {rows} hypotheses. Got {len(inputs)} of {len(sentence)} instead."
             )
         states, contexts, weights, queries = (
             np.empty((1, rows, count), np.float32) for count in (size, width, positions, hidden)
@@ -515,24 +539,26 @@ class Search:
         gates = _gates(rows, size)
         inputs = _rows(inputs[None])
         call = _Call(self.call.c, [])
-        call.c.batch, call.c.input_row, call.c.state_row = rows, _row(inputs), size
-        call.point(inputs=inputs, start=_whole(start), states=states, contexts=contexts, weights=weights)
-        call.point(queries=queries, gates=gates, sentence_of_row=_counts(sentence))
-        looked = start
-        if self.after:
-            looked = np.empty((rows, size), np.float32)
-            call.point(
-                attending_states=looked, second_gates=gates
-            )  # nobody reads them, so both may write there
-        self._make_room(call)
+        call.c.batch, call.c.input_row, call.c.state_row = rows, _row_stride(inputs), size
+        call.point_to(
+            inputs=inputs, start=_contiguous(start), states=states, contexts=contexts, weights=weights
+        )
+        call.point_to(queries=queries, gates=gates, sentence_of_row=_counts(sentence))
+        query_states = start
+        if self.has_second:
+            query_states = np.empty((rows, size), np.float32)
+            call.point_to(
+                attending_states=query_states, second_gates=gates
+            )  # neither is read, so both may write there
+        self._reserve_workspace(call)
         call.run(False)
         call.c.workspace_filled = 1
-        return Unrolled(states[0], contexts[0], weights[0], looked)
+        return DecoderSteps(states[0], contexts[0], weights[0], query_states)
 
-    def _make_room(self, call: _Call) -> None:
+    def _reserve_workspace(self, call: _Call) -> None:
         loaded = _library()
         assert loaded is not None
         needed = loaded.regard_recurrence_bytes(ctypes.byref(call.c))
-        if needed > len(self.kept):
-            self.kept, call.c.workspace_filled = library.workspace(needed), 0
-            call.c.workspace = library.address(self.kept)
+        if needed > len(self.workspace):
+            self.workspace, call.c.workspace_filled = library.workspace(needed), 0
+            call.c.workspace = library.address(self.workspace)

@@ -1,6 +1,7 @@
-"""What layers do to rows of numbers beside products, in the library: `source/training/rows.cpp`.
+"""Layer normalisation, dropout and the rectifier's gradient in the library: `source/training/rows.cpp`.
 
-It does float32 only, and says no to the rest. `nn` has all of it in NumPy. Letters: N rows, W numbers in each.
+The library computes in float32 only: each function returns None or False for other arrays. `nn` has all of this in
+NumPy. Letters: N rows, W numbers in each.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _at(x: Array | None) -> int | None:
 
 
 def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Array] | None:
-    """Normalise rows (N, W); return them, and each one's mean and what it was multiplied by (N, 2). None: not done."""
+    """Normalise rows (N, W); return them, and the mean and the factor of each (N, 2)."""
     loaded = library.trains(_library(), x, gain, shift)
     if loaded is None or not x.size or not gain.shape == shift.shape == x.shape[1:]:
         return None
@@ -68,7 +69,7 @@ def norm(x: Array, gain: Array, shift: Array, epsilon: float) -> tuple[Array, Ar
 def norm_back(
     x: Array, gain: Array, moments: Array, dy: Array, onto: Array | None
 ) -> tuple[Array, Array, Array] | None:
-    """Return the gradients of rows (N, W), to which `onto` is added, of the gain and of the shift. None: not done."""
+    """Return the gradients of rows (N, W), to which `onto` is added, of the gain and of the shift."""
     loaded = library.trains(_library(), x, gain, dy, onto)
     if loaded is None:
         return None
@@ -78,22 +79,18 @@ def norm_back(
     return dx, dgain, dshift
 
 
-def drop(x: Array, chances: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
-    """Return x times `scale` where the chance is at least `bar`, times 0 elsewhere. None: not done."""
+def drop(x: Array, random: NDArray[np.uint16], bar: int, scale: float) -> Array | None:
+    """Return x times `scale` where the random number is at least `bar`, times 0 elsewhere."""
     loaded = library.trains(_library(), x)
-    if (
-        loaded is None
-        or not (chances.flags.c_contiguous and chances.flags.aligned)
-        or chances.shape != x.shape
-    ):
+    if loaded is None or not (random.flags.c_contiguous and random.flags.aligned) or random.shape != x.shape:
         return None
     y = np.empty_like(x)
-    loaded.regard_drop(ctypes.byref(CDrop(x.size, *map(_at, (chances, x, y)), bar, scale)))
+    loaded.regard_drop(ctypes.byref(CDrop(x.size, *map(_at, (random, x, y)), bar, scale)))
     return y
 
 
 def unrectify(y: Array, d: Array) -> bool:
-    """Write 0 into d where y is not above 0, and return True; False if the library doesn't do it."""
+    """Write 0 into d where y is not above 0; return False if the library can't."""
     loaded = library.trains(_library(), y, d)
     if loaded is None or y.shape != d.shape or not d.flags.writeable:
         return False

@@ -1,8 +1,8 @@
 """Beam search with a fused recurrent decoder, many steps in one call of the library (`training/search.cpp`).
 
-`seq2seq/decoding/beam.py` has the same search for every network, step by step; `recurrence.native_does` tells whether
-the library can. It runs on the calling thread. Letters: S sentences, T source positions, R hypotheses that continue, H
-size of the state, E of embeddings and readout.
+`seq2seq/decoding/beam.py` has the same search for every network, step by step; `recurrence.native_does` returns whether
+the library can compute it. It runs on the calling thread. Letters: S sentences, T source positions, R hypotheses that
+continue, H size of the state, E of embeddings and readout.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ __all__: list[str] = []
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-_STEPS = 16  # of all rows that there may be, in a call;
-_WORK = (
-    1 << 32
-)  # multiplications with words, or a step if that is more: Ctrl-C has to wait for the end of a call
-_MOST_ROWS = 1 << 32  # beyond it, nobody has the memory
+_STEPS = 16  # in a call, at most
+_WORK = 1 << 32  # multiplications of a call, unless one step has more: Ctrl-C waits for the end of a call
+_MOST_ROWS = 1 << 32  # more never fit into memory
 
 
 _ENDING = np.dtype(
@@ -55,30 +53,30 @@ class CSearch(ctypes.Structure):
 
 
 class NotFinite(ArithmeticError):
-    """What the decoder predicts is no number, or infinite: the first argument."""
+    """The decoder predicts NaN or infinity: the first argument."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """What belongs to a decoder beside its steps, all float32.
+    """The embeddings and the output layer of a decoder, in float32.
 
-    `embedding` (V, E); `word_weight` (E, 3 H + E) and `word_bias` (3 H + E,): what a word gives to gates and readout;
-    `readout_weight` (H, E); `words`: the output matrix.
+    `embedding` (V, E); `input_weight` (E, 3 H + E) and `input_bias` (3 H + E,): from an embedding to gates and readout;
+    `readout_weight` (H, E); `output`: the output matrix.
     """
 
     embedding: Array
-    word_weight: Array
-    word_bias: Array
+    input_weight: Array
+    input_bias: Array
     readout_weight: Array
-    words: training.Words
+    output: training.PackedWeights
 
 
 @dataclass(frozen=True)
-class Aims:
-    """What is searched for: the `n_best` of `width` hypotheses, from the word `begin` to the word `end`.
+class BeamOptions:
+    """Options of a search: the `n_best` of `width` hypotheses, from the token `begin` to the token `end`.
 
-    `most` (S,): words after which a sentence is broken off; `penalty` and `offset`: for ranking, the log-probability of
-    n words is divided by ``((offset + n) / (offset + 1)) ** penalty``.
+    `most` (S,): the most tokens of a sentence; `penalty` and `offset`: for ranking, the log-probability of
+    n tokens is divided by ``((offset + n) / (offset + 1)) ** penalty``.
     """
 
     begin: int
@@ -117,7 +115,7 @@ class Ending(NamedTuple):
     Parameters
     ----------
     score : float or None
-        What it is ranked by, if that is known.
+        The score that ranks it, if it is known.
     step, row : int
         The last step that has it, counted from 0, and its row there.
     token : int or None
@@ -133,7 +131,7 @@ class Ending(NamedTuple):
     log_probability: float
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The steps of a search, and the endings of each sentence, the best first."""
 
     steps: list[SearchStep]
@@ -149,61 +147,67 @@ def _library() -> ctypes.CDLL:
     return loaded
 
 
-def beam(steps: recurrence.Search, start: Array, decoder: Decoder, aims: Aims) -> Found:
+def beam(
+    fused: recurrence.FusedDecoder, start: Array, decoder: Decoder, options: BeamOptions
+) -> SearchResult:
     """Search from the states (S, H) of S sentences until nothing better can come.
 
-    Raises `NotFinite`, IndexError if `begin` is no word, and MemoryError.
+    Raises `NotFinite`, IndexError if `begin` is not a token, and MemoryError.
     """
     if not (sentences := len(start)):
-        return Found([], [])
-    if not 0 <= aims.begin < len(decoder.embedding):
-        raise IndexError(f"a search begins with word {aims.begin}, and there are {len(decoder.embedding)}")
-    if sentences * aims.width > _MOST_ROWS:
-        raise MemoryError(f"no memory for {aims.width} hypotheses of {sentences} sentences")
-    endings, ended = np.zeros((sentences, aims.n_best), _ENDING), np.zeros(sentences, np.int64)
-    numbers = {
+        return SearchResult([], [])
+    if not 0 <= options.begin < len(decoder.embedding):
+        raise IndexError(
+            f"a search begins with token {options.begin}, and there are {len(decoder.embedding)}"
+        )
+    if sentences * options.width > _MOST_ROWS:
+        raise MemoryError(f"no memory for {options.width} hypotheses of {sentences} sentences")
+    endings, ended = np.zeros((sentences, options.n_best), _ENDING), np.zeros(sentences, np.int64)
+    float_arrays = {
         "embedding": decoder.embedding,
-        "word_weight": decoder.word_weight,
-        "word_bias": decoder.word_bias,
+        "word_weight": decoder.input_weight,
+        "word_bias": decoder.input_bias,
         "readout_weight": decoder.readout_weight,
-        "output_weight": decoder.words.weight,
-        "output_bias": decoder.words.bias,
+        "output_weight": decoder.output.weight,
+        "output_bias": decoder.output.bias,
         "start": start,
     }
-    arrays: dict[str, Array] = {name: np.require(x, np.float32, ["C", "A"]) for name, x in numbers.items()}
+    arrays: dict[str, Array] = {
+        name: np.require(x, np.float32, ["C", "A"]) for name, x in float_arrays.items()
+    }
     arrays |= {
-        "max_length": np.require(aims.most, np.int64, ["C", "A"]),
+        "max_length": np.require(options.most, np.int64, ["C", "A"]),
         "finished_count": ended,
         "finished": endings,
     }
-    c = CSearch(recurrence.CRecurrence.from_buffer_copy(steps.call.c))
+    c = CSearch(recurrence.CRecurrence.from_buffer_copy(fused.call.c))
     for name, x in arrays.items():
         setattr(c.decoder if name == "start" else c, name, library.address(x))
     c.words, c.size = decoder.embedding.shape
     for name in ("begin", "end", "width", "n_best", "penalty", "offset"):
-        setattr(c, name, getattr(aims, name))
-    room = library.workspace(_library().regard_search_bytes(ctypes.byref(c)))
-    c.workspace = library.address(room)
-    said = [step for part in _parts(c, sentences * aims.width) for step in part]
-    return Found(said, _endings(endings, ended))
+        setattr(c, name, getattr(options, name))
+    workspace = library.workspace(_library().regard_search_bytes(ctypes.byref(c)))
+    c.workspace = library.address(workspace)
+    steps = [step for part in _parts(c, sentences * options.width) for step in part]
+    return SearchResult(steps, _endings(endings, ended))
 
 
 def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
-    """Search on and on, and give what was said in the steps of each call."""
+    """Call the library until the search ends, and yield the steps of each call."""
     steps = min(_STEPS, max(1, _WORK // (most_rows * c.words * c.size)))
     capacity = c.capacity = most_rows * steps
     while True:
-        taken, said, parents = (np.empty(capacity, np.int64) for _ in range(3))
-        logs, looks = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
+        counts, tokens, parents = (np.empty(capacity, np.int64) for _ in range(3))
+        logs, weights = np.empty(capacity), np.empty((capacity, c.decoder.positions), np.float32)
         c.rows_per_step, c.tokens, c.parents, c.log_probabilities, c.attention_weights = map(
-            library.address, (taken, said, parents, logs, looks)
+            library.address, (counts, tokens, parents, logs, weights)
         )
         if status := _library().regard_search(ctypes.byref(c)):
             raise MemoryError if status == 1 else NotFinite(c.invalid_value)
-        ends = np.cumsum(taken[: c.steps_taken])
+        ends = np.cumsum(counts[: c.steps_taken])
         yield [
-            SearchStep(said[start:end], parents[start:end], logs[start:end], looks[start:end])
-            for start, end in zip((ends - taken[: c.steps_taken]).tolist(), ends.tolist(), strict=True)
+            SearchStep(tokens[start:end], parents[start:end], logs[start:end], weights[start:end])
+            for start, end in zip((ends - counts[: c.steps_taken]).tolist(), ends.tolist(), strict=True)
         ]
         if not c.rows:
             return
@@ -212,8 +216,8 @@ def _parts(c: CSearch, most_rows: int) -> Iterator[list[SearchStep]]:
 def _endings(endings: Array, ended: Counts) -> list[list[Ending]]:
     return [
         [
-            Ending(None if score != score else score, step, row, None if word < 0 else word, log)
-            for score, log, step, row, word in of_sentence[:count]
+            Ending(None if score != score else score, step, row, None if token < 0 else token, log)
+            for score, log, step, row, token in of_sentence[:count]
         ]
         for of_sentence, count in zip(endings.tolist(), ended.tolist(), strict=True)
     ]

@@ -1,6 +1,6 @@
-"""What else takes time where small networks are trained: the loss over a vocabulary, embeddings, Adam; in the library.
+"""Training in the library: the softmax loss over a vocabulary, gradients of embeddings, Adam.
 
-It does float32 only, and says no to the rest. `nn` has all of it in NumPy.
+The library computes in float32 only. `nn` has all of this in NumPy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__: list[str] = []
 
 Array = NDArray[Any]
 
-_WORDS = 192  # that are predicted at a time
-_KEPT = 1 << 21  # logits, 8 MiB
-_NARROW = 48  # words whose numbers lie together where the library multiplies with them
+_BLOCK = 192  # columns of logits that are computed at a time
+_MOST_STORED = 1 << 21  # logits, 8 MiB
+_NARROW = 48  # columns of a block of packed weights
 
 
 class CSoftmax(ctypes.Structure):
@@ -80,39 +80,39 @@ class CAdam(ctypes.Structure):
 _library = library.checked(
     {"Softmax": CSoftmax, "Prediction": CPrediction, "TopK": CTopK, "Rows": CRows, "Adam": CAdam},
     panel_columns=_NARROW,
-    word_block=_WORDS,
+    word_block=_BLOCK,
 )
 
 
 def cross_entropy(
     logits: Array, bias: Array | None, targets: NDArray[np.int64], *, share: float, smoothing: float
 ) -> tuple[Array, Array | None] | None:
-    """Write the gradient of the loss over logits (N, V); None if the library doesn't do it.
+    """Overwrite logits (N, V) with the gradient of the loss; return None if the library can't.
 
-    Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, counted from the largest; and the
+    Returns (N, 3): the sum of exponentials, the target's logit and the sum of all, relative to the largest; and the
     gradient of the bias, if there is one.
     """
     loaded = library.trains(_library(), logits, bias)
     if loaded is None or not logits.size:
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
-    rows, words = logits.shape
-    found, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(words, np.float32)
+    rows, tokens = logits.shape
+    sums, dbias = np.empty((rows, 3), np.float32), None if bias is None else np.zeros(tokens, np.float32)
     c = CSoftmax(
-        rows, words, library.address(logits), None, None, library.address(targets), library.address(found)
+        rows, tokens, library.address(logits), None, None, library.address(targets), library.address(sums)
     )
     if bias is not None and dbias is not None:
         c.bias, c.dbias = library.address(bias), library.address(dbias)
-    c.scale, c.smoothing, c.target_weight = share, share * smoothing / words, share * (1 - smoothing)
+    c.scale, c.smoothing, c.target_weight = share, share * smoothing / tokens, share * (1 - smoothing)
     loaded.regard_cross_entropy(ctypes.byref(c))
-    return found, dbias
+    return sums, dbias
 
 
 def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array] | None:
-    """Find the largest of each row of logits (N, V), from the word `first` on; None if the library doesn't do it.
+    """Find the largest of each row of logits (N, V), from the token `first` on; return None if the library can't.
 
-    Returns (N, 2): the largest of all words, and the sum of exponentials counted from it; the largest (N, count) in
-    falling order, of equals the first word first, -inf where there are no more; their places.
+    Returns (N, 2): the largest of all tokens, and the sum of exponentials relative to it; the largest (N, count) in
+    falling order, of equals the first token first, -inf where there are no more; their tokens.
     """
     loaded = library.trains(_library(), logits)
     if loaded is None or not logits.size:
@@ -121,35 +121,35 @@ def tops(logits: Array, count: int, first: int = 0) -> tuple[Array, Array, Array
 
 
 def _tops(c: CTopK) -> tuple[Array, Array, Array]:
-    """Run the kernel, which still has to be told where to write."""
+    """Run the kernel with new output arrays."""
     loaded = _library()
     assert loaded is not None
-    found, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
-    places = np.empty((c.rows, c.count), np.int64)
-    c.values, c.statistics, c.indices = map(library.address, (best, found, places))
+    sums, best = np.empty((c.rows, 2), np.float32), np.empty((c.rows, c.count), np.float32)
+    indices = np.empty((c.rows, c.count), np.int64)
+    c.values, c.statistics, c.indices = map(library.address, (best, sums, indices))
     if loaded.regard_top_k(ctypes.byref(c)):
         raise MemoryError
-    return found, best, places
+    return sums, best, indices
 
 
-class Words:
-    """A matrix of words (V, E) and their bias (V,), kept as the library reads them where logits are never held."""
+class PackedWeights:
+    """An output matrix (V, E) and its bias (V,), in the library's layout for logits that are never stored."""
 
     def __init__(self, weight: Array, bias: Array) -> None:
         self.count, self.size = weight.shape
-        parts = -(-self.count // _NARROW)
-        self.weight = np.zeros((parts, self.size, _NARROW), np.float32)
-        self.bias = np.zeros(parts * _NARROW, np.float32)
+        blocks = -(-self.count // _NARROW)
+        self.weight = np.zeros((blocks, self.size, _NARROW), np.float32)
+        self.bias = np.zeros(blocks * _NARROW, np.float32)
         self.bias[: self.count] = bias
-        whole, some = divmod(self.count, _NARROW)
-        self.weight[:whole] = weight[: self.count - some].reshape(whole, _NARROW, self.size).swapaxes(1, 2)
-        self.weight[whole:, :, :some] = weight[self.count - some :].T
+        full, rest = divmod(self.count, _NARROW)
+        self.weight[:full] = weight[: self.count - rest].reshape(full, _NARROW, self.size).swapaxes(1, 2)
+        self.weight[full:, :, :rest] = weight[self.count - rest :].T
 
     @classmethod
-    def of(cls, weight: Array, bias: Array) -> Words | None:
-        """Return them, or None if the library does nothing with them."""
-        does = library.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
-        return cls(weight, bias) if does and weight.dtype == bias.dtype == np.float32 else None
+    def pack(cls, weight: Array, bias: Array) -> PackedWeights | None:
+        """Pack a matrix and its bias; return None if the library can't use them."""
+        usable = library.trains(_library()) is not None and weight.size and bias.shape == weight.shape[:1]
+        return cls(weight, bias) if usable and weight.dtype == bias.dtype == np.float32 else None
 
     def tops(self, readout: Array, count: int, first: int = 0) -> tuple[Array, Array, Array]:
         """Find the largest logits of readouts (N, E): see `tops`."""
@@ -162,68 +162,68 @@ class Words:
 def predict(
     readout: Array, weight: Array, bias: Array | None, targets: NDArray[np.int64]
 ) -> tuple[Array, Callable[..., tuple[Array, Array, Array]]] | None:
-    """Compare readout (N, E) @ weight (V, E) transposed + bias (V,) with targets; None if the library doesn't do it.
+    """Compute the softmax loss of readout (N, E) @ weight (V, E).T + bias (V,); return None if the library can't.
 
-    Returns (N, 4): each row's largest logit, its sum of exponentials counted from there, the target's logit and the sum
-    of all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
+    Returns (N, 4): each row's largest logit, its sum of exponentials relative to it, the target's logit and the sum of
+    all; and ``pullback(share, smoothing) -> (dreadout, dweight, dbias)``.
     """
     loaded = library.trains(_library(), readout, weight, bias)
     if loaded is None or not (readout.size and weight.size):
         return None
     targets = np.require(targets, np.int64, ["C", "A"])
-    found = np.empty((len(readout), 4), np.float32)
-    logits = _room_for_logits(len(readout), len(weight))
+    sums = np.empty((len(readout), 4), np.float32)
+    logits = _logits_buffer(len(readout), len(weight))
 
-    def run(*made: Array, numbers: tuple[float, ...] = ()) -> None:
-        arrays = (readout, weight, bias, targets, found, *(made or (None, None, None)), logits)
+    def run(*gradients: Array, numbers: tuple[float, ...] = ()) -> None:
+        arrays = (readout, weight, bias, targets, sums, *(gradients or (None, None, None)), logits)
         at = (None if x is None else library.address(x) for x in arrays)
         c = CPrediction(len(readout), *weight.shape, *at, *numbers)
 
         def call(stop: int) -> int:
             c.stop = stop
-            failed: int = loaded.regard_predict(ctypes.byref(c), int(bool(made)))
+            failed: int = loaded.regard_predict(ctypes.byref(c), int(bool(gradients)))
             return failed
 
-        if library.interruptible(call, readout.size * len(weight) * (3 if made else 1)):
+        if library.interruptible(call, readout.size * len(weight) * (3 if gradients else 1)):
             raise MemoryError
 
     def pullback(share: float, smoothing: float) -> tuple[Array, Array, Array]:
         nonlocal logits
-        made = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
-        run(*made, numbers=(share, share * smoothing / len(weight), share * (1 - smoothing)))
-        logits = None  # they have become their gradient
-        return made
+        gradients = np.empty_like(readout), np.empty_like(weight), np.zeros(len(weight), np.float32)
+        run(*gradients, numbers=(share, share * smoothing / len(weight), share * (1 - smoothing)))
+        logits = None  # overwritten by their gradient
+        return gradients
 
     run()
-    return found, pullback
+    return sums, pullback
 
 
-def _room_for_logits(rows: int, words: int) -> Array | None:
-    """Return room to keep logits in for the way back, where they are few; otherwise they are made again."""
-    size = rows * (-(-words // _WORDS) * _WORDS)
-    return np.empty(size, np.float32) if size <= _KEPT else None
+def _logits_buffer(rows: int, tokens: int) -> Array | None:
+    """Allocate memory to keep few logits for the backward pass; many are computed again."""
+    size = rows * (-(-tokens // _BLOCK) * _BLOCK)
+    return np.empty(size, np.float32) if size <= _MOST_STORED else None
 
 
-def add_rows(table: Array, places: NDArray[np.integer[Any]], rows: Array) -> bool:
-    """Add rows (N, E) to those of a table (V, E) at places (N,), one by one; False if the library doesn't do it."""
+def add_rows(table: Array, indices: NDArray[np.integer[Any]], rows: Array) -> bool:
+    """Add rows (N, E) to those of a table (V, E) at indices (N,), one by one; return False if the library can't."""
     loaded = library.trains(_library(), table, rows)
     if loaded is None:
         return False
-    places = np.require(places, np.int64, ["C", "A"])
-    if not places.size or not (places.min() >= 0 and places.max() < len(table)):
+    indices = np.require(indices, np.int64, ["C", "A"])
+    if not indices.size or not (indices.min() >= 0 and indices.max() < len(table)):
         return False
-    if rows.shape != (places.size, table.shape[1]) or not table.flags.writeable:
+    if rows.shape != (indices.size, table.shape[1]) or not table.flags.writeable:
         return False
     loaded.regard_add_rows(
         ctypes.byref(
-            CRows(*rows.shape, library.address(places), library.address(rows), library.address(table))
+            CRows(*rows.shape, library.address(indices), library.address(rows), library.address(table))
         )
     )
     return True
 
 
-class Walk(NamedTuple):
-    """The numbers of a step of Adam, the same for all parameters: see `nn.Adam`."""
+class AdamStep(NamedTuple):
+    """The coefficients of a step of Adam: see `nn.Adam`."""
 
     keep_mean: float
     add_mean: float
@@ -233,11 +233,11 @@ class Walk(NamedTuple):
     rate: float
 
 
-def adam(parameters: Array, mean: Array, square: Array, gradient: Array, walk: Walk) -> bool:
-    """Take a step, and return True; False if the library doesn't do it."""
+def adam(parameters: Array, mean: Array, square: Array, gradient: Array, step: AdamStep) -> bool:
+    """Take a step; return False if the library can't."""
     arrays = parameters, mean, square, gradient
     loaded = library.trains(_library(), *arrays)
     if loaded is None or len({x.size for x in arrays}) > 1 or not parameters.flags.writeable:
         return False
-    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(library.address, arrays), *walk)))
+    loaded.regard_adam(ctypes.byref(CAdam(parameters.size, *map(library.address, arrays), *step)))
     return True

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard import _check
 from regard._threads import Each
 from regard.kernels import training
-from regard.kernels.training import Walk
+from regard.kernels.training import AdamStep
 
 __all__ = ["Adam"]
 
@@ -133,7 +133,7 @@ class Adam:
         unbiased = (
             1 - self.beta2**self.steps
         ) ** 0.5  # applied to the rate and to epsilon, not to each parameter
-        walk = Walk(
+        step = AdamStep(
             keep_mean=self.beta1,
             add_mean=(1 - self.beta1) * factor,
             keep_square=self.beta2,
@@ -141,7 +141,7 @@ class Adam:
             epsilon=self.epsilon * unbiased,
             rate=rate * unbiased / (1 - self.beta1**self.steps),
         )
-        each(lambda half: self._update(half, gradient, walk), halves)
+        each(lambda half: self._update(half, gradient, step), halves)
         return length
 
     def _clip_large(self, gradient: Array) -> float:
@@ -154,25 +154,25 @@ class Adam:
         gradient *= gradient.dtype.type(min(self.clip / length, largest))
         return largest * length
 
-    def _update(self, half: slice, gradient: Array, walk: Walk) -> None:
+    def _update(self, half: slice, gradient: Array, step: AdamStep) -> None:
         parameters, mean, square, g = (x[half] for x in (self.parameters, self.mean, self.square, gradient))
-        if not training.adam(parameters, mean, square, g, walk):
+        if not training.adam(parameters, mean, square, g, step):
             for start in range(half.start, half.stop, _CHUNK):
                 chunk = slice(start, min(start + _CHUNK, half.stop))
-                self._update_chunk(chunk, gradient[chunk], walk)
+                self._update_chunk(chunk, gradient[chunk], step)
 
-    def _update_chunk(self, chunk: slice, g: Array, walk: Walk) -> None:
+    def _update_chunk(self, chunk: slice, g: Array, step: AdamStep) -> None:
         mean, square = self.mean[chunk], self.square[chunk]
-        mean *= walk.keep_mean
-        mean += walk.add_mean * g
+        mean *= step.keep_mean
+        mean += step.add_mean * g
         g *= g
-        g *= walk.add_square
-        square *= walk.keep_square
+        g *= step.add_square
+        square *= step.keep_square
         square += g
         np.sqrt(square, out=g)  # g is no longer needed: its memory holds the denominator
-        g += walk.epsilon
+        g += step.epsilon
         np.divide(mean, g, out=g)
-        g *= walk.rate
+        g *= step.rate
         self.parameters[chunk] -= g
 
 

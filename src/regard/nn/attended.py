@@ -57,7 +57,7 @@ def attended_gru(
     state_weight : array (D, 3 D)
         Projection of the state to the gates.
     lengths : integer array (B,), optional
-        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
+        Number of visible positions of each sequence; T by default. Later positions have no influence.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def conditional_gru(
     after_bias : array (3 D,)
         Bias of the gates of the second step.
     lengths : integer array (B,), optional
-        Number of visible positions of each sequence; T by default. Positions behind it have no influence.
+        Number of visible positions of each sequence; T by default. Later positions have no influence.
 
     Returns
     -------
@@ -174,9 +174,9 @@ def _unrolled(
     _check_attended(*arrays)
     (n, batch, _), (_, positions, width) = inputs.shape, values.shape
     counts = None if lengths is None else _check.lengths(lengths, batch, positions)
-    after = recurrence.After(*second) if second else None
-    looks = recurrence.Looks(keys, values, counts, query_weight, vector, context_weight)
-    outputs, back = recurrence.attended(recurrence.Gru(inputs, start, state_weight), looks, after)
+    unit = recurrence.SecondGru(*second) if second else None
+    attention = recurrence.AdditiveAttention(keys, values, counts, query_weight, vector, context_weight)
+    outputs, back = recurrence.attended_gru(recurrence.Gru(inputs, start, state_weight), attention, unit)
 
     def pullback(dstates: Array, dcontexts: Array, dweights: Array | None = None) -> tuple[Array, ...]:
         letters = {"n": n, "B": batch, "D": start.shape[1], "T": positions, "C": width}
@@ -185,20 +185,20 @@ def _unrolled(
         if dweights is not None:
             _check.shapes(letters, dweights=(dweights, "n B T"))
         d = back(dstates, dcontexts, dweights)
-        queried = as_rows(outputs.looked)  # the states that attended
+        queries = as_rows(outputs.query_states)
         gradients = (
             d.dinputs,
             d.dstart,
             d.dkeys,
             d.dvalues,
-            multiply(queried.T, as_rows(d.dqueries)),
+            multiply(queries.T, as_rows(d.dqueries)),
             d.dvector,
-            multiply(as_rows(outputs.contexts).T, as_rows(d.dafter)),
+            multiply(as_rows(outputs.contexts).T, as_rows(d.dsecond)),
             multiply(as_rows(outputs.states[:-1]).T, as_rows(d.dhidden)),
         )
-        if after is None:
+        if unit is None:
             return gradients
-        return *gradients, multiply(queried.T, as_rows(d.dafter_hidden)), as_rows(d.dafter).sum(axis=0)
+        return *gradients, multiply(queries.T, as_rows(d.dsecond_hidden)), as_rows(d.dsecond).sum(axis=0)
 
     return (outputs.states, outputs.contexts, outputs.weights), pullback
 

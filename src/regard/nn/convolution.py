@@ -73,7 +73,7 @@ def convolution(
            [0., 1., 2.],
            [0., 3., 4.]]))
     """
-    stride = _check.whole("stride", stride, 1)
+    stride = _check.integer("stride", stride, 1)
     _check_shapes(images, weight, bias)
     windows = _Windows(images.shape, len(weight), stride)
     matrix = weight.reshape(windows.depth, len(bias))
@@ -123,6 +123,7 @@ class _Windows:
 
     def __init__(self, shape: tuple[int, ...], size: int, stride: int) -> None:
         count, height, width, channels = shape
+        stride = min(stride, max(height, width, 1))  # a larger one would give the same single window
         self.size, self.stride, self.channels = size, stride, channels
         self.shape = count, -(-height // stride), -(-width // stride)
         self.padded_shape = count, height + size - 1, width + size - 1, channels

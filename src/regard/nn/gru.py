@@ -174,7 +174,7 @@ def gru(
     state_bias : array (K, 3 H), optional
         Added to the projected state, so the reset gate also acts on it.
     lengths : integer array (B,), optional
-        Number of steps of each sequence; T by default. Inputs behind them have no influence.
+        Number of steps of each sequence; T by default. Later inputs have no influence.
     keep : bool
         Whether the pullback will be called, which needs several times the memory of the states.
 
@@ -223,7 +223,7 @@ def gru(
         backs.append(recurrence.gru(layer, states[:, :, k], keep))
 
     def pullback(dstates: Array) -> tuple[Array, ...]:
-        _check.kept(keep)
+        _check.has_intermediates(keep)
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = dstates.reshape(states.shape)
         dinputs = np.empty(inputs.shape, dtype)

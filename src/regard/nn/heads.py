@@ -53,7 +53,7 @@ def split_heads(x: Array, heads: int) -> tuple[Array, Callable[[Array], tuple[Ar
             [7., 8.]]])
     """
     _check.floats(x=x)
-    heads = _check.whole("heads", heads, least=1)
+    heads = _check.integer("heads", heads, least=1)
     if x.ndim < 2 or x.shape[-1] % heads:
         _check.fail(f"x must have shape (..., n, heads * d) with heads = {heads}. Got {x.shape} instead.")
     shape = (*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
@@ -227,8 +227,8 @@ def multi_head_attention(
     >>> y[0]
     array([0., 1., 2., 3.])
     """
-    heads = _check.whole("heads", heads, least=1)
-    key_heads = heads if key_heads is None else _check.whole("key_heads", key_heads, least=1)
+    heads = _check.integer("heads", heads, least=1)
+    key_heads = heads if key_heads is None else _check.integer("key_heads", key_heads, least=1)
     source = x if memory is None else memory
     _check_sizes(query_weight, key_weight, heads, key_heads)
     queries, of_queries = _project(x, query_weight, query_bias, heads, rotate)

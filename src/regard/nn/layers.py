@@ -56,7 +56,7 @@ def embed(table: Array, ids: NDArray[np.integer[Any]]) -> tuple[Array, Callable[
     _check.floats(table=table)
     if table.ndim != 2:
         _check.fail(f"table must be (V, E). Got shape {table.shape} instead.")
-    ids = _check.whole_array("ids", ids, 0)
+    ids = _check.integer_array("ids", ids, 0)
     if ids.size and ids.max() >= len(table):
         _check.fail(f"ids must be less than V = {len(table)}. Got {ids.max()} instead.")
 

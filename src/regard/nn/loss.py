@@ -239,7 +239,7 @@ def _checked(logits: Array, targets: NDArray[np.integer[Any]], bias: Array | Non
 def _checked_targets(
     targets: NDArray[np.integer[Any]], rows: int, tokens: int, bias: Array | None
 ) -> NDArray[np.int64]:
-    targets = _check.whole_array("targets", targets, 0)
+    targets = _check.integer_array("targets", targets, 0)
     _check.shapes({"N": rows, "V": tokens}, targets=(targets, "N"))
     if bias is not None:
         _check.shapes({"V": tokens}, bias=(bias, "V"))

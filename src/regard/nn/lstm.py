@@ -91,7 +91,7 @@ def lstm_step(inputs: Array, hidden: Array, cell: Array) -> tuple[tuple[Array, A
 
 
 def _activate(x: Array, size: int) -> Array:
-    """Overwrite x by its sigmoid, or tanh in the third quarter; sigmoids by way of tanh cannot overflow."""
+    """Overwrite x by its sigmoid, or tanh in the third quarter; a sigmoid computed by tanh cannot overflow."""
     gated = x[..., : 2 * size], x[..., 3 * size :]
     for part in gated:
         part *= 0.5
@@ -133,7 +133,7 @@ def lstm(
     state_weight : array (K, H, 4 H)
         Projection of the state of each direction to its gates.
     lengths : integer array (B,), optional
-        Number of steps of each sequence; T by default. Inputs behind them have no influence.
+        Number of steps of each sequence; T by default. Later inputs have no influence.
     keep : bool
         Whether the pullback will be called, which needs several times the memory of the states.
 
@@ -182,7 +182,7 @@ def lstm(
             steps.append(step)
 
     def pullback(dstates: Array) -> tuple[Array, Array, Array, Array]:
-        _check.kept(keep)
+        _check.has_intermediates(keep)
         _check.same_shape("dstates", dstates, (length, batch, directions * size))
         dpast = _by_direction(dstates.reshape(length, batch, directions, size).swapaxes(1, 2))  # (T, K, B, H)
         dgates = _back_through_time(steps, dpast, state_weight, ended)  # (T, K, B, 4H)
@@ -232,7 +232,7 @@ def _back_through_time(
         if ended is None:
             dgates[t], _, dcell = steps[t](dstate, dcell)
             dstate = dgates[t] @ back
-        else:  # padding copies the state; nothing reads the cell behind the end of a sequence
+        else:  # padding copies the state; the cell after the end of a sequence is never read
             copied = dstate * ended[t]
             dgates[t], _, dcell = steps[t](dstate - copied, np.where(ended[t], 0, dcell))
             dstate = dgates[t] @ back + copied

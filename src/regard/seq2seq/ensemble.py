@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
+from regard.seq2seq.data.array_sources import ArraySource
 from regard.seq2seq.data.batching import Ids
 from regard.seq2seq.data.tokenizers import Tokenizer
 from regard.seq2seq.networks.base import Predictor, Stepper
@@ -21,13 +22,13 @@ from regard.seq2seq.networks.top_tokens import exponential_sums
 from regard.seq2seq.storage.model_file import Model
 from regard.seq2seq.translator import Translator
 
-__all__ = ["Ensemble", "Together"]
+__all__ = ["Ensemble", "EnsembleNetwork"]
 
 Array = NDArray[Any]
 
 _NEAR = 1 << 15  # numbers that stay in the cache for several passes
 _RARE = -70.0  # logarithm of a probability; float32 ends at -87 without a loss
-_HINT = "train them on the same pairs with the same kinds of tokens, with different seeds"
+_HINT = "train them on the same pairs with the same token types, with different seeds"
 
 
 class Ensemble(Translator):
@@ -62,7 +63,9 @@ class Ensemble(Translator):
         _check_models(models)
         self.models = tuple(models)
         self._attention = any(model.attention for model in models)
-        self._model = models[0].model._replace(network=Together([model.model.network for model in models]))
+        self._model = models[0].model._replace(
+            network=EnsembleNetwork([model.model.network for model in models])
+        )
 
     @property
     def model(self) -> Model[Predictor]:
@@ -75,7 +78,7 @@ class Ensemble(Translator):
         return self._attention
 
 
-class Together:
+class EnsembleNetwork:
     """Networks with the same vocabularies that predict together, as one network for a search.
 
     Parameters
@@ -91,7 +94,7 @@ class Together:
     ...     select = keep = lambda self, kept: None
     ...     def __call__(self, tokens):
     ...         return np.where(np.arange(5) == self.token, 0.0, -np.inf)[None, None], np.zeros((1, 1, 0))
-    >>> stepper = Together([Always(3), Always(4)]).stepper(np.array([[2]]), np.array([1]))
+    >>> stepper = EnsembleNetwork([Always(3), Always(4)]).stepper(np.array([[2]]), np.array([1]))
     >>> np.exp(stepper(np.array([[1]]))[0]).tolist()
     [[[0.0, 0.0, 0.0, 0.5, 0.5]]]
     """
@@ -101,10 +104,10 @@ class Together:
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
         """Begin a search for sources (T, B) of these lengths (B,)."""
-        return _Steppers([network.stepper(source, lengths, width) for network in self.networks])
+        return _EnsembleStepper([network.stepper(source, lengths, width) for network in self.networks])
 
 
-class _Steppers(Stepper):
+class _EnsembleStepper(Stepper):
     """The steppers of all networks side by side."""
 
     def __init__(self, each: Sequence[Stepper]) -> None:
@@ -134,8 +137,8 @@ class _Steppers(Stepper):
 
 def _mean_weights(each: Sequence[Array]) -> Array:
     """Return the mean (B, k, T) of the weights of networks with attention; (B, k, 0) without any."""
-    looking = [weights for weights in each if weights.shape[-1]]
-    mean: Array = np.mean(looking, axis=0) if looking else each[0]
+    attending = [weights for weights in each if weights.shape[-1]]
+    mean: Array = np.mean(attending, axis=0) if attending else each[0]
     return mean
 
 
@@ -156,8 +159,8 @@ def _mean_of_probabilities(logits: Sequence[Array]) -> Array:
 
 def _log_of_sums(logits: Array) -> Array:
     """Return the logarithms (N, 1) of the sums of exponentials."""
-    found = exponential_sums(logits)
-    return np.log(found[:, 1:]) + found[:, :1]
+    sums = exponential_sums(logits)
+    return np.log(sums[:, 1:]) + sums[:, :1]
 
 
 def _log_of_mean(logs: Sequence[Array]) -> Array:
@@ -182,27 +185,27 @@ def _check_models(models: Any) -> None:
         _check.fail("models must be at least one. Got none instead.")
     first = models[0].model
     for number, model in enumerate(models[1:], 2):
-        for what, one, other in _alike(first, model.model):
+        for what, one, other in _requirements(first, model.model):
             if one != other:
                 _check.fail(f"models must {what}. Model {number} differs from model 1.", hint=_HINT)
 
 
-def _alike(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
+def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return for each requirement its text and the values of both models, which must be equal."""
     return [
-        ("know the same tokens of the source", _learned(first.source), _learned(other.source)),
-        ("know the same tokens of the target", _learned(first.target), _learned(other.target)),
+        ("know the same tokens of the source", _content(first.source), _content(other.source)),
+        ("know the same tokens of the target", _content(first.target), _content(other.target)),
         *(
-            (f"have the same {name}, or none", _shared(first, name), _shared(other, name))
+            (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))
             for name in {**first.extras, **other.extras}
         ),
     ]
 
 
-def _learned(text: Tokenizer) -> tuple[dict[str, Any], dict[str, bytes]]:
-    return text.describe(), text.data()
+def _content(tokenizer: Tokenizer | ArraySource) -> tuple[dict[str, Any], dict[str, bytes]]:
+    return tokenizer.describe(), tokenizer.data()
 
 
-def _shared(model: Model[Predictor], name: str) -> object:
-    """Return what the models of an ensemble must have in common of an extra, None without it."""
+def _shared_part(model: Model[Predictor], name: str) -> object:
+    """Return the part of an extra that the models of an ensemble must share, None without it."""
     return model.extras[name].shared() if name in model.extras else None

@@ -29,12 +29,12 @@ from regard.seq2seq.extras.base import Extra, SourceAugmenter, augment
 from regard.seq2seq.networks.base import Network
 from regard.seq2seq.networks.encoders.inputs import input_of
 from regard.seq2seq.networks.families import FAMILIES, build, describe
-from regard.seq2seq.networks.transformer.heads import Heads, look_into
+from regard.seq2seq.networks.transformer.heads import Heads, head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.storage import model_file as files
 from regard.seq2seq.storage.checkpoint_file import write_checkpoint
 from regard.seq2seq.training import defaults
-from regard.seq2seq.training.checkpoint import checkpoint_place, go_on, read_checkpoint
+from regard.seq2seq.training.checkpoint import checkpoint_path, read_checkpoint, resume
 from regard.seq2seq.training.loop import Step, Training
 from regard.seq2seq.translator import Translation, Translator, paired_examples
 
@@ -133,11 +133,12 @@ class Seq2Seq(Translator):
         seed: int | None = None,
     ) -> None:
         _check.choice("family", family, tuple(FAMILIES))
-        for name, kind in (("source", source), ("target", target)):
-            if name == "target" or not isinstance(kind, ArraySource):
-                _check.choice(name, kind, TOKEN_TYPES)
-        self._inputs_of_network = input_of(source) if isinstance(source, ArraySource) else None
-        kinds = (target, target) if isinstance(source, ArraySource) else (source, target)
+        is_array = isinstance(source, ArraySource)
+        for name, token_type in (("source", source), ("target", target)):
+            if name == "target" or not is_array:
+                _check.choice(name, token_type, TOKEN_TYPES)
+        self._network_input = input_of(source) if isinstance(source, ArraySource) else None
+        types = (target, target) if isinstance(source, ArraySource) else (source, target)
         self.family, self.source, self.target = family, source, target
         self.network, self.recipe = _options("network", network), _options("recipe", recipe)
         self.network = {n: x.item() if isinstance(x, np.generic) else x for n, x in self.network.items()}
@@ -148,30 +149,32 @@ class Seq2Seq(Translator):
                 _check.fail(
                     f"score must not be given without attention. Got {self.network['score']!r:.60} instead."
                 )
-        self.vocabulary, self.min_count = _known(vocabulary, min_count, kinds)
+        self.vocabulary, self.min_count = _vocabulary_options(vocabulary, min_count, types)
         self.lower = None if lower is None else _check.flag("lower", lower)
         self.normalization = as_normalization(normalization)
-        self.subwords = _method(subwords, kinds)
+        self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
-        if self._inputs_of_network is not None and (self.extras or self.lower is not None):
+        if self._network_input is not None and (self.extras or self.lower is not None):
             given = "extras" if self.extras else "lower"
-            _check.fail(f"{given} must not be given with a source of arrays: it is about the source's tokens.")
+            _check.fail(
+                f"{given} must not be given with a source of arrays: it is about the source's tokens."
+            )
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
             )
-        self.max_tokens = _check.whole("max_tokens", max_tokens, least=1)
-        self.epochs = None if epochs is None else _check.whole("epochs", epochs, least=1)
+        self.max_tokens = _check.integer("max_tokens", max_tokens, least=1)
+        self.epochs = None if epochs is None else _check.integer("epochs", epochs, least=1)
         self.minutes = None if minutes is None else _check.number("minutes", minutes, positive=True)
         self.rate = None if rate is None else _check.number("rate", rate, positive=True)
         for name, value in {"epochs": epochs, "minutes": minutes, "rate": rate, "seed": seed}.items():
             if value is not None and name in self.recipe:
                 got = f"{value!r} and, in recipe, {self.recipe[name]!r}"
                 _check.fail(f"{name} must be given once. Got {got} instead.")
-        self.seed = _check.whole("seed", self.recipe.get("seed", 1) if seed is None else seed)
-        defaults.check(self.family, self.network, self.recipe, self._inputs_of_network)
+        self.seed = _check.integer("seed", self.recipe.get("seed", 1) if seed is None else seed)
+        defaults.check(self.family, self.network, self.recipe, self._network_input)
         self._model: files.Model[Network] | None = None
-        self._judged: list[tuple[Row, Row]] = []  # what the weight of a reranker is fitted to
+        self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
 
     @property
     def _augmented(self) -> bool:
@@ -203,10 +206,11 @@ class Seq2Seq(Translator):
         checkpoint: str | os.PathLike[str] | None = None,
         listener: Callable[[Step], object] | None = None,
     ) -> Self:
-        """Learn from sentence pairs, from the beginning: what was learned or loaded before is forgotten.
+        """Learn from sentence pairs, from the beginning: an earlier model is replaced.
 
-        While it learns, BLAS keeps to one thread in this process if threadpoolctl is there to ask it (it comes with
-        ``regard[cli]``), unless the environment says how many: each half of a batch has a thread of its own instead.
+        While it learns, BLAS is limited to one thread in this process if threadpoolctl is installed (it comes with
+        ``regard[cli]``), unless the environment sets their number: each half of a batch has a thread of its own
+        instead.
 
         Parameters
         ----------
@@ -231,8 +235,8 @@ class Seq2Seq(Translator):
         Raises
         ------
         ValueError
-            If the sides don't pair up, no pair is left to learn from or to validate with, or the checkpoint is of
-            another training, or no file.
+            If the sides differ in length, no pair is left for training or validation, or the checkpoint is of another
+            training, or not a file.
         OSError
             If there is no folder for the checkpoint, or it can't be written.
         regard.seq2seq.training.loop.Diverged
@@ -244,11 +248,11 @@ class Seq2Seq(Translator):
             )
         if isinstance(self.source, ArraySource):
             pairs = paired_examples(sources, targets, self.source)
-            judged = None if valid is None else paired_examples(*_two(valid), self.source)
+            validation = None if valid is None else paired_examples(*_two_sides(valid), self.source)
         else:
             pairs = paired(sources, targets, "targets")
-            judged = None if valid is None else paired(*_two(valid), "the targets of valid")
-        for step in self.steps(pairs, judged, links=links, checkpoint=checkpoint):
+            validation = None if valid is None else paired(*_two_sides(valid), "the targets of valid")
+        for step in self.steps(pairs, validation, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
         return self
@@ -263,8 +267,8 @@ class Seq2Seq(Translator):
     ) -> Generator[Step, None, None]:
         """Learn as `fit` does, and yield after every step.
 
-        After a validation the model is the best so far, to be used or saved. Whoever stops asking for more has the best
-        one too, and a checkpoint of where it was stopped if there is a place for one.
+        After a validation the model is the best so far, to be used or saved. Closing the generator also leaves the best
+        model, and writes a checkpoint if there is a path for it.
 
         Parameters
         ----------
@@ -276,19 +280,19 @@ class Seq2Seq(Translator):
         Yields
         ------
         Step
-            What the step came to.
+            The result of the step.
         """
-        place = None if checkpoint is None else checkpoint_place(checkpoint)
-        state = read_checkpoint(place) if place is not None and place.exists() else None
+        path = None if checkpoint is None else checkpoint_path(checkpoint)
+        state = read_checkpoint(path) if path is not None and path.exists() else None
         before, training = self._model, self.begin(pairs, valid, links=links)
-        if place is not None and state is not None:
+        if path is not None and state is not None:
             try:
-                go_on(training, state, place)
+                resume(training, state, path)
             except ValueError:
-                self._model = before  # of another training: nothing is lost
+                self._model = before  # the checkpoint is of another training
                 raise
-        del state  # which is as large as all that is trained
-        yield from self._walk(training, place, keep=False)
+        del state  # as large as parameters, gradients' means and best parameters together
+        yield from self._remaining_steps(training, path, keep=False)
 
     def run(
         self,
@@ -306,43 +310,45 @@ class Seq2Seq(Translator):
         checkpoint
             As for `fit`.
         keep : bool
-            Whether the checkpoint stays at the end: going on from it ends at once, with the same model.
+            Whether the checkpoint stays at the end: resuming from it ends at once, with the same model.
 
         Yields
         ------
         Step
             As `steps` does.
         """
-        place = None if checkpoint is None else checkpoint_place(checkpoint)
-        if place is not None and place.exists():
-            go_on(training, read_checkpoint(place), place)
-        yield from self._walk(training, place, keep=keep)
+        path = None if checkpoint is None else checkpoint_path(checkpoint)
+        if path is not None and path.exists():
+            resume(training, read_checkpoint(path), path)
+        yield from self._remaining_steps(training, path, keep=keep)
 
-    def _walk(self, training: Training, place: Path | None, *, keep: bool) -> Generator[Step, None, None]:
-        """Take the steps that are left, with a checkpoint of them if there is a place for one."""
+    def _remaining_steps(
+        self, training: Training, path: Path | None, *, keep: bool
+    ) -> Generator[Step, None, None]:
+        """Take the remaining steps, and write checkpoints if there is a path for them."""
         written = time.monotonic()
         try:
             for step in training:
                 if step.validation is None:
                     yield step
                 else:
-                    with training.at_best():
+                    with training.best_parameters():
                         yield step
-                if place is not None and time.monotonic() - written >= CHECKPOINT_EVERY:
-                    write_checkpoint(place, training.state())
+                if path is not None and time.monotonic() - written >= CHECKPOINT_EVERY:
+                    write_checkpoint(path, training.state())
                     written = time.monotonic()
         except GeneratorExit:
-            if place is not None:
-                write_checkpoint(place, training.state())
+            if path is not None:
+                write_checkpoint(path, training.state())
             raise
         finally:
-            training.rest()
+            training.use_best()
         self._fit_reranker()
-        if place is not None and keep:
-            write_checkpoint(place, training.state())
-        elif place is not None:
-            _files.real(place).unlink(missing_ok=True)  # what was written, and not only a link to it
-            place.unlink(missing_ok=True)
+        if path is not None and keep:
+            write_checkpoint(path, training.state())
+        elif path is not None:
+            _files.real(path).unlink(missing_ok=True)  # the file, and not only a link to it
+            path.unlink(missing_ok=True)
 
     def begin(
         self,
@@ -352,14 +358,14 @@ class Seq2Seq(Translator):
         links: Sequence[Links] | Callable[[Tokenizer, Tokenizer], Sequence[Links]] | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Training:
-        """Learn the vocabularies and draw the network; what is left is to take the steps.
+        """Learn the vocabularies and initialise the network, before the first step.
 
         Parameters
         ----------
         pairs, valid : sequence of (source, target)
             As for `fit`.
         links
-            As for `fit`; or, where `valid` is given, a function that makes them of the two texts that were learned.
+            As for `fit`; or, where `valid` is given, a function from the two tokenizers to the links.
         progress : callable, optional
             Called with the number of sources to which an extra has appended tokens since the last call, and the number
             of all.
@@ -375,12 +381,12 @@ class Seq2Seq(Translator):
             if callable(links):
                 _check.fail("valid must be given where links is a function.")
             pairs, valid, links = split_validation(pairs, links, self.fits)
-        else:  # those with an empty side are not judged by
+        else:  # pairs with an empty side are left out
             valid = self._checked(valid, skipped=lambda _: None)
         source = self.source
         if isinstance(source, ArraySource):
             source = source.fitted(pair[0] for pair in pairs)
-        texts = learn_tokenizers(
+        tokenizers = learn_tokenizers(
             pairs,
             (source, self.target),
             min_count=self.min_count,
@@ -389,44 +395,48 @@ class Seq2Seq(Translator):
             normalization=self.normalization,
             method=self.subwords or "unigram",
         )
-        links = links(*texts) if callable(links) else links
-        learned = encode_pairs(texts, pairs, links, longest=self.max_tokens, what="training")
-        judged = encode_pairs(texts, valid, longest=self.max_tokens, what="validation")
-        own = 0 if isinstance(texts[0], ArraySource) else len(texts[0])
-        sizes = len(learned), own + (len(texts[1]) if self._augmented else 0), len(texts[1])
-        asked = self._asked(learned)
-        inputs = None if isinstance(self.source, str) else self._inputs_of_network
-        config = defaults.choose_config(self.family, *sizes, self.network, asked.get("minutes"), inputs)
-        extras = self._learn_extras(learned, judged, (own, len(texts[1])))
+        if callable(links):
+            assert not isinstance(tokenizers[0], ArraySource)  # as `_check_links` has checked
+            links = links(tokenizers[0], tokenizers[1])
+        learned = encode_pairs(tokenizers, pairs, links, longest=self.max_tokens, what="training")
+        validation = encode_pairs(tokenizers, valid, longest=self.max_tokens, what="validation")
+        own = 0 if isinstance(tokenizers[0], ArraySource) else len(tokenizers[0])
+        sizes = len(learned), own + (len(tokenizers[1]) if self._augmented else 0), len(tokenizers[1])
+        options = self._recipe_options(learned)
+        minutes = options.get("minutes")
+        config = defaults.choose_config(self.family, *sizes, self.network, minutes, self._network_input)
+        extras = self._learn_extras(learned, validation, (own, len(tokenizers[1])))
         for extra in extras.values():
             if isinstance(extra, SourceAugmenter):
-                learned, judged = _augmented((learned, judged), extra, own, progress)
-        recipe = defaults.choose_recipe(config, learned, asked)
+                learned, validation = _augmented((learned, validation), extra, own, progress)
+        recipe = defaults.choose_recipe(config, learned, options)
         network = build(config)
-        self._model = files.Model(network, *texts, extras)
-        counts = np.bincount(learned.target, minlength=len(texts[1]))
+        self._model = files.Model(network, *tokenizers, extras)
+        counts = np.bincount(learned.target, minlength=len(tokenizers[1]))
         counts[START] = 0
         network.draw(np.random.default_rng(self.seed), counts)
-        besides = ("source", "target", "extras")
-        return Training(network, learned, judged, recipe, {name: getattr(self, name) for name in besides})
+        options = {name: getattr(self, name) for name in ("source", "target", "extras")}
+        return Training(network, learned, validation, recipe, options)
 
-    def _checked(self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None) -> list[Pair]:
+    def _checked(
+        self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None
+    ) -> list[Pair]:
         """Check pairs; texts keep their tokens."""
         if isinstance(self.source, ArraySource):
             return as_pairs(pairs, skipped=skipped, arrays=True)
         shared: dict[str, str] = {}
         return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
-    def _learn_extras(self, learned: Corpus, judged: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
-        """Learn the extras, and store what the weight of a reranker will be fitted to."""
+    def _learn_extras(self, learned: Corpus, validation: Corpus, sizes: tuple[int, int]) -> dict[str, Extra]:
+        """Learn the extras, and keep the pairs to which the weight of a reranker will be fitted."""
         pairs = list(map(own_tokens, learned)) if self.extras else []
-        self._judged = _others(map(own_tokens, judged), pairs) if self.extras else []
+        self._held_out = _unseen(map(own_tokens, validation), pairs) if self.extras else []
         return {name: extra_class(name).learn(option, pairs, sizes) for name, option in self.extras.items()}
 
     def _fit_reranker(self) -> None:
         """Fit the weight of a reranker to validation pairs, if there are any that were not learned from."""
         reranker, references = self.model.reranker, dict[Row, list[Row]]()
-        for source, target in self._judged:
+        for source, target in self._held_out:
             references.setdefault(source, []).append(target)
         sources = list(references)[:: -(-len(references) // _FITTED) or 1]
         if reranker is not None and sources:
@@ -435,7 +445,7 @@ class Seq2Seq(Translator):
             reranker.fit_weight(sources, hypotheses, [references[source] for source in sources], scoring)
 
     def fits(self, pair: Pair) -> bool:
-        """Whether both sides of a pair have between 1 and `max_tokens` tokens, as far as that is known before learning.
+        """Return whether both sides of a pair have between 1 and `max_tokens` tokens, as far as known before learning.
 
         Parameters
         ----------
@@ -452,17 +462,17 @@ class Seq2Seq(Translator):
         >>> Seq2Seq(max_tokens=2).fits(("two words", "and three words"))
         False
         """
-        kinds = self.source, self.target
+        types = self.source, self.target
         counts = [
-            count_tokens(kind, side, self.normalization)
-            for kind, side in zip(kinds, pair, strict=True)
-            if isinstance(kind, str)
+            count_tokens(t, side, self.normalization)
+            for t, side in zip(types, pair, strict=True)
+            if isinstance(t, str)
         ]
         return all(0 < number <= self.max_tokens for number in counts)
 
     def _check_links(self, links: Any, count: int) -> None:
-        """Check that links, if they are given, go with this model and with so many pairs."""
-        attends = self.network.get("score") != "none"  # not `attention`: that of what was learned before
+        """Check that links, if they are given, fit this model and the number of pairs."""
+        attends = self.network.get("score") != "none"  # `attention` may be that of an earlier model
         if links is None and self.recipe.get("guidance"):
             _check.fail("guidance must go with links, which it is about. Got no links instead.")
         if links is not None and not attends:
@@ -472,8 +482,8 @@ class Seq2Seq(Translator):
         if links is not None and not callable(links):
             check_links(links, count)
 
-    def _asked(self, learned: Corpus) -> dict[str, Any]:
-        """Return the fields of the recipe that are given."""
+    def _recipe_options(self, learned: Corpus) -> dict[str, Any]:
+        """Return the fields of the recipe that the user set."""
         asked = {"epochs": self.epochs, "rate": self.rate, "minutes": self.minutes, "seed": self.seed}
         guided: dict[str, Any] = {"guidance": 1.0} if learned.links else {}
         return guided | {name: value for name, value in asked.items() if value is not None} | self.recipe
@@ -496,16 +506,16 @@ class Seq2Seq(Translator):
         Raises
         ------
         ValueError
-            If the model is no transformer (where others look, `Translation.alignment` says), or the translation is of
-            another model.
+            If the model is not a transformer (`Translation.alignment` has the weights of others), or the translation is
+            of another model.
         TypeError
-            If it is no translation.
+            If it is not a translation.
 
         Examples
         --------
         >>> network = {"width": 8, "heads": 2, "hidden": 8, "encoder_layers": 1, "decoder_layers": 2}
         >>> model = Seq2Seq(family="transformer", network=network, epochs=1).fit(["one", "two"], ["un", "deux"])
-        >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, said, read
+        >>> model.heads(model.align(["one two"], ["deux"])[0]).source.shape  # layers, heads, target, source
         (2, 2, 1, 3)
         """
         network = self.model.network
@@ -516,23 +526,23 @@ class Seq2Seq(Translator):
             )
         if not isinstance(network, TransformerNetwork):
             rule = f"heads are those of a transformer. Got a {self.family} network instead."
-            _check.fail(rule, hint="where others look, translation.alignment says")
+            _check.fail(rule, hint="translation.alignment has the attention weights of other networks")
         if isinstance(self.model.source, ArraySource):
             if source is None:
                 _check.fail("source must be given for a source of arrays, which a translation doesn't hold.")
             (read,) = self._read_all([source])
         else:
             (read,) = self._read([translation.source[:-1]])
-        encoder, decoder, source = look_into(network, read.row, [START, *translation.numbers, END])
-        _check_own(translation, source[network.config.aligned].mean(axis=0))
-        said = [word.replace(JOIN, "") for word in translation.tokens]
+        encoder, decoder, weights = head_weights(network, read.ids, [START, *translation.ids, END])
+        _check_own(translation, weights[network.config.aligned].mean(axis=0))
+        tokens = [token.replace(JOIN, "") for token in translation.tokens]
         return Heads(
-            tuple(word.replace(JOIN, "") for word in (*translation.source, *read.beside)),
-            (SPECIAL[START], *said)[: len(said)],
-            tuple(said),
+            tuple(token.replace(JOIN, "") for token in (*translation.source, *read.retrieved)),
+            (SPECIAL[START], *tokens)[: len(tokens)],
+            tuple(tokens),
             encoder,
             decoder,
-            source,
+            weights,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -541,14 +551,14 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         path : str or path
-            Where to; an older file, that which a link points to, too, is replaced when the new one is whole.
+            The file; an older one is replaced once the new one is complete, also where a link points to it.
 
         Raises
         ------
         OSError
             If it can't be written.
         ValueError
-            If what is there is no file, but a folder, a pipe or a device.
+            If the path is a folder, a pipe or a device.
         """
         files.write_model(path, self.model)
 
@@ -559,26 +569,26 @@ class Seq2Seq(Translator):
         Parameters
         ----------
         path : str or path
-            A file that `save` wrote, or a stranger, or a folder that ``regard train`` has made.
+            A file of `save`, or an untrusted one, or a folder of ``regard train``.
 
         Returns
         -------
         Seq2Seq
-            Ready to translate. `fit` would begin anew, with default options where the file doesn't say: how tokens are
-            chosen, and how it was trained.
+            Ready to translate. `fit` would begin anew, with default options for what is not in the file: the choice of
+            tokens, and the training.
 
         Raises
         ------
         ValueError
-            If it is no model file.
+            If it is not a model file.
         OSError
             If it can't be read.
         """
         model = files.read_model(files.model_file(path))
         described = describe(model.network.config)
-        source, cut = model.source, model.target.describe()
+        source, options = model.source, model.target.describe()
         if not isinstance(source, ArraySource):
-            cut |= source.describe()  # what both say is the source's
+            options |= source.describe()  # the source's where both have one
         named = {name: described.pop(name) for name in ("family", "source_tokens", "target_tokens", "inputs")}
         loaded = cls(
             family=named["family"],
@@ -587,32 +597,32 @@ class Seq2Seq(Translator):
             },
             source=source if isinstance(source, ArraySource) else source.token_type,
             target=model.target.token_type,
-            lower=None if isinstance(source, ArraySource) else cut["lower"],
-            normalization=cut["normalization"],
-            subwords=cut.get("method"),
+            lower=None if isinstance(source, ArraySource) else options["lower"],
+            normalization=options["normalization"],
+            subwords=options.get("method"),
             extras={name: extra.option for name, extra in model.extras.items()},
         )
         loaded._model = model
         return loaded
 
 
-def _check_own(translation: Translation, looked: NDArray[Any]) -> None:
+def _check_own(translation: Translation, weights: NDArray[Any]) -> None:
     """Check that a translation has the attention weights of this model."""
     if translation.alignment is not None:
-        found, _ = translation.looks()
-        if found.shape == looked.shape and np.allclose(found, looked, atol=0.01):
+        own, _ = translation.full_alignment()
+        if own.shape == weights.shape and np.allclose(own, weights, atol=0.01):
             return
     rule = "translation must be one of this model. Got one whose alignment is another instead."
     _check.fail(rule, hint="model.heads(model.align([source], [target])[0])")
 
 
-def _options(name: str, given: Any) -> dict[str, Any]:
+def _options(name: str, options: Any) -> dict[str, Any]:
     """Return a copy of the options; empty if there are none."""
-    if not isinstance(given, Mapping | None):
+    if not isinstance(options, Mapping | None):
         _check.fail(
-            f"{name} must be a mapping from names to values. Got {given!r:.60} instead.", kind=TypeError
+            f"{name} must be a mapping from names to values. Got {options!r:.60} instead.", kind=TypeError
         )
-    return dict(given or {})
+    return dict(options or {})
 
 
 def _augmented(
@@ -631,38 +641,40 @@ def _augmented(
     return (augment(corpus, augmenter, size, report) for corpus in corpora)
 
 
-def _others(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
+def _unseen(pairs: Iterable[tuple[Row, Row]], known: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
     """Return the pairs that are not among the known ones."""
     seen = {(tuple(source), tuple(target)) for source, target in known}
     return [pair for pair in ((tuple(source), tuple(target)) for source, target in pairs) if pair not in seen]
 
 
-def _two(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
+def _two_sides(valid: Any) -> tuple[Sequence[Side], Sequence[Side]]:
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         _check.fail(f"valid must be (sources, targets). Got {valid!r:.60} instead.", kind=TypeError)
     return valid[0], valid[1]
 
 
-def _known(
-    vocabulary: int | None, min_count: int | None, kinds: tuple[str, str]
+def _vocabulary_options(
+    vocabulary: int | None, min_count: int | None, token_types: tuple[str, str]
 ) -> tuple[int | None, int | None]:
     """Check the options of the vocabulary."""
     if vocabulary is not None:
-        vocabulary = _check.whole("vocabulary", vocabulary, max(SMALLEST[kind] for kind in kinds))
+        vocabulary = _check.integer(
+            "vocabulary", vocabulary, max(SMALLEST[token_type] for token_type in token_types)
+        )
     if min_count is not None:
-        min_count = _check.whole("min_count", min_count, least=1)
-        if set(kinds) == {"subwords"}:
+        min_count = _check.integer("min_count", min_count, least=1)
+        if set(token_types) == {"subwords"}:
             _check.fail(
                 f"min_count must not be given with subwords, which are frequent by themselves. Got {min_count} instead."
             )
     return vocabulary, min_count
 
 
-def _method(subwords: str | None, kinds: tuple[str, str]) -> Method | None:
+def _segmentation(subwords: str | None, token_types: tuple[str, str]) -> Method | None:
     """Check how subwords are learned."""
     if subwords is None:
         return None
     _check.choice("subwords", subwords, METHODS)
-    if "subwords" not in kinds:
+    if "subwords" not in token_types:
         _check.fail(f"subwords must not be given where neither side has any. Got {subwords!r:.60} instead.")
     return cast(Method, subwords)

@@ -34,27 +34,29 @@ from regard.seq2seq.storage.model_file import Model
 __all__ = ["LONGEST_SENTENCE", "Translation", "Translator", "check_length"]
 
 Array = NDArray[Any]
-Given = TypeVar("Given")
-Found = TypeVar("Found")
-_Search = Callable[[Ids, Ids, Sequence[int]], list[list[Hypothesis]]]  # of sentences at these places
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_Search = Callable[
+    [Ids, Ids, Sequence[int]], list[list[Hypothesis]]
+]  # sources, lengths and positions of sentences
 _Rank = Callable[
     [Sequence[Row], list[list[Hypothesis]]], list[list[Hypothesis]]
 ]  # of these sources' own tokens
 
 LONGEST_SENTENCE = 1000  # tokens
-_TOGETHER = 64  # sentences that are searched at a time
+_TOGETHER = 64  # sentences of a batch, at most
 _PADDED = 1.25  # how much longer the longest of them may be than the shortest
 
 
 class _Read(NamedTuple):
-    """What is read of a source: its own tokens, those beside it, and the numbers of all.
+    """The input of the network for a source: its own tokens, those retrieved by an extra, and the ids of all.
 
-    Of an array, the tokens are the names of its vectors or cells.
+    Of an array, the tokens are the names of its vectors or cells, and the array takes the place of the ids.
     """
 
     own: Sequence[str]
-    beside: tuple[str, ...]
-    row: BatchRow
+    retrieved: tuple[str, ...]
+    ids: BatchRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class Translation:
         The b tokens that an extra has appended to the source, <s> before each retrieved target.
     retrieved_weights : array (n, b) or None
         Attention weights of the retrieved tokens.
-    numbers : tuple of int
+    ids : tuple of int
         The ids that the model predicted: that of <unk> where a token is copied.
     grid : (int, int) or None
         Of a picture: the rows and columns of its cells, ``alignment.reshape(n, *grid)``.
@@ -102,7 +104,7 @@ class Translation:
     log_probability: float = 0.0
     retrieved: tuple[str, ...] = ()
     retrieved_weights: Array | None = None
-    numbers: tuple[int, ...] = ()
+    ids: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +115,7 @@ class Translation:
     def __hash__(self) -> int:
         return hash((self.text, self.tokens, self.source, self.score))
 
-    def looks(self) -> tuple[Array, tuple[str, ...]]:
+    def full_alignment(self) -> tuple[Array, tuple[str, ...]]:
         """Return the attention weights of all tokens that the model has read.
 
         Returns
@@ -131,11 +133,11 @@ class Translation:
         Examples
         --------
         >>> found = Translation("le", ("le",), ("the", "</s>"), 0.0, np.array([[1.0, 0.0]]))
-        >>> found.looks()
+        >>> found.full_alignment()
         (array([[1., 0.]]), ('the', '</s>'))
         """
         if self.alignment is None:
-            raise ValueError("the model must have attention to look anywhere; this one has none")
+            raise ValueError("the model must have attention for an alignment; this one has none")
         if self.retrieved_weights is None:
             return self.alignment, self.source
         return np.concatenate([self.alignment, self.retrieved_weights], axis=1), (
@@ -190,8 +192,8 @@ class Translator(ABC):
         ValueError
             If a sentence has more than 1,000 tokens, or the model is not trained.
         """
-        found = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
-        return [translations[0] for translations in found]
+        candidates = self.candidates(sources, beam=beam, n_best=1, scoring=scoring, propose=propose)
+        return [translations[0] for translations in candidates]
 
     def candidates(
         self,
@@ -221,27 +223,28 @@ class Translator(ABC):
             For each sentence at least one, the best first, each with its alignment. Texts differ: of hypotheses with
             the same text, the best is returned.
         """
-        width = _check.whole("beam", beam, least=1)
-        wanted = width if n_best is None else _check.whole("n_best", n_best, least=1)
+        width = _check.integer("beam", beam, least=1)
+        wanted = width if n_best is None else _check.integer("n_best", n_best, least=1)
         if wanted > width:
             _check.fail(f"n_best must be at most beam = {width}. Got {wanted} instead.")
 
         ranked = self._scoring(scoring)
-        reranker = self._reranker(width, _check.whole("propose", propose))
-        kept = width if wanted > 1 or reranker is not None else 1  # what is said twice makes room for others
+        reranker = self._reranker(width, _check.integer("propose", propose))
+        kept = width if wanted > 1 or reranker is not None else 1  # several may have the same text
 
         search = self._beam(width, kept, ranked)
 
-        def rank(rows: Sequence[Row], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        def rank(rows: Sequence[Row], hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
             if reranker is None:
-                return found
-            found = self._with_proposals(reranker, propose, rows, found, ranked) if propose else found
-            return reranker.rerank(rows, found, ranked, kept)
+                return hypotheses
+            if propose:
+                hypotheses = self._with_proposals(reranker, propose, rows, hypotheses, ranked)
+            return reranker.rerank(rows, hypotheses, ranked, kept)
 
-        return [_different(several)[:wanted] for several in self._each(sources, search, rank)]
+        return [_distinct(several)[:wanted] for several in self._search_all(sources, search, rank)]
 
     def _reranker(self, width: int, propose: int) -> Reranker | None:
-        """Return what ranks the hypotheses of a beam; greedy search without proposals has no choice."""
+        """Return the reranker, unless there is one hypothesis only: in greedy search without proposals."""
         reranker = self.model.reranker
         if propose and reranker is None:
             _check.fail(f"propose must be 0 for a model without a reranker. Got {propose} instead.")
@@ -259,7 +262,7 @@ class Translator(ABC):
         candidates = [list(several) for several in hypotheses]
         inputs, new = self._inputs(sources), list[tuple[int, Row]]()
         for i, proposed in enumerate(reranker.propose(sources, count)):
-            known = {one.words for one in hypotheses[i]}
+            known = {one.tokens for one in hypotheses[i]}
             new += [(i, target) for target in proposed if target not in known]
         targets = [[START, *target, END] for _, target in new]
         forced = self._forced([inputs[i] for i, _ in new], targets, scoring)
@@ -313,12 +316,12 @@ class Translator(ABC):
         sources = as_examples("sources", sources, self.model.source)
         generators, ranked = _generators(rng, len(sources)), self._scoring(scoring)
 
-        def search(source: Ids, lengths: Ids, places: Sequence[int]) -> list[list[Hypothesis]]:
+        def search(source: Ids, lengths: Ids, positions: Sequence[int]) -> list[list[Hypothesis]]:
             return sample(
                 self.model.network,
                 source,
                 lengths,
-                rng=[generators[place] for place in places],
+                rng=[generators[i] for i in positions],
                 count=count,
                 temperature=temperature,
                 top_k=top_k,
@@ -326,7 +329,7 @@ class Translator(ABC):
                 scoring=ranked,
             )
 
-        return self._each(sources, search)
+        return self._search_all(sources, search)
 
     def align(
         self, sources: Sequence[Side], targets: Sequence[Side], *, posterior: bool = False
@@ -350,72 +353,77 @@ class Translator(ABC):
         Raises
         ------
         ValueError
-            If the sides don't pair up, or a sentence has more than 1,000 tokens.
+            If the sides differ in length, or a sentence has more than 1,000 tokens.
         """
-        text = self.model.target
+        target_side = self.model.target
         examples = paired_examples(sources, targets, self.model.source)
         read = self._read_all([source for source, _ in examples])
-        cut = [text.cut(target) for _, target in examples]
+        cut = [target_side.cut(target) for _, target in examples]
         for number, tokens in enumerate(cut, 1):
             check_length(len(tokens), f"sentence {number}: ")
-        ids = [target_ids(text, target) for target in cut]
-        forced = self._forced([each.row for each in read], ids, Scoring(), posterior=posterior)
+        ids = [target_ids(target_side, target) for target in cut]
+        forced = self._forced([each.ids for each in read], ids, Scoring(), posterior=posterior)
         return [
-            self._spell(source, hypothesis, tuple(target))
+            self._translation(source, hypothesis, tuple(target))
             for source, hypothesis, target in zip(read, forced, cut, strict=True)
         ]
 
     def _forced(
-        self, sources: Sequence[BatchRow], targets: Sequence[Row], scoring: Scoring, *, posterior: bool = False
+        self,
+        sources: Sequence[BatchRow],
+        targets: Sequence[Row],
+        scoring: Scoring,
+        *,
+        posterior: bool = False,
     ) -> list[Hypothesis]:
         """Decode given targets, those of sources of similar lengths together."""
-        groups, network = list(_alike(sources)), self.model.network
+        groups, network = list(_by_length(sources)), self.model.network
 
         def forced(group: Sequence[int]) -> list[Hypothesis]:
-            with np.errstate(all="ignore"):  # as in `_each`
+            with np.errstate(all="ignore"):  # as in `_searched`
                 batch = collate([EncodedPair(sources[i], targets[i]) for i in group])
                 return force(
                     network, batch.source, batch.lengths, batch.target, scoring=scoring, posterior=posterior
                 )
 
-        found: dict[int, Hypothesis] = {}
+        results: dict[int, Hypothesis] = {}
         for group, of_group in zip(groups, _on_two_threads(forced, groups), strict=True):
-            found.update(zip(group, of_group, strict=True))
-        return [found[i] for i in range(len(sources))]
+            results.update(zip(group, of_group, strict=True))
+        return [results[i] for i in range(len(sources))]
 
-    def _scoring(self, asked: Scoring | None) -> Scoring:
+    def _scoring(self, scoring: Scoring | None) -> Scoring:
         """Return the scoring of hypotheses, checked."""
-        scoring = asked or Scoring()
+        scoring = scoring or Scoring()
         if self.model.extras and scoring.coverage_penalty:
             _check.fail(
                 f"coverage_penalty must be 0 for a model with extras. Got {scoring.coverage_penalty} instead."
             )
         return scoring
 
-    def _each(
+    def _search_all(
         self, sources: Sequence[Side], search: _Search, rank: _Rank | None = None
     ) -> list[list[Translation]]:
         """Search for all sources, batched by length, on two threads if possible; rank in this one."""
         read = self._read_all(as_examples("sources", sources, self.model.source))
         some = [i for i, each in enumerate(read) if each.own]
-        found = [[] if each.own else [self._nothing()] for each in read]
-        hypotheses = _searched({i: read[i].row for i in some}, search)
+        translations = [[] if each.own else [self._empty_translation()] for each in read]
+        hypotheses = _searched({i: read[i].ids for i in some}, search)
         if rank and some:
-            hypotheses = rank([list(read[i].row[: len(read[i].own)]) for i in some], hypotheses)
+            hypotheses = rank([list(read[i].ids[: len(read[i].own)]) for i in some], hypotheses)
         for i, several in zip(some, hypotheses, strict=True):
-            found[i] = [self._spell(read[i], hypothesis) for hypothesis in several]
-        return found
+            translations[i] = [self._translation(read[i], hypothesis) for hypothesis in several]
+        return translations
 
     def _find(self, sources: Sequence[Row], width: int, scoring: Scoring) -> list[list[Hypothesis]]:
-        """Return what a beam finds for sources that are given by the numbers of their own tokens."""
+        """Search with a beam for sources given as the ids of their own tokens."""
         return _searched(dict(enumerate(self._inputs(sources))), self._beam(width, width, scoring))
 
     def _inputs(self, sources: Sequence[Row]) -> list[list[int]]:
-        """Return what the network reads of sources: their own tokens, END, and what an extra appends."""
+        """Return the inputs of the network for sources: their own tokens, END, and those that an extra appends."""
         augmenter = self.model.augmenter
         if augmenter is None:
             return [[*source, END] for source in sources]
-        return augmenter.extend(sources, len(self.model.source))
+        return augmenter.extend(sources, len(self.model.source_tokenizer))
 
     def _read_all(self, sources: Sequence[Any]) -> list[_Read]:
         """Cut and encode texts, or read arrays."""
@@ -429,20 +437,22 @@ class Translator(ABC):
         return self._read(tokens)
 
     def _read(self, tokens: Sequence[Sequence[str]]) -> list[_Read]:
-        """Number sources, and append what an extra adds to them."""
-        source, target = self.model.source, self.model.target
+        """Convert sources to ids, and append the tokens of an extra."""
+        source, target = self.model.source_tokenizer, self.model.target
         names = (*source.tokens, *target.tokens) if self.model.augmenter else ()
         return [
             _Read(own, tuple(names[number] for number in row[len(own) + 1 :]), row)
             for own, row in zip(tokens, self._inputs([source.encode(own) for own in tokens]), strict=True)
         ]
 
-    def _spell(self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None) -> Translation:
+    def _translation(
+        self, source: _Read, best: Hypothesis, tokens: tuple[str, ...] | None = None
+    ) -> Translation:
         """Convert a hypothesis to a translation; without tokens, unknown tokens are copied from the source."""
         target, own, side = self.model.target, source.own, self.model.source
         is_array = isinstance(side, ArraySource)
         aligned, count = best.alignment.shape[-1] > 0, len(source.own) + (not is_array)
-        tokens = tuple(self._said(source, best)) if tokens is None else tokens
+        tokens = tuple(self._target_tokens(source, best)) if tokens is None else tokens
         return Translation(
             target.glue(tokens),
             tokens,
@@ -450,37 +460,37 @@ class Translator(ABC):
             best.score,
             best.alignment[:, :count] if aligned else None,
             best.log_probability,
-            source.beside,
+            source.retrieved,
             best.alignment[:, count:] if aligned and self.model.augmenter else None,
-            best.words,
+            best.tokens,
             side.grid if isinstance(side, ArraySource) else None,
         )
 
-    def _said(self, source: _Read, best: Hypothesis) -> list[str]:
+    def _target_tokens(self, source: _Read, best: Hypothesis) -> list[str]:
         """Return the tokens of a hypothesis; an unknown one is a copy of a source token."""
         target, own = self.model.target, source.own
-        said = [target.tokens[word] for word in best.words]
-        unknown = [i for i, word in enumerate(best.words) if word == UNKNOWN]
+        tokens = [target.tokens[token] for token in best.tokens]
+        unknown = [i for i, token in enumerate(best.tokens) if token == UNKNOWN]
         if isinstance(self.model.source, ArraySource):
-            return said  # there is nothing to copy
+            return tokens  # there is nothing to copy
         if unknown and own and best.alignment.shape[-1]:
             weights = best.alignment[unknown, : len(own)]
-            chosen = copies(weights, np.array(source.row[: len(own)]) == UNKNOWN)
+            chosen = copies(weights, np.array(source.ids[: len(own)]) == UNKNOWN)
             for i, position in zip(unknown, chosen, strict=True):
-                said[i] = target.borrow(own[position], self.model.source)
-        return said
+                tokens[i] = target.borrow(own[position], self.model.source)
+        return tokens
 
-    def _nothing(self) -> Translation:
+    def _empty_translation(self) -> Translation:
         """Return the empty translation of an empty sentence."""
-        looked = np.zeros((0, 1), np.float32) if self.attention else None
+        alignment = np.zeros((0, 1), np.float32) if self.attention else None
         retrieved = np.zeros((0, 0), np.float32) if self.model.augmenter else None
-        return Translation("", (), (SPECIAL[END],), 0.0, looked, retrieved_weights=retrieved)
+        return Translation("", (), (SPECIAL[END],), 0.0, alignment, retrieved_weights=retrieved)
 
 
 def _searched(rows: Mapping[int, BatchRow], search: _Search) -> list[list[Hypothesis]]:
     """Search for sequences of ids by their positions, batched by length, on two threads if possible."""
-    positions, found = list(rows), dict[int, list[Hypothesis]]()
-    groups = [[positions[i] for i in group] for group in _alike(list(rows.values()))]
+    positions, results = list(rows), dict[int, list[Hypothesis]]()
+    groups = [[positions[i] for i in group] for group in _by_length(list(rows.values()))]
 
     def searched(group: Sequence[int]) -> list[list[Hypothesis]]:
         # A thread does not inherit the caller's settings.
@@ -488,11 +498,11 @@ def _searched(rows: Mapping[int, BatchRow], search: _Search) -> list[list[Hypoth
             return search(*source_batch([rows[i] for i in group]), group)
 
     for group, of_group in zip(groups, _on_two_threads(searched, groups), strict=True):
-        found.update(zip(group, of_group, strict=True))
-    return [found[i] for i in positions]
+        results.update(zip(group, of_group, strict=True))
+    return [results[i] for i in positions]
 
 
-def _different(translations: Sequence[Translation]) -> list[Translation]:
+def _distinct(translations: Sequence[Translation]) -> list[Translation]:
     """Return the first translation of each text: different tokens may have the same text."""
     first: dict[str, Translation] = {}
     for translation in translations:
@@ -500,19 +510,19 @@ def _different(translations: Sequence[Translation]) -> list[Translation]:
     return list(first.values())
 
 
-def _on_two_threads(work: Callable[[Given], Found], parts: Sequence[Given]) -> list[Found]:
+def _on_two_threads(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:
     """Apply work to each part; in this thread if BLAS has threads of its own, or a `record` block is open."""
     if len(parts) < 2 or recording():
         return [work(part) for part in parts]
     with one_blas_thread() as alone, two_threads() as threads:
         if not alone:
             return [work(part) for part in parts]
-        waiting = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
+        futures = [threads[i % 2].submit(work, part) for i, part in enumerate(parts)]
         try:
-            return [done.result() for done in waiting]
+            return [future.result() for future in futures]
         finally:  # after an error or an interrupt, nothing new is begun
-            for done in waiting:
-                done.cancel()
+            for future in futures:
+                future.cancel()
 
 
 def _generators(rng: Any, count: int) -> list[np.random.Generator]:
@@ -628,7 +638,7 @@ def check_length(count: int, where: str = "") -> None:
         raise ValueError(f"{where}{count} tokens; at most {LONGEST_SENTENCE} are allowed")
 
 
-def _alike(rows: Sequence[BatchRow]) -> Iterator[list[int]]:
+def _by_length(rows: Sequence[BatchRow]) -> Iterator[list[int]]:
     """Yield the positions of sentences of similar lengths, each with END, so that there is little padding."""
     group: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):

@@ -37,7 +37,7 @@ def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
     7
     >>> integer(most=9)("70")
     Traceback (most recent call last):
-    argparse.ArgumentTypeError: must be a whole number from 1 to 9. Got '70' instead.
+    argparse.ArgumentTypeError: must be an integer from 1 to 9. Got '70' instead.
     """
 
     def read(text: str) -> int:
@@ -45,7 +45,7 @@ def integer(least: int = 1, most: int | None = None) -> Callable[[str], int]:
         if number is None or number < least or (most is not None and number > most):
             long = " and at most 18 digits" * (len(text) > 18)
             rule = f"of at least {least}{long}" if most is None else f"from {least} to {most}"
-            raise argparse.ArgumentTypeError(f"must be a whole number {rule}. Got {text!r:.60} instead.")
+            raise argparse.ArgumentTypeError(f"must be an integer {rule}. Got {text!r:.60} instead.")
         return number
 
     return read
@@ -202,7 +202,7 @@ def value(text: str) -> Any:
     Returns
     -------
     int, float, bool or str
-        The number.
+        The value.
 
     Examples
     --------

@@ -24,7 +24,7 @@ _RATIO = 200  # bytes that one byte of a .npz file may unpack to
 _FREE = (
     1 << 24
 )  # bytes that any .npz file may unpack to: few values that repeat, as in np.eye, are packed tightly
-_BLOCK = 1 << 16  # numbers that are looked at together
+_BLOCK = 1 << 16  # numbers that are checked at a time
 _TRIPLES = (("queries", "keys", "values"), ("q", "k", "v"), ("Q", "K", "V"))
 
 
@@ -72,8 +72,8 @@ def _triple(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
             return named[queries], named[keys], named[values]
     with _opened(path) as archive:
         members = report(", ".join(_names(archive)))
-    found = f"only {members}" if members else "nothing"
-    raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {found}")
+    content = f"only {members}" if members else "nothing"
+    raise ValueError(f"{path} must hold the arrays queries, keys, values (or q, k, v): it holds {content}")
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -105,10 +105,10 @@ def read_array(path: Path) -> NDArray[Any]:
     array([[1. , 2. ],
            [3. , 4.5]])
     """
-    kind = path.suffix.lower()
-    if kind == ".npz":
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
         raise ValueError(f"{path} holds several arrays: give it alone, or each array as a file of its own")
-    if kind != ".npy":
+    if suffix != ".npy":
         return _finite(_matrix(_lines(path), str(path)), str(path))
     with _files.reading(path) as file:
         return _finite(_npy(file, os.fstat(file.fileno()).st_size, str(path)), str(path))
@@ -166,7 +166,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, NotImplementedError, UnicodeError):
-            raise ValueError(f"{path} is no .npz file") from None
+            raise ValueError(f"{path} is not an .npz file") from None
         with archive:
             yield archive
 
@@ -176,7 +176,7 @@ def _names(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    """Refuse arrays that are packed as NumPy never does, or that unpack to far more than the file has."""
+    """Raise for arrays with an unknown compression, or that unpack to far more than the file's size."""
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(
@@ -200,7 +200,9 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         }
         shape, fortran, dtype = read_header[version](file)
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, tokenize.TokenError) as error:
-        raise ValueError(f"{name} is no array in NumPy's .npy format: {report(_first_line(error))}") from None
+        raise ValueError(
+            f"{name} is not an array in NumPy's .npy format: {report(_first_line(error))}"
+        ) from None
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers: it holds {'objects' if dtype.hasobject else dtype}")
     count = math.prod(shape)
@@ -213,7 +215,7 @@ def _npy(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} is cut off: the data of shape {shape} and type {dtype} is missing")
     try:
         return np.frombuffer(data, dtype, count).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, OverflowError):  # one size is 0, others are beyond what an array can have
+    except (ValueError, OverflowError):  # one size is 0, others are too large for an array
         raise ValueError(f"{name} has a shape that no array can have: {shape!s:.60}") from None
 
 
@@ -279,17 +281,17 @@ def _matrix(lines: Iterable[str], name: str, unit: str = "line") -> NDArray[Any]
             continue
         row = line.split(",") if "," in line else line.split()
         if width and len(row) != width:
-            found = f"{len(row)} found, {width} in the first {unit}"
-            raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {found}")
+            counts = f"{len(row)} found, {width} in the first {unit}"
+            raise ValueError(f"{name}, {unit} {number}: every {unit} must have as many numbers: {counts}")
         width = len(row)
         for k, cell in enumerate(row, 1):
             cells.append(_number(cell.strip(), f"{name}, {unit} {number}, column {k}"))
     if not width:
         raise ValueError(f"there are no numbers in {name}")
-    return _whole(np.frombuffer(cells, np.float64)).reshape(-1, width)
+    return _as_integers(np.frombuffer(cells, np.float64)).reshape(-1, width)
 
 
-def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
+def _as_integers(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as integers if all of them are, in the same memory."""
     blocks = [numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK)]
     if not all((block == np.rint(block)).all() and np.abs(block).max() < 2**53 for block in blocks):
@@ -299,24 +301,24 @@ def _whole(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.view(np.int64)
 
 
-def _number(cell: str, place: str) -> float:
+def _number(cell: str, location: str) -> float:
     try:
         # float() would also read digits with underscores between them.
         return float(cell.replace("_", "?"))
     except ValueError:
-        raise ValueError(f"{place}: {cell!r:.60} is not a number") from None
+        raise ValueError(f"{location}: {cell!r:.60} is not a number") from None
 
 
 def _finite(array: NDArray[Any], name: str) -> NDArray[Any]:
     bad = ~np.isfinite(array)
     if bad.any():
-        found = np.unravel_index(int(bad.argmax()), bad.shape)
-        place = tuple(int(index) + 1 for index in found)
-        raise ValueError(f"{name} must hold finite numbers: {array[found]} at {_place(place)}")
+        index = np.unravel_index(int(bad.argmax()), bad.shape)
+        position = tuple(int(i) + 1 for i in index)
+        raise ValueError(f"{name} must hold finite numbers: {array[index]} at {_described(position)}")
     return array
 
 
-def _place(place: tuple[int, ...]) -> str:
-    if len(place) == 2:
-        return f"row {place[0]}, column {place[1]}"
-    return f"place {place}, counted from 1"
+def _described(position: tuple[int, ...]) -> str:
+    if len(position) == 2:
+        return f"row {position[0]}, column {position[1]}"
+    return f"index {position}, counted from 1"

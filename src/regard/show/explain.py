@@ -178,7 +178,7 @@ def _indices(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"whole numbers between commas are needed: {text!r:.60}") from None
+        raise argparse.ArgumentTypeError(f"integers between commas are needed: {text!r:.60}") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -217,7 +217,7 @@ def run(args: argparse.Namespace) -> int:
     if opening == "":
         opening = _matrices(arrays, args.digits)
     if n == 0:
-        raise ValueError("there is no query to tell: n is 0")
+        raise ValueError("there is no query to explain: n is 0")
     if args.row > n:
         raise ValueError(f"--row must be one of the {n} queries, counted from 1: {args.row}")
     query_words, key_words = _labels(args, n, m)
@@ -259,7 +259,7 @@ def _draw(path: Path, weights: NDArray[Any], at: tuple[int, ...], words: tuple[l
     """Draw the weights of one head or of several."""
     if weights.ndim == 2:
         return save_heatmap(path, weights, *words)
-    names = [",".join(map(str, (*at, *(i + 1 for i in place)))) for place in np.ndindex(weights.shape[:-2])]
+    names = [",".join(map(str, (*at, *(i + 1 for i in index)))) for index in np.ndindex(weights.shape[:-2])]
     save_heatmaps(path, weights, *words, names=names)
 
 
@@ -272,9 +272,9 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
         raise ValueError(f"{error}; {hint}" if "is not a number" in str(error) else str(error)) from None
     if words.ndim != 2:
         raise ValueError(f"words must be an (n, d) array: they are {words.shape}")
-    given = {name: getattr(args, name) for name in _WEIGHTS}
-    missing = [f"--{name.replace('_', '-')}" for name, text in given.items() if text is None]
-    if 0 < len(missing) < len(given):
+    texts = {name: getattr(args, name) for name in _WEIGHTS}
+    missing = [f"--{name.replace('_', '-')}" for name, text in texts.items() if text is None]
+    if 0 < len(missing) < len(texts):
         raise ValueError(f"give all three weights or none: {' and '.join(missing)} missing")
     if not missing and args.seed is not None:
         raise ValueError("give the three weights or a seed that draws them, not both")
@@ -282,12 +282,12 @@ def _words_input(args: argparse.Namespace) -> tuple[list[NDArray[Any]], str]:
         seed = _SEED if args.seed is None else args.seed
         # The legacy generator: its draws are the same in every release, and those of tutorials.
         generator = np.random.RandomState(seed)
-        weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in given]
+        weights = [generator.randint(3, size=(words.shape[1],) * 2) for _ in texts]
         title = f"{_count(words)}, and weights drawn with seed {seed}"
     else:
-        weights = [parse_matrix(text, name.replace("_", " ")) for name, text in given.items()]
+        weights = [parse_matrix(text, name.replace("_", " ")) for name, text in texts.items()]
         title = f"{_count(words)}, and the weights given"
-    for name, weight in zip(given, weights, strict=True):
+    for name, weight in zip(texts, weights, strict=True):
         if weight.ndim != 2 or weight.shape[0] != words.shape[1]:
             rows = f"must have {words.shape[1]} rows, one for each number of a word"
             raise ValueError(f"{name.replace('_', ' ')} {rows}: it is {weight.shape}")
@@ -333,7 +333,7 @@ def _attend(args: argparse.Namespace, arrays: list[NDArray[Any]]) -> Attention:
 
 
 def _check_size(arrays: list[NDArray[Any]]) -> None:
-    """Refuse inputs of a few kilobytes whose weights take gigabytes."""
+    """Raise for inputs of a few kilobytes whose weights take gigabytes."""
     n, m = arrays[0].shape[-2], arrays[1].shape[-2]
     leading = [max(sizes) for sizes in zip_longest(*(array.shape[-3::-1] for array in arrays), fillvalue=1)]
     if math.prod(leading) * n * m > _MOST_WEIGHTS:
@@ -350,17 +350,17 @@ def _score(args: argparse.Namespace) -> ScoreLike:
             )
         return scores.gaussian() if args.score == "gaussian" else cast(ScoreLike, args.score)
     if args.score not in _LEARNED_SCORES:
-        raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays away")
+        raise ValueError(f"--score {args.score} has no learned arrays: leave --score-arrays out")
     factory = getattr(scores, args.score)
     known = inspect.signature(factory).parameters
     arrays = read_named(args.score_arrays)
     needed = [name for name, parameter in known.items() if parameter.default is parameter.empty]
-    found = report(", ".join(arrays))
+    names = report(", ".join(arrays))
     rule = ""
     if not set(needed) <= set(arrays):
-        rule = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {found}' if found else 'nothing'}"
+        rule = f"hold {', '.join(needed)} for --score {args.score}: it holds {f'only {names}' if names else 'nothing'}"
     elif not set(arrays) <= set(known):
-        rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {found}"
+        rule = f"hold only {', '.join(known)} for --score {args.score}: it holds {names}"
     if rule:
         raise ValueError(f"{args.score_arrays} must {rule}")
     return cast(ScoreLike, factory(**arrays))
@@ -386,7 +386,7 @@ def _mask(args: argparse.Namespace, n: int, m: int) -> Mask | NDArray[Any] | Non
 def _zeros_and_ones(path: Path) -> NDArray[Any]:
     array = read_array(path)
     if not np.all((array == 0) | (array == 1)):
-        raise ValueError(f"{path} must hold 0 and 1 only (1: the query may see the key)")
+        raise ValueError(f"{path} must hold 0 and 1 only (1: the key is visible to the query)")
     visible: NDArray[Any] = array != 0
     return visible
 
@@ -399,7 +399,7 @@ def _slice(
     if at and not leading:
         raise ValueError("--at is for arrays with leading dimensions; these have none")
     if len(at) > len(leading) or not all(1 <= i <= size for i, size in zip(at, leading, strict=False)):
-        raise ValueError(f"--at must choose places in the leading dimensions {leading}, from 1: {at}")
+        raise ValueError(f"--at must choose positions in the leading dimensions {leading}, from 1: {at}")
     chosen = at + (1,) * (len(leading) - len(at))
     index = tuple(i - 1 for i in chosen)
     parts = {name: getattr(attention, name)[index] for name in PARTS}
@@ -419,13 +419,13 @@ def _part(array: NDArray[Any], leading: tuple[int, ...], index: tuple[int, ...])
 
 def _labels(args: argparse.Namespace, n: int, m: int) -> tuple[list[str], list[str]]:
     """Return labels of queries and keys: those of the options, or numbers from 1."""
-    kinds = ("query", "key") if args.files else ("word", "word")
+    nouns = ("query", "key") if args.files else ("word", "word")
     named = []
-    for kind, own, count in zip(kinds, (args.query_labels, args.key_labels), (n, m), strict=True):
+    for noun, own, count in zip(nouns, (args.query_labels, args.key_labels), (n, m), strict=True):
         text = args.labels if own is None else own
-        names = [f"{kind} {i + 1}" for i in range(count)] if text is None else text.split()
+        names = [f"{noun} {i + 1}" for i in range(count)] if text is None else text.split()
         if len(names) != count:
-            given = "1 label" if len(names) == 1 else f"{len(names)} labels"
-            raise ValueError(f"labels must name each {kind}: {given} for {count}")
+            labels = "1 label" if len(names) == 1 else f"{len(names)} labels"
+            raise ValueError(f"labels must name each {noun}: {labels} for {count}")
         named.append(names)
     return named[0], named[1]

@@ -27,7 +27,7 @@ _SCORES = {
     "general": "query @ weight @ key",
     "additive": "vector . tanh(query @ query_weight + key @ key_weight)",
     "concat": "vector . tanh([query; key] @ weight)",
-    "location": "what the query says about the key's place: query @ weight",
+    "location": "the query's score for the key's position: query @ weight",
     "gaussian": "minus half the squared distance of query and key, in widths",
 }
 _STEP_TWO = {
@@ -100,7 +100,9 @@ def explain(
     """
     arrays = [np.asarray(array) for array in (queries, keys, values)]
     if any(array.ndim != 2 for array in arrays) or attention.weights.ndim != 2:
-        raise ValueError(f"a story tells two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}")
+        raise ValueError(
+            f"an explanation needs two-dimensional arrays: {', '.join(str(a.shape) for a in arrays)}"
+        )
     n, m = attention.weights.shape
     if not 0 <= row < n:
         raise ValueError(f"row must be one of the {n} queries, counted from 0: {row}")
@@ -193,7 +195,7 @@ def _logit_words(score: str, scale: float | None, softcap: float | None, d: int)
 def _weights(page: _Page, attention: Attention, logit: str, normalize: str) -> list[str]:
     visible = ~np.isneginf(attention.logits)
     if not visible.all():
-        logit += ', or minus infinity where the mask hides the key\n"-": the query may not see the key'
+        logit += ', or minus infinity where the mask hides the key\n"-": the key is not visible to the query'
     paragraphs = [
         "Step 2. Weights: how much of its attention does each query give to each key?",
         f"{logit}\n{_STEP_TWO.get(normalize, normalize)}",
@@ -213,7 +215,7 @@ def _sentence(query: str, keys: list[str], weights: NDArray[Any], visible: NDArr
     if np.isnan(weights).any():
         return f"{query}: not a number"
     if not weights.any():
-        return f"{query} sees nothing: its weights and its context are 0"
+        return f"{query} attends to nothing: its weights and its context are 0"
     order = np.argsort(-weights, kind="stable")
     named: list[str] = []
     rest = float(weights.sum())
@@ -228,11 +230,11 @@ def _sentence(query: str, keys: list[str], weights: NDArray[Any], visible: NDArr
         named.append(f"{keys[others[0]]} ({100 * weights[others[0]]:.1f} %)")
     last = ""
     if len(others) > 1:
-        which = f"other {len(others)}" if visible.all() else f"other {len(others)} that it sees"
+        which = f"other {len(others)}" if visible.all() else f"other {len(others)} visible keys"
         last = f"; the {which} share {100 * max(rest, 0.0):.1f} %"
     elif not visible.all():
-        last = "; it sees no other"
-    return f"{query} looks at {', '.join(named)}{last}"
+        last = "; no other key is visible"
+    return f"{query} attends to {', '.join(named)}{last}"
 
 
 def _context(page: _Page, attention: Attention) -> list[str]:

@@ -95,7 +95,7 @@ class Progress:
             self._printed = now
             print(self._line(now - self._start, note), file=self.stream, flush=True)
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Print lines above the bar, cleaned by `report`.
 
         Parameters
@@ -143,7 +143,9 @@ def _bar(total: int, name: str, stream: TextIO, done: int) -> Any:
     except ImportError:
         return None
     form = "{desc} {percentage:3.0f} % |{bar}| {n_fmt}/{total_fmt}, {remaining} left{postfix}"
-    own = type("Bar", (tqdm,), {"monitor_interval": 0})  # no thread beside it, which may not be startable
+    own = type(
+        "Bar", (tqdm,), {"monitor_interval": 0}
+    )  # without tqdm's monitor thread, which the system may not allow
     return own(
         total=total, initial=done, desc=name, file=stream, dynamic_ncols=True, bar_format=form, miniters=1
     )

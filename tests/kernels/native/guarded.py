@@ -215,13 +215,13 @@ def run_search(T: int, B: int, H: int, A: int, E: int) -> None:
         return guarded(rng.standard_normal(shape).astype(np.float32))
 
     words, lengths = 3 + A, guarded(rng.integers(1, T + 1, B))
-    for after in (None, recurrence.After(draw(H, 3 * H), draw(3 * H))):
+    for after in (None, recurrence.SecondGru(draw(H, 3 * H), draw(3 * H))):
         looks = draw(B, T, A), draw(B, T, 3 * H + E), lengths, draw(H, A), draw(A), draw(H, 3 * H)
-        steps = recurrence.Search(*looks, after)
+        steps = recurrence.FusedDecoder(*looks, after)
         given = draw(words, E), draw(E, 3 * H + E), draw(3 * H + E), draw(H, E)
-        decoder = search.Decoder(*given, training.Words(draw(words, E), draw(words)))
+        decoder = search.Decoder(*given, training.PackedWeights(draw(words, E), draw(words)))
         for width in (1, 4):
-            aims = search.Aims(1, 2, width, width, guarded(np.arange(1, B + 1)), 1.0, 0.0)
+            aims = search.BeamOptions(1, 2, width, width, guarded(np.arange(1, B + 1)), 1.0, 0.0)
             found = search.beam(steps, draw(B, H), decoder, aims)
             assert len(found.endings) == B
             assert all(is_guarded(x) for step in found.steps for x in step)

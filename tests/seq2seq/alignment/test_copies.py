@@ -152,7 +152,7 @@ PATHS: dict[str, Callable[[Translator, str], Translation]] = {
 def test_every_search_copies_names(path: str) -> None:
     found = PATHS[path](Reciter(), "Bu sees Ka .")
     assert found.text == "Bu voit Ka ."
-    assert found.numbers == (UNKNOWN, 4, UNKNOWN, 5)  # as they were said
+    assert found.ids == (UNKNOWN, 4, UNKNOWN, 5)  # as they were said
     assert found.alignment is not None
     np.testing.assert_allclose(found.alignment, LOOKED[:4])  # as it was looked
 

@@ -447,7 +447,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
             )
         ),
         (["m", "text", "--links-from", "1"], "--links-from needs --links"),
-        (["m", "text", "--by", "tokens"], "--by needs --gold: it is what the numbers there count"),
+        (["m", "text", "--by", "tokens"], "--by needs --gold: it is the unit of the numbers there"),
     ],
 )
 def test_what_is_wrong_with_links_is_said_in_one_line(
@@ -544,7 +544,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
         (
             ["model", "test", "--beam", "0"],
-            "argument --beam: must be a whole number from 1 to 100. Got '0' instead.",
+            "argument --beam: must be an integer from 1 to 100. Got '0' instead.",
         ),
     ],
 )
@@ -619,7 +619,9 @@ def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[st
     assert cli.main(["curve", "one", "one/log.jsonl"]) == 2
     assert capsys.readouterr().err == "regard curve: error: the logs to compare must be different files\n"
     for name in ("a", "b"):
-        write(name, json.dumps({"step": 1, "loss": 2.0, "epoch": 1, "words": 3, "rate": 0.1, "seconds": 1.0}))
+        write(
+            name, json.dumps({"step": 1, "loss": 2.0, "epoch": 1, "tokens": 3, "rate": 0.1, "seconds": 1.0})
+        )
     assert cli.main(["curve", "a", "b"]) == 2
     assert capsys.readouterr().err == "regard curve: error: none of the logs has a validation yet\n"
 

@@ -154,7 +154,7 @@ def test_too_few_to_keep_any_aside(tmp_path: Path, capsys: pytest.CaptureFixture
     few.write_text("a b\tb a\nb\tb\n")
     assert main(["train", str(few), "--epochs", "1", "--out", out]) == 0
     said, told = capsys.readouterr()
-    assert "on the 2 training pairs themselves: there are too few to keep any aside, beam 5" in said
+    assert "on the 2 training pairs themselves: there are too few to hold any out, beam 5" in said
     assert "held-out" not in said
     assert "; too few to hold any out, so the same for validation and test\n" in told
     few.write_text("a b\tb a\n")
@@ -374,7 +374,7 @@ def test_an_interrupted_training_goes_on_bit_for_bit(number: int, tmp_path: Path
     for name in ("model.safetensors", "alignment-1.png"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     logs = [
-        [{**entry, "seconds": 0, "words_per_second": 0} for entry in read_log(f / "log.jsonl")]
+        [{**entry, "seconds": 0, "tokens_per_second": 0} for entry in read_log(f / "log.jsonl")]
         for f in (stopped, whole)
     ]
     assert logs[0] == logs[1]
@@ -466,7 +466,7 @@ def test_of_two_trainings_the_finished_one_is_kept(
     said, told = capsys.readouterr()
     assert "model.safetensors" not in saved
     assert "training is done already\n" in told
-    assert "training without attention: " in told or "going on after step" in told
+    assert "training without attention: " in told or "resuming after step" in told
     assert said.count(" with attention, on ") == said.count(" without attention, on ") == 1
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -491,7 +491,7 @@ def test_two_trainings_that_begin_anew_go_on_after_a_stop_in_the_first(
         assert main([*arguments, str(tmp_path / "m"), "--fresh"]) == 130
     assert capsys.readouterr().err.endswith("the same command without --fresh goes on from there\n")
     assert main([*arguments, str(tmp_path / "m")]) == 0
-    assert "going on after step" in capsys.readouterr().err
+    assert "resuming after step" in capsys.readouterr().err
     assert main([*arguments, str(tmp_path / "whole")]) == 0
     for name in ("model.safetensors", "model-without-attention.safetensors"):
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -506,7 +506,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     before = sorted(tmp_path.iterdir())
     for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
         said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
-        assert said == f"{place} is no checkpoint: 5 bytes are too few; --fresh trains anew"
+        assert said == f"{place} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -583,7 +583,7 @@ def test_a_finished_model_is_not_overwritten(
 def test_who_begins_anew_is_told_how_to_go_on(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run.Stop, "asked", True)
+    monkeypatch.setattr(run.Stop, "requested", True)
     monkeypatch.setattr(run.Stop, "status", 130)
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m"), "--fresh"]
     assert main(arguments) == 130
@@ -603,7 +603,7 @@ def test_a_model_and_a_checkpoint_are_read_once(
         monkeypatch.setattr(run, name, counted(getattr(run, name)))
     arguments = ["train", str(pairs), "--epochs", "2", "--out", str(tmp_path / "m")]
     with monkeypatch.context() as patched:
-        patched.setattr(run.Stop, "asked", True)
+        patched.setattr(run.Stop, "requested", True)
         patched.setattr(run.Stop, "status", 130)
         assert main(arguments) == 130
     assert paths == []
@@ -692,7 +692,7 @@ def test_a_checkpoint_of_other_pairs_is_told(
     place.write_bytes(b"short")
     assert main(["train", str(pairs), "--epochs", "1", "--out", str(out)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    said = f"{place} is no checkpoint: 5 bytes are too few"
+    said = f"{place} is not a checkpoint: 5 bytes are too few"
     assert told == f"regard train: error: {said}; --fresh trains anew"
     with pytest.raises(ValueError) as caught:
         Seq2Seq(epochs=1).fit(["a"], ["b"], checkpoint=place)
@@ -708,8 +708,8 @@ def test_what_is_logged_is_drawn(pairs: Path, tmp_path: Path, capsys: pytest.Cap
     *entries, last = read_log(out / "log.jsonl")
     assert set(last) == {"step", "finished"}
     assert [entry["step"] for entry in entries if "validation" in entry][-1] == last["step"]
-    assert all(entry["words"] > 0 and entry["loss"] > 0 for entry in entries)
-    assert ["words_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
+    assert all(entry["tokens"] > 0 and entry["loss"] > 0 for entry in entries)
+    assert ["tokens_per_second" in entry for entry in entries] == [entry["step"] > 1 for entry in entries]
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert main(["curve", str(out)]) == 0
     assert "loss per token" in capsys.readouterr().out
@@ -760,7 +760,7 @@ def test_two_files_and_links(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert said == "--links-by needs --links"
     for without in (["--no-attention"], ["--network", "score=none"]):
         said = refused([*arguments, *without, "--out", str(tmp_path / "n")], capsys)
-        assert said == "--links needs attention: it is what learns them"
+        assert said == "--links needs attention, which learns them"
 
 
 @pytest.mark.slow
@@ -1054,14 +1054,14 @@ def test_what_is_no_model_is_not_overwritten(
     out.mkdir()
     os.mkfifo(out / "log.jsonl")
     said = refused(["train", str(pairs), "--out", str(out)], capsys)
-    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is no regular file instead."
+    assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is not a regular file instead."
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
 def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
-    assert said == f"argument {option}: must be a whole number of at least 1. Got {value!r} instead."
+    assert said == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."
 
 
 @pytest.mark.parametrize("name", ["epochs", "minutes", "rate", "seed"])
@@ -1083,7 +1083,7 @@ def test_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixt
 
 def test_a_seed_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", "--seed=-1"], capsys)
-    assert said == "argument --seed: must be a whole number of at least 0. Got '-1' instead."
+    assert said == "argument --seed: must be an integer of at least 0. Got '-1' instead."
 
 
 def test_pairs_that_are_too_long_are_told(

@@ -170,7 +170,7 @@ def test_a_packed_file_is_unpacked(
         assert said_by(["translate", "m", *given], capsys) == "A B\nC\n"
     path.write_bytes(gzip.compress(b"a b\nc\n")[:-9])
     _, told = refused(["translate", "m", str(path)], capsys)
-    assert told.startswith(f"{path} is no whole gzip file: ")
+    assert told.startswith(f"{path} is not a complete gzip file: ")
 
 
 def test_someone_who_types_gets_each_line_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,11 +265,11 @@ def test_a_tab_in_a_text_is_no_column(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--beam=0"], "argument --beam: must be a whole number from 1 to 100. Got '0' instead."),
-        (["--n-best=101"], "argument --n-best: must be a whole number from 1 to 100. Got '101' instead."),
-        (["--sample=0"], "argument --sample: must be a whole number from 1 to 1000. Got '0' instead."),
-        (["--sample=1001"], "argument --sample: must be a whole number from 1 to 1000. Got '1001' instead."),
-        (["--seed=-1"], "argument --seed: must be a whole number of at least 0. Got '-1' instead."),
+        (["--beam=0"], "argument --beam: must be an integer from 1 to 100. Got '0' instead."),
+        (["--n-best=101"], "argument --n-best: must be an integer from 1 to 100. Got '101' instead."),
+        (["--sample=0"], "argument --sample: must be an integer from 1 to 1000. Got '0' instead."),
+        (["--sample=1001"], "argument --sample: must be an integer from 1 to 1000. Got '1001' instead."),
+        (["--seed=-1"], "argument --seed: must be an integer of at least 0. Got '-1' instead."),
         (
             ["--length-penalty=-1"],
             "argument --length-penalty: must be a number from 0 to 10. Got '-1' instead.",
@@ -459,7 +459,7 @@ def test_an_empty_name_is_not_the_current_folder(
 def test_a_folder_stands_for_the_model_in_it(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} holds no model.safetensors"
+    assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} has no model.safetensors"
     (tmp_path / "model.safetensors").write_bytes(trained.read_bytes())
     assert Seq2Seq.load(tmp_path).translate(["b"])[0].text == Seq2Seq.load(trained).translate(["b"])[0].text
     typed(monkeypatch, b"b")
@@ -522,7 +522,7 @@ def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.Captu
     path = tmp_path / "m"
     assert refused(["translate", str(path)], capsys)[1] == f"{path}: No such file or directory"
     path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
-    assert refused(["translate", str(path)], capsys)[1].startswith(f"{path} is no model file: ")
+    assert refused(["translate", str(path)], capsys)[1].startswith(f"{path} is not a model file: ")
     Seq2Seq(attention=False, epochs=1).fit(["a"], ["a"]).save(path)
     for how in ("text", "pharaoh"):
         _, told = refused(["translate", str(path), "--alignment", how], capsys)
@@ -633,7 +633,7 @@ def test_two_files_must_be_equally_long(
     for sides in ((one, two), (two, one)):
         said, told = refused(["align", "m", *map(str, sides)], capsys)
         assert said == "0-0\n0-0\n"
-        assert told == f"{two}, line 3: missing, but {one} goes on"
+        assert told == f"{two}, line 3: missing, but {one} has more lines"
     two.write_text("x\n" + "y " * 1001 + "\n")
     said, told = refused(["align", "m", str(one), str(two)], capsys)
     assert said == "0-0\n"

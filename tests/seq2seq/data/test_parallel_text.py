@@ -65,8 +65,8 @@ BAD_PAIRS = {
     b"\xed\xa0\x80\tb\n": ", line 1: not UTF-8 (byte 1 is 0xed)",  # half a surrogate pair
     b"\x00" * (1 << 20) + b"\x00": ", line 1: longer than 1048576 bytes",
     b"a\tb\n" + b"x" * (1 << 20) + b"x\n": ", line 2: longer than 1048576 bytes",
-    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is no TAB" + CSV,
-    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is no TAB" + CSV,
+    b"a,b\n": ", line 1: expected source TAB target, found 1 column; a comma is not a TAB" + CSV,
+    b"a;b c\n": ", line 1: expected source TAB target, found 1 column; a semicolon is not a TAB" + CSV,
     b"a\tb,\tc\n": ", line 1: expected source TAB target, found 3 columns; choose two with --columns",
     b"a\tb\n" + bytes(range(32, 127)) * (3 << 14): ", line 2: longer than 1048576 bytes",
 }
@@ -193,7 +193,7 @@ def test_a_cut_off_gzip_file_is_told() -> None:
     whole = gzip.compress(b"a\tb\nc\td\n" * 100)
     for length in range(2, len(whole)):
         said = error(ValueError, read_pairs, stream(whole[:length]))
-        assert said == "the stream is no whole gzip file: it is cut off"
+        assert said == "the stream is not a complete gzip file: it is cut off"
 
 
 def test_a_damaged_gzip_file_is_told() -> None:
@@ -204,10 +204,10 @@ def test_a_damaged_gzip_file_is_told() -> None:
         with contextlib.suppress(ValueError):  # some bytes of the header mean nothing
             assert read_pairs(stream(bytes(damaged))) == [("a", "b"), ("c", "d")] * 100
     said = error(ValueError, read_pairs, stream(whole[:-5] + b"\x55" + whole[-4:]))
-    assert said.startswith("the stream is no whole gzip file: Error -3 ")
+    assert said.startswith("the stream is not a complete gzip file: Error -3 ")
     assert "\n" not in said
     assert error(ValueError, read_pairs, stream(whole + b"x" * 20)).startswith(
-        "the stream is no whole gzip file: "
+        "the stream is not a complete gzip file: "
     )
 
 

@@ -126,9 +126,7 @@ def test_columns_are_two() -> None:
     for wrong in (["en"], ["en", "en"], "en", [1, 1], [1, 2, 3]):
         with pytest.raises(ValueError, match=r"^columns must be two different names or numbers\. Got "):
             list(records(["a\tb"], "p.tsv", wrong))
-    with pytest.raises(
-        ValueError, match=r"^columns must be two names or two numbers\. Got '1' beside a name"
-    ):
+    with pytest.raises(ValueError, match=r"^columns must be two names or two numbers\. Got '1' and a name"):
         list(records(["a\tb"], "p.tsv", ["1", "b"]))
 
 

@@ -811,12 +811,12 @@ def test_of_very_many_sentences_some_are_taken_from_all_over(monkeypatch: pytest
 
 
 def test_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwords, "_REMEMBERED", 2)
+    monkeypatch.setattr(subwords, "_CACHED", 2)
     cutter = Segmenter([*SPECIAL, "a"], [0.0] * 5, "unigram")
     for word in ("a", "aa", "aaa", "a" * 1000):
         assert cutter(word) == cutter(word) == ("a",) * len(word)
-        assert len(cutter._remembered) <= 2
-    assert "a" * 1000 not in cutter._remembered
+        assert len(cutter._cache) <= 2
+    assert "a" * 1000 not in cutter._cache
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def scoring(numbers: tuple[float, float, float]) -> Scoring:
 
 
 def same(one: Hypothesis, two: Hypothesis) -> None:
-    assert one.words == two.words
+    assert one.tokens == two.tokens
     assert one.score == pytest.approx(two.score, rel=1e-9)
     np.testing.assert_allclose(one.log_probabilities, two.log_probabilities, rtol=1e-9)
     np.testing.assert_allclose(one.alignment, two.alignment, rtol=1e-9)
@@ -187,14 +187,14 @@ def test_a_wide_beam_finds_the_best_of_all(seed: int, numbers: tuple[float, floa
     for i, hypotheses in enumerate(found):
         own = source[: lengths[i], i]
         ranked = sorted(everything, key=lambda words: -wu(*said(network, own, words), *numbers))
-        assert [h.words for h in hypotheses] == ranked[:7]
+        assert [h.tokens for h in hypotheses] == ranked[:7]
         for h in hypotheses:
-            logs, looks = said(network, own, h.words)
+            logs, looks = said(network, own, h.tokens)
             assert h.score == pytest.approx(wu(logs, looks, *numbers), rel=1e-9)
             np.testing.assert_allclose(h.log_probabilities, logs, rtol=1e-9)
             assert h.log_probability == pytest.approx(logs.sum())
             np.testing.assert_allclose(h.alignment, looks[:-1], rtol=1e-9)
-            assert h.alignment.shape == (len(h.words), lengths[i])
+            assert h.alignment.shape == (len(h.tokens), lengths[i])
 
 
 def plain_beam(
@@ -234,9 +234,9 @@ def test_nothing_better_is_missed(
     for i, hypotheses in enumerate(found):
         wanted = plain_beam(network, source[: lengths[i], i], width, int(most[i]), numbers)[:n_best]
         if wanted:
-            assert [h.words for h in hypotheses] == [words for _, words in wanted]
+            assert [h.tokens for h in hypotheses] == [words for _, words in wanted]
         else:
-            assert len(hypotheses[0].words) == most[i]
+            assert len(hypotheses[0].tokens) == most[i]
 
 
 def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
@@ -251,7 +251,7 @@ def test_greedy_takes_the_most_probable_word_up_to_the_first_end() -> None:
                 if word == END:
                     break
                 words = (*words, word)
-            assert found.words == words
+            assert found.tokens == words
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_greedy_is_a_beam_of_one_to_the_bit(
     found = beam(network, source, lengths, width=1, scoring=chosen, most=limits)
     by_beam = _Beam(lengths, limits, 1, 1, chosen).run(network.stepper(source, lengths))
     for (one,), (two,) in zip(found, by_beam, strict=True):
-        assert (one.words, one.score) == (two.words, two.score)
+        assert (one.tokens, one.score) == (two.tokens, two.score)
         np.testing.assert_array_equal(one.log_probabilities, two.log_probabilities)
         np.testing.assert_array_equal(one.alignment, two.alignment)
 
@@ -307,7 +307,7 @@ def test_the_library_finds_what_python_does_step_by_step(
         options: Any = {"width": width, "n_best": n_best, "most": most}
         found = beam(network, source, lengths, scoring=chosen, **options)
     for ours, theirs in zip(found, wanted, strict=True):
-        assert [x.words for x in ours] == [x.words for x in theirs]
+        assert [x.tokens for x in ours] == [x.tokens for x in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
             np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, rtol=1e-5, atol=1e-5)
@@ -322,7 +322,7 @@ def test_a_recurrent_network_s_sentence_is_searched_as_if_alone(style: str, widt
     for i, hypotheses in enumerate(together):
         (alone,) = beam(network, source[: lengths[i], [i]], lengths[[i]], width=width, n_best=width)
         for one, other in zip(alone, hypotheses, strict=True):
-            assert one.words == other.words
+            assert one.tokens == other.tokens
             assert one.score == pytest.approx(other.score, rel=1e-5)
             np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-5)
 
@@ -333,7 +333,7 @@ def test_a_beam_may_be_far_wider_than_there_are_words(width: int) -> None:
     options: Any = {"n_best": 5, "most": np.array([2, 2, 2])}
     wanted = _Beam(lengths, options["most"], width, 5, Scoring()).run(network.stepper(source, lengths))
     found = beam(network, source, lengths, width=width, **options)
-    assert [[x.words for x in of_it] for of_it in found] == [[x.words for x in of_it] for of_it in wanted]
+    assert [[x.tokens for x in of_it] for of_it in found] == [[x.tokens for x in of_it] for of_it in wanted]
 
 
 def test_no_memory_for_a_beam_is_told() -> None:
@@ -352,7 +352,7 @@ def test_there_must_be_a_word_to_begin_with() -> None:
 def test_a_search_remembers_what_it_has_said_through_many_calls() -> None:
     network, (source, lengths) = plain_network("bahdanau", 1, end=-1e6), THREE
     for (found,) in beam(network, source, lengths, width=2, most=np.array([90, 70, 80])):
-        assert len(found.words) == len(found.log_probabilities) == len(found.alignment) >= 70
+        assert len(found.tokens) == len(found.log_probabilities) == len(found.alignment) >= 70
         np.testing.assert_allclose(found.alignment.sum(axis=1), 1, rtol=1e-5)
         assert found.score == pytest.approx(found.log_probabilities.mean())
 
@@ -368,24 +368,24 @@ def test_each_sentence_is_searched_as_if_alone(seed: int, looks: bool) -> None:
         assert len(alone) == len(hypotheses)
         for one, two in zip(alone, hypotheses, strict=True):
             same(one, two)
-            assert two.alignment.shape == (len(two.words), lengths[i] if looks else 0)
+            assert two.alignment.shape == (len(two.tokens), lengths[i] if looks else 0)
 
 
 def test_what_never_ends_is_broken_off() -> None:
     source, lengths = THREE
     network = Chance(end=-1e9)
     for i, (found,) in enumerate(beam(network, source, lengths, width=3)):
-        assert len(found.words) == 2 * lengths[i] + 5
-        assert found.alignment.shape == (len(found.words), lengths[i])
-        logs, _ = said(network, source[: lengths[i], i], found.words, ended=False)
+        assert len(found.tokens) == 2 * lengths[i] + 5
+        assert found.alignment.shape == (len(found.tokens), lengths[i])
+        logs, _ = said(network, source[: lengths[i], i], found.tokens, ended=False)
         assert found.score == pytest.approx(logs.mean())
-        assert len(found.log_probabilities) == len(found.words)
+        assert len(found.log_probabilities) == len(found.tokens)
 
 
 def test_what_has_ended_is_not_computed_any_more() -> None:
     network, (source, lengths) = Chance(end=6.0), THREE  # an END is nearly certain
     found = beam(network, source, lengths, width=4, scoring=Scoring(length_penalty=0))
-    assert [h.words for (h,) in found] == [(), (), ()]
+    assert [h.tokens for (h,) in found] == [(), (), ()]
     assert network.calls == [(3, 1)]
     network = Chance(end=6.0)
     beam(network, source, lengths, width=4, most=np.array([9, 2, 2]))
@@ -405,7 +405,7 @@ def test_of_equals_the_first_wins() -> None:
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
         # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
-        assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
+        assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
 def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
@@ -420,7 +420,7 @@ def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
     }
     for hypotheses in beam(network, source, lengths, **options):
         # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
-        assert [h.words for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
+        assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
 LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 50, width=32)
@@ -467,7 +467,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
 def test_nothing_forced_is_an_empty_beginning() -> None:
     source, lengths = THREE
     found = force(Chance(3), source, lengths, np.full((1, 3), START))
-    assert [(h.words, h.log_probability, h.alignment.shape) for h in found] == [
+    assert [(h.tokens, h.log_probability, h.alignment.shape) for h in found] == [
         ((), 0.0, (0, int(length))) for length in lengths
     ]
 
@@ -495,7 +495,7 @@ def test_what_is_forced_is_what_the_network_thinks_of_it(looks: bool) -> None:
 def test_a_beginning_is_forced_without_end() -> None:
     network, (source, lengths) = Chance(3), THREE
     (found,) = force(network, source[:, :1], lengths[:1], np.array([[START], [4], [5]]))
-    assert found.words == (4, 5)
+    assert found.tokens == (4, 5)
     assert len(found.log_probabilities) == len(found.alignment) == 2
 
 
@@ -504,7 +504,7 @@ def test_what_the_beam_finds_is_what_is_forced() -> None:
     numbers = Scoring(0.7, 0.3, 2)
     for i, hypotheses in enumerate(beam(network, source, lengths, width=5, n_best=5, scoring=numbers)):
         for hypothesis in hypotheses:
-            target = np.array([[START, *hypothesis.words, END]]).T
+            target = np.array([[START, *hypothesis.tokens, END]]).T
             same(force(network, source[:, [i]], lengths[[i]], target, scoring=numbers)[0], hypothesis)
 
 
@@ -514,7 +514,7 @@ def test_what_the_beam_finds_is_what_is_forced() -> None:
 def shares(drawn: list[Hypothesis]) -> dict[Words, float]:
     counts: dict[Words, float] = {}
     for hypothesis in drawn:
-        counts[hypothesis.words] = counts.get(hypothesis.words, 0.0) + 1 / len(drawn)
+        counts[hypothesis.tokens] = counts.get(hypothesis.tokens, 0.0) + 1 / len(drawn)
     return counts
 
 
@@ -557,10 +557,10 @@ def test_a_sample_knows_its_probability_and_where_it_looked() -> None:
     found = sample(network, source, lengths, count=5, rng=np.random.default_rng(0), temperature=2.0)
     for i, drawn in enumerate(found):
         for hypothesis in drawn:
-            ended = len(hypothesis.log_probabilities) > len(hypothesis.words)
-            logs, weights = said(network, source[: lengths[i], i], hypothesis.words, ended=ended)
-            score, n = float(logs.mean()), len(hypothesis.words)
-            same(hypothesis, Hypothesis(hypothesis.words, score, logs, weights[:n]))
+            ended = len(hypothesis.log_probabilities) > len(hypothesis.tokens)
+            logs, weights = said(network, source[: lengths[i], i], hypothesis.tokens, ended=ended)
+            score, n = float(logs.mean()), len(hypothesis.tokens)
+            same(hypothesis, Hypothesis(hypothesis.tokens, score, logs, weights[:n]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -583,13 +583,13 @@ def test_without_freedom_a_sample_is_greedy(options: Any) -> None:
         greedy,
         strict=True,
     ):
-        assert [hypothesis.words for hypothesis in drawn] == [best.words] * 2
+        assert [hypothesis.tokens for hypothesis in drawn] == [best.tokens] * 2
 
 
 def test_samples_are_broken_off() -> None:
     network, (source, lengths) = Chance(end=-1e9), THREE
     for i, drawn in enumerate(sample(network, source, lengths, count=2, rng=np.random.default_rng(1))):
-        assert [len(h.words) for h in drawn] == [2 * lengths[i] + 5] * 2
+        assert [len(h.tokens) for h in drawn] == [2 * lengths[i] + 5] * 2
 
 
 def test_samples_that_have_ended_are_not_computed_any_more() -> None:
@@ -625,8 +625,8 @@ def real(name: str, dtype: Any = np.float64) -> Any:
 
 def target_of(hypothesis: Hypothesis) -> Any:
     """What was said, with END if it ended."""
-    ended = len(hypothesis.log_probabilities) > len(hypothesis.words)
-    return np.array([[START, *hypothesis.words, *[END] * ended]]).T
+    ended = len(hypothesis.log_probabilities) > len(hypothesis.tokens)
+    return np.array([[START, *hypothesis.tokens, *[END] * ended]]).T
 
 
 def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> float:
@@ -643,7 +643,7 @@ def test_the_posterior_is_an_alignment_and_no_score(name: str) -> None:
     before = force(network, source, lengths, target, scoring=numbers)
     after = force(network, source, lengths, target, scoring=numbers, posterior=True)
     for i, (one, other) in enumerate(zip(before, after, strict=True)):
-        assert (one.words, one.score) == (other.words, other.score)
+        assert (one.tokens, one.score) == (other.tokens, other.score)
         assert one.alignment.shape == other.alignment.shape
         if name != "none":
             np.testing.assert_allclose(other.alignment.sum(axis=1), 1, rtol=1e-12)

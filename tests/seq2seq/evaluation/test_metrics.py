@@ -246,7 +246,7 @@ def test_no_links_at_all() -> None:
         measure.alignment_error_rate([set()], [], [set()])
     assert (
         str(caught.value)
-        == "found, sure and possible must have as many sentence pairs. Got 1, 0 and 1 instead."
+        == "predicted, sure and possible must have as many sentence pairs. Got 1, 0 and 1 instead."
     )
 
 

@@ -332,9 +332,9 @@ def test_ranked_by_both() -> None:
     found = [hypothesis((7, 7), [-0.1, -0.1, -0.1], scoring), hypothesis((6, 6), [-0.2, -0.3, -0.1], scoring)]
     (first, second), nothing = graphones.rerank([(5, 5), (5,)], [found, []], scoring, 2)
     assert nothing == []
-    assert (first.words, second.words) == ((6, 6), (7, 7))
+    assert (first.tokens, second.tokens) == ((6, 6), (7, 7))
     for one, log in ((first, -0.6), (second, -0.3)):
-        expected = log + DEFAULT_WEIGHT * graphones.log_probabilities([((5, 5), one.words)])[0]
+        expected = log + DEFAULT_WEIGHT * graphones.log_probabilities([((5, 5), one.tokens)])[0]
         assert one.score == pytest.approx(expected, rel=1e-12)
     assert len(graphones.rerank([(5, 5)], [found], scoring, 1)[0]) == 1
 
@@ -425,7 +425,7 @@ def test_no_weight_makes_fewer_edits_on_what_it_was_fitted_to() -> None:
 
     def edits(weight: float) -> int:
         graphones.weight = weight
-        best = (each[0].words for each in graphones.rerank(sources, found, scoring, 1))
+        best = (each[0].tokens for each in graphones.rerank(sources, found, scoring, 1))
         return sum(edit_distance(words, target) for words, (target,) in zip(best, right, strict=True))
 
     graphones.fit_weight(sources, found, right, scoring)
@@ -593,7 +593,7 @@ def test_proposals_are_ranked_with_the_hypotheses_of_the_beam(speaker: Seq2Seq) 
         every = {" ".join(tokens[i] for i in target) for target in graphones.propose([row], 5)[0]}
         forced = speaker.align(["".join(speaker.model.source.tokens[i] for i in row)] * len(every), [*every])
         scores = [
-            one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.numbers)])[0]
+            one.log_probability + graphones.weight * graphones.log_probabilities([(row, one.ids)])[0]
             for one in forced
         ]
         assert several[0].score >= max(scores) - 1e-3

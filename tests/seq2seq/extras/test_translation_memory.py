@@ -116,7 +116,7 @@ def test_restored(size: int) -> None:
         ({"count": 1}, {"sources": b"\5\2", "targets": b""}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2", "targets": b"\4"}, "targets are cut off"),
         ({"count": 1}, {"sources": b"\5\2\6\2", "targets": b"\4\2"}, "don't pair up"),
-        ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "comes twice"),
+        ({"count": 1}, {"sources": b"\5\2\5\2", "targets": b"\4\2\4\2"}, "occurs twice"),
         ({"count": 1}, {"sources": b"\x28\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
         ({"count": 1}, {"sources": b"\1\2", "targets": b"\4\2"}, "numbers from 2 to 39"),
     ],
@@ -191,11 +191,11 @@ def test_what_is_seen(reader: Seq2Seq) -> None:
     assert found.source == (*"abcdef1", "</s>")
     assert found.retrieved[0] == "<s>"
     assert len(found.retrieved) == 4
-    weights, read = found.looks()
+    weights, read = found.full_alignment()
     assert read == found.source + found.retrieved
     assert weights.shape == (len(found.tokens), len(read))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
-    assert nothing.looks()[0].shape == (0, 1)
+    assert nothing.full_alignment()[0].shape == (0, 1)
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_refused(reader: Seq2Seq) -> None:
     with pytest.raises(ValueError, match="translation_memory must be at least 1"):
         Seq2Seq(extras={"translation_memory": 0})
     with pytest.raises(ValueError, match="must have attention"):
-        Translation("", (), ("</s>",), 0.0, None).looks()
+        Translation("", (), ("</s>",), 0.0, None).full_alignment()
 
 
 @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert Seq2Seq.load(out / "model.safetensors").extras == {"translation_memory": 1}
     capsys.readouterr()
     assert main(["translate", str(out), str(asked), "--alignment", "text"]) == 0
-    assert "looked up:" in capsys.readouterr().out
+    assert "retrieved:" in capsys.readouterr().out
     assert (
         main(["train", str(pairs), "--extras", "translation_memory=1", "--no-attention", "--fresh", *options])
         == 2

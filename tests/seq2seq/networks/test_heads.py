@@ -13,7 +13,7 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.data.vocabulary import UNKNOWN
 from regard.seq2seq.networks.families import build
 from regard.seq2seq.networks.transformer.config import TransformerConfig
-from regard.seq2seq.networks.transformer.heads import look_into
+from regard.seq2seq.networks.transformer.heads import head_weights
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 
 PAIRS = ["one two", "two", "three one", "two three one"], ["un deux", "deux", "trois un", "deux trois un"]
@@ -29,7 +29,7 @@ def model(request: pytest.FixtureRequest) -> Seq2Seq:
 def test_the_mean_over_the_heads_of_the_aligned_layer_is_the_alignment(model: Seq2Seq, target: str) -> None:
     (said,) = model.align(["three two one"], [target])
     heads = model.heads(said)
-    n, (looks, read) = len(said.tokens), said.looks()
+    n, (looks, read) = len(said.tokens), said.full_alignment()
     assert (heads.source_tokens, heads.target_tokens) == (read, said.tokens)
     assert heads.previous_tokens == ("<s>", *said.tokens)[:n]
     assert heads.encoder.shape == (2, 2, len(read), len(read))
@@ -47,13 +47,13 @@ def test_a_translation_of_its_own_can_be_looked_into(model: Seq2Seq) -> None:
     for several in model.candidates(["two one", "three"], n_best=2):
         for translation in several:
             looks = model.heads(translation).source[model.model.network.config.aligned].mean(axis=0)
-            np.testing.assert_allclose(looks, translation.looks()[0], atol=1e-5)
+            np.testing.assert_allclose(looks, translation.full_alignment()[0], atol=1e-5)
 
 
 def test_equal_scores_look_equally_at_all_that_may_be_seen() -> None:  # with all numbers zero, as at first
     network = build(TransformerConfig(9, 9, width=4, heads=2, hidden=8, encoder_layers=1, decoder_layers=1))
     assert isinstance(network, TransformerNetwork)
-    encoder, decoder, source = look_into(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
+    encoder, decoder, source = head_weights(network, [5, 6, 7, 2], [1, 4, 5, 6, 2])
     np.testing.assert_allclose(encoder, np.full((1, 2, 4, 4), 1 / 4), atol=1e-7)
     np.testing.assert_allclose(source, np.full((1, 2, 3, 4), 1 / 4), atol=1e-7)
     halves = np.tril(np.ones((3, 3))) / np.array([[1], [2], [3]])
@@ -83,7 +83,7 @@ def test_a_word_that_was_borrowed_is_one_that_was_not_known() -> None:
         [*sources, "B"], [*targets, "B"]
     )
     (unknown,) = model.align(["B a"], ["zz B"])
-    assert unknown.numbers[0] == UNKNOWN
+    assert unknown.ids[0] == UNKNOWN
     heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been borrowed
     aligned = model.model.network.config.aligned
     np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)

@@ -116,7 +116,7 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
     network = made(options)
     batch = collate(PAIRS)
     alone = [network.loss(collate([pair]))[0] * (len(pair.target) - 1) for pair in PAIRS]
-    assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.words(), rel=1e-10)
+    assert network.loss(batch)[0] == pytest.approx(sum(alone) / batch.target_tokens(), rel=1e-10)
     wider = Batch(
         np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
     )
@@ -337,7 +337,7 @@ def test_an_encoder_has_as_many_layers_as_the_decoder_unless_told() -> None:
             {"layers": 10**9},
             "layers must be at most 32. Got 1000000000 instead.",
         ),
-        ({"layers": True}, "layers must be a whole number. Got True instead."),
+        ({"layers": True}, "layers must be an integer. Got True instead."),
         (
             {"encoder_layers": 33},
             "encoder_layers must be at most 32. Got 33 instead.",

@@ -188,7 +188,7 @@ def test_a_batch_is_its_sentences() -> None:
     for b in range(len(given.lengths)):
         part = given.part(slice(b, b + 1))
         loss, back = network.loss(part)
-        share = part.words() / given.words()
+        share = part.target_tokens() / given.target_tokens()
         total += loss * share
         gradients = {name: gradients[name] + g for name, g in back(share).items()}
     assert total == pytest.approx(whole, rel=1e-12)
@@ -280,7 +280,7 @@ def test_a_configuration_goes_through_json() -> None:
     ("change", "text"),
     [
         ({"width": 0}, "width must be at least 1. Got 0 instead."),
-        ({"heads": True}, "heads must be a whole number. Got True instead."),
+        ({"heads": True}, "heads must be an integer. Got True instead."),
         ({"heads": 3}, "width must be a multiple of heads = 3. Got 8 instead."),
         ({"alignment_layer": -1}, "alignment_layer must be at least 0. Got -1 instead."),
         ({"alignment_layer": 3}, "alignment_layer must be at most decoder_layers = 2. Got 3 instead."),

@@ -140,9 +140,11 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path, linked: bool) -> None
         path = tmp_path / "link"
         path.symlink_to(pipe)
     for write in (lambda: write_model(path, small_model()), lambda: Log(path)):
-        with pytest.raises(ValueError, match="no regular file") as caught:
+        with pytest.raises(ValueError, match="not a regular file") as caught:
             write()
-        assert str(caught.value) == f"{path} must be a file, or not there yet. It is no regular file instead."
+        assert (
+            str(caught.value) == f"{path} must be a file, or not there yet. It is not a regular file instead."
+        )
     assert pipe.is_fifo()
     with pytest.raises(ValueError, match="It is a folder instead"):
         write_model(tmp_path, small_model())
@@ -154,9 +156,9 @@ def refused(data: bytes, path: Path) -> str:
     with pytest.raises(ValueError) as caught:
         read_model(path)
     text = str(caught.value)
-    assert text.startswith(f"{path} is no model file: ")
+    assert text.startswith(f"{path} is not a model file: ")
     assert "\n" not in text
-    return text.removeprefix(f"{path} is no model file: ")
+    return text.removeprefix(f"{path} is not a model file: ")
 
 
 def changed(good: bytes, name: str, **entry: Any) -> bytes:
@@ -177,16 +179,14 @@ CASES = {
     "its header is not JSON": lambda good: joined(b"{", b""),
     "its header is not a JSON object": lambda good: joined([], b""),
     "the values of __metadata__ must be strings": lambda good: joined({"__metadata__": {"a": 1}}, b""),
-    "__metadata__ doesn't say format 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
+    "the format in __metadata__ is not 'regard.seq2seq'": lambda good: metadata(good, format="pt"),
     "its version is '4', this program reads '1'": lambda good: metadata(good, version="4"),
-    "how its source is cut is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: (
-        metadata(
-            good,
-            translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
-        )
+    "its source tokenizer is damaged: a vocabulary must have 1 tokens. Got 6 instead.": lambda good: metadata(
+        good,
+        translation_memory='{"count": 1}',  # the target's 5 tokens must be source tokens then
     ),
     "its configuration is incomplete or damaged": lambda good: metadata(good, config="{"),
-    "its configuration is damaged: it is no JSON object": lambda good: metadata(good, config="[]"),
+    "its configuration is damaged: it is not a JSON object": lambda good: metadata(good, config="[]"),
     "its configuration is damaged: family must be one of FAMILIES. Got 'x' instead.": lambda good: metadata(
         good, config='{"family": "x"}'
     ),
@@ -200,16 +200,16 @@ CASES = {
         good, "start_bias", x=1
     ),
     "the dtype of 'start_bias' must be F32 or U8": lambda good: changed(good, "start_bias", dtype="I64"),
-    "the shape of 'start_bias' must be a list of at most 8 whole numbers": lambda good: changed(
+    "the shape of 'start_bias' must be a list of at most 8 integers": lambda good: changed(
         good, "start_bias", shape=[-2]
     ),
-    "the data_offsets of 'start_bias' must be two whole numbers": lambda good: changed(
+    "the data_offsets of 'start_bias' must be two integers": lambda good: changed(
         good, "start_bias", data_offsets=[0.5, 8]
     ),
     "'start_bias' of shape (3,) needs 12 bytes, its offsets span 8": lambda good: changed(
         good, "start_bias", shape=[3]
     ),
-    "start_bias must have shape (2,), as its sizes say. It has (2, 1) instead.": lambda good: changed(
+    "start_bias must have shape (2,), by its configuration. It has (2, 1) instead.": lambda good: changed(
         good, "start_bias", shape=[2, 1]
     ),
     "start_bias must be F32. It is U8 instead.": lambda good: changed(
@@ -231,7 +231,7 @@ def test_data_must_lie_side_by_side(good: bytes, tmp_path: Path) -> None:
     header["encoder_input"]["data_offsets"] = [second[0] - 4, second[1] - 4]
     said = f"the data of 'encoder_input' begins at {second[0] - 4}, the data before it ends at {first[1]}"
     assert refused(joined(header, body), tmp_path / "m") == said
-    assert "bytes of data, its header says" in refused(good + b"more", tmp_path / "m")
+    assert "bytes of data, its header has" in refused(good + b"more", tmp_path / "m")
 
 
 def test_names_must_be_those_of_the_model(good: bytes, tmp_path: Path) -> None:
@@ -257,11 +257,11 @@ def test_weights_must_be_finite(good: bytes, tmp_path: Path) -> None:
         (
             b"\ncat",
             b"_cat",
-            "how its source is cut is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
+            "its source tokenizer is damaged: a vocabulary must have 6 tokens. Got 5 instead.",
         ),
-        ("é".encode(), b"\xff\xff", "how its source is cut is damaged: "),
-        (b"<pad>\n<s>", b"<pad>\n<x>", "how its source is cut is damaged: "),
-        (b"<unk>\nchat", b"chat\n<unk>", "how its target is cut is damaged: "),
+        ("é".encode(), b"\xff\xff", "its source tokenizer is damaged: "),
+        (b"<pad>\n<s>", b"<pad>\n<x>", "its source tokenizer is damaged: "),
+        (b"<unk>\nchat", b"chat\n<unk>", "its target tokenizer is damaged: "),
     ],
 )
 def test_vocabularies_are_checked(old: bytes, new: bytes, said: str, good: bytes, tmp_path: Path) -> None:
@@ -276,10 +276,10 @@ def test_deep_json_is_refused(tmp_path: Path) -> None:
 def test_a_folder_and_a_device_are_no_models(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         read_model(tmp_path)
-    assert str(caught.value) == f"{tmp_path} is no model file: it is a folder"
+    assert str(caught.value) == f"{tmp_path} is not a model file: it is a folder"
     with pytest.raises(ValueError) as caught:
         read_model(os.devnull)
-    assert str(caught.value) == f"{os.devnull} is no model file: it is no regular file"
+    assert str(caught.value) == f"{os.devnull} is not a model file: it is not a regular file"
 
 
 def test_promised_sizes_allocate_nothing(good: bytes, tmp_path: Path) -> None:
@@ -382,18 +382,18 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_what_is_no_checkpoint_is_refused(good: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(good)
     with pytest.raises(
-        ValueError, match=r"m is no checkpoint: __metadata__ doesn't say format 'regard.checkpoint'$"
+        ValueError, match=r"m is not a checkpoint: the format in __metadata__ is not 'regard.checkpoint'$"
     ):
         read_checkpoint(tmp_path / "m")
     write_checkpoint(tmp_path / "it", a_state())
     data = (tmp_path / "it").read_bytes()
     for state in ("{", "[]", '{"step": 1}'):
         (tmp_path / "it").write_bytes(metadata(data, state=state))
-        with pytest.raises(ValueError, match=r"it is no checkpoint: its .* is incomplete or damaged$"):
+        with pytest.raises(ValueError, match=r"it is not a checkpoint: its .* is incomplete or damaged$"):
             read_checkpoint(tmp_path / "it")
     for part in ("a line\nmore", 1):  # it may be shown
         write_checkpoint(tmp_path / "it", a_state()._replace(fingerprint={"version": part}))  # type: ignore[dict-item]
-        with pytest.raises(ValueError, match=r"it is no checkpoint: its fingerprint is damaged$"):
+        with pytest.raises(ValueError, match=r"it is not a checkpoint: its fingerprint is damaged$"):
             read_checkpoint(tmp_path / "it")
 
 
@@ -419,7 +419,7 @@ def test_a_checkpoint_with_impossible_numbers_is_refused(
     write_checkpoint(tmp_path / "it", a_state()._replace(**change))  # type: ignore[arg-type]
     with pytest.raises(ValueError) as caught:
         read_checkpoint(tmp_path / "it")
-    assert str(caught.value) == f"{tmp_path / 'it'} is no checkpoint: its {said}"
+    assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: its {said}"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
@@ -431,17 +431,17 @@ def test_the_arrays_of_a_checkpoint_are_finite_floats(number: float, tmp_path: P
         write_checkpoint(tmp_path / "it", a_state()._replace(arrays={"best": array}))
         with pytest.raises(ValueError) as caught:
             read_checkpoint(tmp_path / "it")
-        assert str(caught.value) == f"{tmp_path / 'it'} is no checkpoint: {said}"
+        assert str(caught.value) == f"{tmp_path / 'it'} is not a checkpoint: {said}"
 
 
 def test_a_training_takes_no_state_beyond_its_end_and_no_negative_squares() -> None:
     training = Seq2Seq(epochs=1).begin([("a", "b")], [("a", "b")])
     state = training.state()
     with pytest.raises(ValueError, match=r"^the checkpoint is at step 9, the training has 1$"):
-        training.go_on_from(state._replace(step=9))
+        training.resume_from(state._replace(step=9))
     arrays = state.arrays | {"adam_square": state.arrays["adam_square"] - 1}
     with pytest.raises(ValueError, match=r"^the checkpoint's adam_square must not be negative"):
-        training.go_on_from(state._replace(arrays=arrays))
+        training.resume_from(state._replace(arrays=arrays))
 
 
 # ----------------------------------------------------------------------------------------------------- partial files
@@ -572,7 +572,7 @@ def test_what_is_no_regular_file_is_not_read(
     path = tmp_path / "pipe" if kind == "pipe" else Path(kind)
     if kind == "pipe":
         os.mkfifo(path)  # nobody writes to it: opening it must not wait
-    with pytest.raises(ValueError, match=rf"^{path} .*is no regular file"):
+    with pytest.raises(ValueError, match=rf"^{path} .*is not a regular file"):
         read(path)
 
 

@@ -206,7 +206,7 @@ def test_a_training_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(
                 write_checkpoint(tmp_path / "it", first.state())
                 break
         second = begun(recipe, **options)
-        second.go_on_from(read_checkpoint(tmp_path / "it"))
+        second.resume_from(read_checkpoint(tmp_path / "it"))
         rest = [step._replace(seconds=0.0) for step in second]
         assert rest == told[stop:]
         assert second.flat.tobytes() == whole.flat.tobytes()
@@ -239,7 +239,7 @@ def test_the_minutes_that_are_given_are_used() -> None:
     assert steps[-1].validation is not None
     assert steps[-1].total == steps[-1].number
     assert all(step.total >= step.number for step in steps)
-    assert not training.is_ahead()
+    assert not training.finished_early()
 
 
 def test_with_minutes_alone_the_rate_falls_with_the_time() -> None:
@@ -272,7 +272,7 @@ def test_a_time_limit_may_come_and_go_on_the_way() -> None:
         (with_minutes, with_epochs),
         (with_minutes, with_minutes),
     ):
-        begun(now).go_on_from(begun(before).state())
+        begun(now).resume_from(begun(before).state())
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -285,7 +285,7 @@ def test_going_on_with_less_time_than_is_over_keeps_what_was_learned(steps: int,
     assert steps < first.per_epoch  # nothing has been validated
     second = begun(Recipe(epochs=1000, tokens=60, keep="last", minutes=1.0), count=200)
     drawn = second.flat.copy()
-    second.go_on_from(read_checkpoint(tmp_path / "it"))
+    second.resume_from(read_checkpoint(tmp_path / "it"))
     learned = second.flat.copy()
     told = list(second)
     assert [step.best for step in told] == [True]
@@ -297,7 +297,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch:
     state = begun(Recipe()).state()
     monkeypatch.setattr(regard, "__version__", "9.9.9")
     with pytest.raises(ValueError, match=r"another training: version was 0\.1\.0, and is 9\.9\.9$"):
-        begun(Recipe()).go_on_from(state)
+        begun(Recipe()).resume_from(state)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
@@ -313,10 +313,10 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     }
     for told, other in others.items():
         with pytest.raises(ValueError, match=f"^the checkpoint is of another training: {re.escape(told)}$"):
-            other.go_on_from(state)
-    begun(Recipe(epochs=2, minutes=3.0)).go_on_from(state)  # time limits may change
-    with pytest.raises(ValueError, match=r"^the checkpoint doesn't hold the arrays that it must$"):
-        training.go_on_from(state._replace(arrays={}))
+            other.resume_from(state)
+    begun(Recipe(epochs=2, minutes=3.0)).resume_from(state)  # time limits may change
+    with pytest.raises(ValueError, match=r"^the checkpoint doesn't have the arrays of this training$"):
+        training.resume_from(state._replace(arrays={}))
 
 
 def sides(count: int) -> tuple[list[str], list[str]]:
@@ -367,4 +367,4 @@ def test_who_stops_asking_has_the_best_model_and_a_checkpoint(tmp_path: Path) ->
 
 def test_a_batch_counts_its_words() -> None:
     batch = Batch(np.array([[4], [2]]), np.array([2]), np.array([[1], [5], [2], [0]]))
-    assert batch.words() == 2
+    assert batch.target_tokens() == 2

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.seq2seq.data.parallel_text import read_lines, remembering
+from regard.seq2seq.data.parallel_text import memoized, read_lines
 
 __all__ = [
     "Gold",
@@ -182,12 +182,12 @@ def word_numbers(tokens: Sequence[str], glue: Callable[[Sequence[str]], str]) ->
     return numbers
 
 
-def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
+def of_words(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
     """Convert links between tokens to links between words, which are linked if any of their tokens are.
 
     Parameters
     ----------
-    found : iterable of (int, int)
+    pairs : iterable of (int, int)
         Links between tokens.
     source, target : sequence of int
         The word of each token, as `word_numbers` returns it; -1 for none.
@@ -207,16 +207,16 @@ def of_words(found: Iterable[Link], source: Sequence[int], target: Sequence[int]
     >>> sorted(of_words({(0, 0), (1, 1), (2, 1)}, [0, 0, 1], [0, 0]))
     [(0, 0), (1, 0)]
     """
-    words = {(source[i], target[j]) for i, j in found}
+    words = {(source[i], target[j]) for i, j in pairs}
     return frozenset(link for link in words if min(link) >= 0)
 
 
-def of_tokens(found: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
+def of_tokens(pairs: Iterable[Link], source: Sequence[int], target: Sequence[int]) -> Links:
     """Convert links between words to links between tokens: all tokens of linked words are linked.
 
     Parameters
     ----------
-    found : iterable of (int, int)
+    pairs : iterable of (int, int)
         Links between words.
     source, target : sequence of int
         The word of each token, as `word_numbers` returns it; -1 for none.
@@ -233,17 +233,17 @@ def of_tokens(found: Iterable[Link], source: Sequence[int], target: Sequence[int
     """
     rows, columns = _tokens_of(source), _tokens_of(target)
     return frozenset(
-        (i, j) for one, other in found for i in rows.get(one, ()) for j in columns.get(other, ())
+        (i, j) for one, other in pairs for i in rows.get(one, ()) for j in columns.get(other, ())
     )
 
 
 def _tokens_of(words: Sequence[int]) -> dict[int, list[int]]:
     """Return the tokens of each word."""
-    found: dict[int, list[int]] = {}
+    tokens: dict[int, list[int]] = {}
     for i, word in enumerate(words):
         if word >= 0:
-            found.setdefault(word, []).append(i)
-    return found
+            tokens.setdefault(word, []).append(i)
+    return tokens
 
 
 def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array:
@@ -286,12 +286,12 @@ def merge(weights: Array, source: Sequence[int], target: Sequence[int]) -> Array
 # ------------------------------------------------------------------------------------------------- Pharaoh's format
 
 
-def spell(found: Iterable[Link]) -> str:
+def spell(pairs: Iterable[Link]) -> str:
     """Format links as a line in Pharaoh's format, ``source-target`` separated by spaces.
 
     Parameters
     ----------
-    found : iterable of (int, int)
+    pairs : iterable of (int, int)
         Links.
 
     Returns
@@ -304,7 +304,7 @@ def spell(found: Iterable[Link]) -> str:
     >>> spell({(1, 2), (0, 0)})
     '0-0 1-2'
     """
-    return " ".join(f"{source}-{target}" for source, target in sorted(found))
+    return " ".join(f"{source}-{target}" for source, target in sorted(pairs))
 
 
 def parse(line: str, *, first: int = 0) -> Gold:
@@ -384,7 +384,7 @@ def read_gold(path: str | os.PathLike[str], *, first: int = 0) -> list[Gold]:
 
 
 def _golds(name: str, first: int) -> Iterator[Gold]:
-    shared: Callable[[str], Gold] = remembering(partial(parse, first=first))
+    shared: Callable[[str], Gold] = memoized(partial(parse, first=first))
     for number, line in enumerate(chain.from_iterable(read_lines(name)), 1):
         try:
             yield shared(line)

@@ -25,7 +25,7 @@ from regard.seq2seq.commands.loading import (
     word_indices,
     word_links,
 )
-from regard.seq2seq.data.parallel_text import no_pair, place_name, read_lines
+from regard.seq2seq.data.parallel_text import display_name, no_pair, read_lines
 from regard.seq2seq.data.tables import Record, is_csv, note_header, records
 from regard.seq2seq.data.tokenizers import Sentence
 from regard.seq2seq.translator import LONGEST_SENTENCE, Translation, Translator, check_length
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_merging(add: Callable[..., Any]) -> None:
-    """Add the options of what links are computed from, and of two directions."""
+    """Add the options of computing links, and of two directions."""
     add(
         "--reverse",
         action="append",
@@ -127,7 +127,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Align."""
+    """Align pairs and print their links."""
     if len(args.files) > 2:
         raise ValueError(f"PAIRS must be one file or two. Got {len(args.files)} instead.")
     if args.symmetrize and not args.reverse:
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
             print(line)
             if args.png and translation.tokens:
                 drawing.save_alignment(translation, args.png / f"line-{number}.png")
-        sys.stdout.flush()  # for a reader who waits for these lines
+        sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
     return 0
 
 
@@ -154,14 +154,14 @@ def _pairs(
         file = files[0] if files else "-"
         if columns is not None or is_csv(str(file)):
             return windows(_of_table(file, check, columns))
-        return windows(read_blocks(file, _PairParser(place_name(file), check)))
+        return windows(read_blocks(file, _PairParser(display_name(file), check)))
     if _files.real(files[0]) == _files.real(files[1]):
         raise ValueError("PAIRS must be two different files")
-    return windows(_of_two_files(list(map(read_lines, files)), list(map(place_name, files)), check))
+    return windows(_of_two_files(list(map(read_lines, files)), list(map(display_name, files)), check))
 
 
 class _PairParser:
-    """Turns lines into pairs; warns if the first looks like a header."""
+    """Converts lines to pairs; warns if the first looks like a header."""
 
     def __init__(self, name: str, check: Callable[[Pair], Pair]) -> None:
         self.name, self.check, self.started = name, check, False
@@ -181,7 +181,7 @@ def _of_table(
     file: Path | str, check: Callable[[Pair], Pair], columns: Sequence[str] | None
 ) -> Iterator[list[Pair]]:
     """Yield the pairs of a table; an empty row is a pair of empty sides."""
-    name = place_name(file)
+    name = display_name(file)
     rows = records(chain.from_iterable(read_lines(file)), name, columns)
     while True:
         block: list[Pair] = []
@@ -229,7 +229,7 @@ def _of_two_files(
         pending = [lines[count:] for lines in pending]
     if pending[0] or pending[1]:
         longer, shorter = names if pending[0] else names[::-1]
-        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} goes on")
+        raise ValueError(f"{shorter}, line {number + 1}: missing, but {longer} has more lines")
 
 
 class _Aligner:
@@ -252,11 +252,11 @@ class _Aligner:
         self.read += 1
         pair = Sentence(pair[0]), Sentence(pair[1])
         for model, sides in zip(self.models, (pair, pair[::-1]), strict=False):
-            texts = model.model.source, model.model.target
-            for side, text in zip(sides, texts, strict=True):
-                tokens = text.cut(side)
+            tokenizers = model.model.source_tokenizer, model.model.target
+            for side, tokenizer in zip(sides, tokenizers, strict=True):
+                tokens = tokenizer.cut(side)
                 check_length(len(tokens))
-                self.unseen.check(text, tokens, f"line {self.read}")
+                self.unseen.check(tokenizer, tokens, f"line {self.read}")
         return pair
 
     def lines(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, Translation]]:

@@ -36,8 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add("model", type=argument_types.path, metavar="MODEL", help="a model file from regard train, or its folder")
-    add("images", nargs="*", type=argument_types.non_empty, metavar="IMAGE", help="pictures; by default their names are read from standard input, one a line")
+    add(
+        "model",
+        type=argument_types.path,
+        metavar="MODEL",
+        help="a model file from regard train, or its folder",
+    )
+    add(
+        "images",
+        nargs="*",
+        type=argument_types.non_empty,
+        metavar="IMAGE",
+        help="pictures; by default their names are read from standard input, one a line",
+    )
     add_ensemble(parser)
     add(
         "--beam",
@@ -81,10 +92,12 @@ def run(args: argparse.Namespace) -> int:
     make_picture_folder(args.show)
     beam, number = args.beam or max(BEAM, args.n_best or 1), 0
     for block in _blocks(args.images, source):
-        for example, captions in zip(block, model.candidates(block, beam=beam, n_best=args.n_best or 1), strict=True):
+        for example, captions in zip(
+            block, model.candidates(block, beam=beam, n_best=args.n_best or 1), strict=True
+        ):
             number += 1
             _print(example, captions, with_scores=args.n_best is not None)
-            if args.show:
+            if args.show and isinstance(source, Images):
                 name = f"{number}-{Path(example).stem}.png"
                 drawing.save_captioned(source, example, captions[0], args.show / name)
         sys.stdout.flush()  # for a reader who waits for these lines

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw learning curves as text, and as a picture where one is asked for."""
+    """Draw learning curves as text, and as a picture if requested."""
     if args.png:
         check_picture(args.png)
     curves = panels(_read(args.logs), along=args.along)
@@ -76,7 +76,7 @@ def _read(paths: Sequence[Path]) -> dict[str, Entries]:
 
 
 def panels(logs: Mapping[str, Entries], *, along: str = "steps") -> list[Panel]:
-    """Turn training logs into what `show.figures.curves` draws.
+    """Convert training logs to the panels of `show.figures.curves`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ __all__ = ["can_draw", "draw_alignment", "missing_extras", "save_alignment", "sa
 
 Array = NDArray[Any]
 
-_RETRIEVED = "looked up:"  # stands before the targets that the translation memory has found
+_RETRIEVED = "retrieved:"  # the label of retrieved targets
 _EXTRAS = {
     "sacrebleu": "BLEU and chrF",
     "matplotlib": "pictures",
@@ -37,8 +37,8 @@ def missing_extras(*names: str) -> str:
     >>> print(missing_extras().partition(":")[0] or "all there")  # doctest: +SKIP
     all there
     """
-    wanted = {name: _EXTRAS[name] for name in names or _EXTRAS}
-    missing = [f"{name} (for {use})" for name, use in wanted.items() if find_spec(name) is None]
+    uses = {name: _EXTRAS[name] for name in names or _EXTRAS}
+    missing = [f"{name} (for {use})" for name, use in uses.items() if find_spec(name) is None]
     return f'not installed: {", ".join(missing)}; pip install "regard[cli]"' if missing else ""
 
 
@@ -65,7 +65,7 @@ def _labels(tokens: Sequence[str]) -> list[str]:
 
 def _heatmap(translation: Translation) -> tuple[Array, list[str], list[str]]:
     """Return the attention weights, and the labels of their rows and columns."""
-    weights, source = translation.looks()
+    weights, source = translation.full_alignment()
     return weights, _labels(translation.tokens), _labels(source)
 
 
@@ -90,7 +90,7 @@ def draw_alignment(translation: Translation) -> str:
     ['the', '</s>', 'le', '100']
     """
     if translation.grid is not None:
-        weights, _ = translation.looks()
+        weights, _ = translation.full_alignment()
         return terminal.captioned(weights, _labels(translation.tokens), grid=translation.grid)
     return terminal.heatmap(*_heatmap(translation))
 

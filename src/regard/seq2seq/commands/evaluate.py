@@ -26,7 +26,7 @@ from regard.seq2seq.commands.link_files import (
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
 from regard.seq2seq.data.normalization import Normalization, normalize
-from regard.seq2seq.data.parallel_text import read_lines, read_pairs, remembering
+from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.evaluation import metrics
@@ -175,11 +175,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="merge lines of TEST with the same source into one item with several references, of which the best counts",
     )
-    _add_right(parser)
+    _add_references(parser)
     _add_output(parser)
 
 
-def _add_right(parser: argparse.ArgumentParser) -> None:
+def _add_references(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--gold",
@@ -307,7 +307,7 @@ _NEEDS = (
     ("--hypotheses", "--references", ""),
     ("--posterior", "--gold", "it is about links"),
     ("--gold-from", "--gold", "it is the number of the first word there"),
-    ("--by", "--gold", "it is what the numbers there count"),
+    ("--by", "--gold", "it is the unit of the numbers there"),
     (LINKS_FROM, "--links", ""),
 )
 
@@ -364,7 +364,7 @@ def _display_name(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    shared: Callable[[str], str] = remembering(str)  # equal lines share their memory
+    shared: Callable[[str], str] = memoized(str)  # equal lines share their memory
     return list(map(shared, chain.from_iterable(read_lines(path))))
 
 
@@ -390,9 +390,9 @@ def _names(args: argparse.Namespace) -> list[str]:
         return [clean(name) for name in args.names]
     if len({tuple(_files.real(model_file(path)) for path in several) for several in paths}) < len(paths):
         raise ValueError("the models to compare must be different files")
-    different = list({path for several in paths for path in several})
-    called = dict(zip(different, names_of(different), strict=True))
-    return [" + ".join(map(called.__getitem__, several)) for several in paths]
+    distinct = list({path for several in paths for path in several})
+    short = dict(zip(distinct, names_of(distinct), strict=True))
+    return [" + ".join(map(short.__getitem__, several)) for several in paths]
 
 
 def _shown_name(name: str) -> str:
@@ -468,14 +468,14 @@ def _outputs(
 
 
 def _check_lengths(
-    test: _Test, side: str, lines: Sequence[str], text: Tokenizer, unseen: Unseen | None = None
+    test: _Test, side: str, lines: Sequence[str], tokenizer: Tokenizer, unseen: Unseen | None = None
 ) -> None:
     """Check the lengths of all lines before the first is translated; warn of symbols that the model has never seen."""
     for number, line in enumerate(lines, 1):
-        tokens, location = text.cut(line), f"{test.name}, {side} {number}"
+        tokens, location = tokenizer.cut(line), f"{test.name}, {side} {number}"
         check_length(len(tokens), f"{location}: ")
         if unseen is not None:
-            unseen.check(text, tokens, location)
+            unseen.check(tokenizer, tokens, location)
 
 
 def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
@@ -524,21 +524,19 @@ def _read_gold(args: argparse.Namespace, count: int) -> list[Gold]:
 
 def _check_gold(args: argparse.Namespace, model: Translator, test: _Test, gold: Sequence[Gold]) -> None:
     """Check that the reference links are between words of the pairs."""
-    texts = model.model.source, model.model.target
+    tokenizers = model.model.source_tokenizer, model.model.target
     for number, (links, *pair) in enumerate(zip(gold, test.measured_side[1], test.targets, strict=True), 1):
         if links.possible:
-            source, target = (
-                _link_units(text, side, args.by) for text, side in zip(texts, pair, strict=True)
-            )
+            source, target = (_link_units(t, side, args.by) for t, side in zip(tokenizers, pair, strict=True))
             line, first = LineLinks(number, links.possible), args.gold_from or 0
             by = args.by or "words"
             check_range(args.gold, line, (source, target), by, first=first, option="--gold-from")
 
 
-def _link_units(text: Tokenizer, side: str, by: str | None) -> list[int]:
+def _link_units(tokenizer: Tokenizer, side: str, by: str | None) -> list[int]:
     """Return the number in --gold of each token of a side."""
-    tokens = text.cut(side)
-    return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, text.glue)
+    tokens = tokenizer.cut(side)
+    return list(range(len(tokens))) if by == "tokens" else word_numbers(tokens, tokenizer.glue)
 
 
 def _link_score(
@@ -569,7 +567,7 @@ def _report(
 ) -> str:
     """Return the report: tables and notes."""
     side, lines = test.measured_side
-    how = "" if args.hypotheses else f", beam {args.beam or BEAM}"
+    search = "" if args.hypotheses else f", beam {args.beam or BEAM}"
     titles = [column.title for column in columns.values()]
     totals = [[column.cell(result.scores[k]) for k, column in columns.items()] for result in results]
     if args.gold:
@@ -582,7 +580,7 @@ def _report(
             [column.cell(copied[k]) for k, column in columns.items()] + ["-"] * (3 * bool(args.gold))
         )
     blocks = [
-        f"{len(lines):,} {_items(test)} of {clean(test.name)}{how}",
+        f"{len(lines):,} {_items(test)} of {clean(test.name)}{search}",
         _table(["", *titles], [[name, *row] for name, row in zip(names, totals, strict=True)]),
         _by_length(columns, key, results, f"{test.length_unit[0]} in the {side}"),
         "\n".join(_notes(test, columns, results[0])),
@@ -629,7 +627,7 @@ def _notes(test: _Test, columns: dict[str, _Column], result: _Result) -> list[st
     """Return notes on how the numbers were computed."""
     unit, _ = test.error_unit
     tokens = "characters" if unit == "characters" else "tokens between blanks"
-    definition = f"errors: edits for 100 {tokens} of the references; exact: lines that are right as a whole"
+    definition = f"errors: edits for 100 {tokens} of the references; exact: lines without an error"
     signatures = [f"{columns[key].title}: {signature}" for key, signature in result.signatures.items()]
     rows = [result.scores, *(row.scores for row in result.rows)]
     undefined = ["BLEU: - where no reference has four words"] * any(
@@ -651,7 +649,7 @@ def _draw(path: Path, column: _Column, key: str, test: _Test, results: Sequence[
     )
 
 
-def _known(scores: dict[str, float]) -> dict[str, float | None]:
+def _without_nan(scores: dict[str, float]) -> dict[str, float | None]:
     """Return scores for JSON, which has no NaN."""
     return {name: None if math.isnan(score) else score for name, score in scores.items()}
 
@@ -662,7 +660,7 @@ def _write_json(
     models: list[dict[str, Any]] = [
         {
             "name": result.name,
-            **_known(result.scores),
+            **_without_nan(result.scores),
             **({} if result.links is None else {"links": result.links._asdict()}),
             "signatures": result.signatures,
             "by_length": [
@@ -670,7 +668,7 @@ def _write_json(
                     "shortest": row.shortest,
                     "longest": row.longest,
                     "items": row.sentences,
-                    **_known(row.scores),
+                    **_without_nan(row.scores),
                 }
                 for row in result.rows
             ],
@@ -683,7 +681,7 @@ def _write_json(
         "items": len(test.references),
         "beam": None if args.hypotheses else args.beam or BEAM,
         "length": f"{test.length_unit[0]} in the {side}",
-        **({} if copied is None else {"copying": _known(copied)}),
+        **({} if copied is None else {"copying": _without_nan(copied)}),
         "models": models,
     }
     with _files.replacing(args.json) as file:

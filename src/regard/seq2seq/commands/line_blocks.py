@@ -1,11 +1,11 @@
-"""Lines as they come, for verbs that never end: many at a time from a file, one by one from someone who types."""
+"""Lines as they arrive: many at a time from a file, one by one from a pipe or a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from regard.seq2seq.data.parallel_text import Place, place_name, read_lines
+from regard.seq2seq.data.parallel_text import Readable, display_name, read_lines
 
 __all__ = ["read_blocks", "windows"]
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 WINDOW = 2000  # lines that are sorted by length together
 
 
-def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
+def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
     """Parse the lines that can be read without waiting, at most 2,000 at a time.
 
     Parameters
     ----------
     path : str, path or binary file
-        UTF-8 text, packed with gzip or not; "-" is standard input.
+        UTF-8 text, compressed with gzip or not; "-" is standard input.
     parse : callable
-        Makes of a line what is wanted, or raises a ValueError.
+        Converts a line, or raises a ValueError.
 
     Yields
     ------
     list
-        What was made, in order. What can't be read is an error after all that is before it.
+        The parsed lines, in order. An error comes after all lines before it.
 
     Raises
     ------
@@ -52,22 +52,22 @@ def read_blocks(path: Place, parse: Callable[[str], T]) -> Iterator[list[T]]:
             except ValueError as error:
                 if block:
                     yield block
-                raise ValueError(f"{place_name(path)}, line {number}: {error}") from None
+                raise ValueError(f"{display_name(path)}, line {number}: {error}") from None
         yield block
 
 
 def windows(blocks: Iterator[list[T]]) -> Iterator[list[T]]:
-    """Cut what comes into parts that are not too long.
+    """Split blocks into parts of limited length.
 
     Parameters
     ----------
     blocks : iterator of list
-        What comes.
+        Blocks of any length.
 
     Yields
     ------
     list
-        At most 2,000 of them.
+        At most 2,000 items.
 
     Examples
     --------

@@ -165,7 +165,7 @@ class PairLinks:
     pairs : sequence of (source, target)
         The pairs.
     by : {"words", "tokens"}
-        What the links number; words are separated by spaces.
+        The unit that the links count; words are separated by spaces.
     longest : int
         The most tokens of a side; longer pairs are not trained on and get no links.
     first : int or None
@@ -202,12 +202,12 @@ class PairLinks:
         warn_if_from_one(self.path, [line.links for line in self.lines], self.first, LINKS_FROM)
         return token_links
 
-    def _numbers(self, text: Tokenizer, side: Side) -> list[int]:
+    def _numbers(self, tokenizer: Tokenizer, side: Side) -> list[int]:
         """Return the number in the file of each token; an empty list for a side that is too long."""
-        tokens = text.cut(side)
+        tokens = tokenizer.cut(side)
         if len(tokens) > self.longest:
             return []
-        return word_numbers(tokens, text.glue) if self.by == "words" else list(range(len(tokens)))
+        return word_numbers(tokens, tokenizer.glue) if self.by == "words" else list(range(len(tokens)))
 
     def _of_tokens(self, line: LineLinks, source: Sequence[int], target: Sequence[int]) -> Links:
         if not source or not target:

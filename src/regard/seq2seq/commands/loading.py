@@ -1,4 +1,4 @@
-"""Shared by the verbs that use models: loading them, folders for pictures, links between words."""
+"""Functions that verbs share: loading models, folders for pictures, links between words."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool = False) -> T
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
     if isinstance(models[0].source, ArraySource) is not arrays:
         kind = models[0].source.token_type if isinstance(models[0].source, ArraySource) else "text"
-        raise ValueError(f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it")
+        raise ValueError(
+            f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it"
+        )
     for other, model in zip(ensemble, models[1:], strict=True):
         try:
             Ensemble([models[0], model])
@@ -81,9 +83,9 @@ class Unseen:
     def __init__(self) -> None:
         self.warned = False
 
-    def check(self, text: Tokenizer, tokens: Sequence[str], location: str) -> None:
+    def check(self, tokenizer: Tokenizer, tokens: Sequence[str], location: str) -> None:
         """Warn, with the location, if this is the first text with such symbols."""
-        if self.warned or not (symbols := unseen(text, tokens)):
+        if self.warned or not (symbols := unseen(tokenizer, tokens)):
             return
         self.warned = True
         listed = ", ".join(f"{symbol!r:.40}" for symbol in symbols[:_MOST_SYMBOLS])
@@ -92,7 +94,7 @@ class Unseen:
             f"warning: {location}: the model has never seen {listed}{more}; their translation is a guess"
         )
         known_in_lower_case = any(
-            lowered != symbol and not unseen(text, text.cut(lowered))
+            lowered != symbol and not unseen(tokenizer, tokenizer.cut(lowered))
             for symbol in symbols
             for lowered in [symbol.lower()]
         )
@@ -100,7 +102,7 @@ class Unseen:
 
 
 def make_picture_folder(folder: Path | None) -> None:
-    """Make a folder for pictures, and check that pictures can be drawn and written there.
+    """Create a folder for pictures, and check that pictures can be drawn and written there.
 
     Examples
     --------
@@ -144,7 +146,7 @@ def word_indices(model: Translator, translation: Translation) -> tuple[list[int]
     >>> word_indices(model, Translation("c", ("c",), ("a", "b", "</s>"), 0.0, None))
     ([0, 1], [0])
     """
-    texts = model.model.source, model.model.target
+    tokenizers = model.model.source_tokenizer, model.model.target
     sides = translation.source[:-1], translation.tokens
-    source, target = (word_numbers(side, text.glue) for side, text in zip(sides, texts, strict=True))
+    source, target = (word_numbers(side, t.glue) for side, t in zip(sides, tokenizers, strict=True))
     return source, target

@@ -1,4 +1,4 @@
-"""Rules for the options and files of a verb: what needs what, what excludes what, what would be overwritten."""
+"""Checks of a verb's options and files: requirements, exclusions, overwritten files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def first_given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
 
 
 def _is_given(args: argparse.Namespace, option: str) -> bool:
-    name, _, wanted = option.partition(" ")
+    name, _, required = option.partition(" ")
     value = getattr(args, name.lstrip("-").replace("-", "_").lower())
-    if wanted:
-        return bool(value == wanted)
+    if required:
+        return bool(value == required)
     return value is not None and value is not False and value != []
 
 

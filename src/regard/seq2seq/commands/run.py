@@ -22,7 +22,7 @@ from regard.seq2seq.data.parallel_text import Pair
 from regard.seq2seq.model import Seq2Seq
 from regard.seq2seq.storage.checkpoint_file import State, write_checkpoint
 from regard.seq2seq.storage.model_file import read_model
-from regard.seq2seq.training.checkpoint import go_on, read_checkpoint
+from regard.seq2seq.training.checkpoint import read_checkpoint, resume
 from regard.seq2seq.training.defaults import choose_epochs
 from regard.seq2seq.training.log import LOG_FILE, Log, entries, read_log
 from regard.seq2seq.training.loop import Diverged, Recipe, Step, Training
@@ -73,20 +73,20 @@ class Stop:
     >>> stop = Stop()
     >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGINT)
-    >>> stop.asked, stop.status
+    >>> stop.requested, stop.status
     (True, 130)
     """
 
-    asked, status = False, 0
+    requested, status = False, 0
 
     def listening(self) -> AbstractContextManager[None]:
-        """Handle the signals in the ``with`` block, in the main thread and where nobody else handles them."""
+        """Handle the signals in the ``with`` block, in the main thread and if they have no other handler."""
         return _signals.handled(self._ask, signal.SIGINT)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             _signals.end(number, frame)
-        self.asked, self.status = True, 128 + number
+        self.requested, self.status = True, 128 + number
 
 
 EXAMPLES = 3  # translations that are printed and drawn at the end
@@ -153,7 +153,7 @@ class Run:
         names = "curve.png", *(f"alignment-{number}.png" for number in range(1, EXAMPLES + 1))
         self.pictures = [sibling_path(path, name) for name in names]
         self.sample: Sequence[Pair] = []  # validation pairs to translate after each epoch
-        self.saved, self.last = "", 0  # the best epoch in words; the last epoch that was reported
+        self.saved, self.last = "", 0  # a text that names the best epoch; the last reported epoch
         self.stop = Stop()
 
     def begin(self, train: Sequence[Pair], valid: Sequence[Pair], links: PairLinks | None) -> None:
@@ -196,7 +196,7 @@ class Run:
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one now: it must be of this training."""
         if self.checkpoint.exists() and not self.fresh:
-            go_on(self.training, self._state.read(), self.checkpoint, _HINT)
+            resume(self.training, self._state.read(), self.checkpoint, _HINT)
         self._state.clear()
 
     def ensure_checkpoint(self) -> None:
@@ -228,12 +228,12 @@ class Run:
             with self.stop.listening():
                 self._steps()
         except KeyboardInterrupt as error:  # the second signal: the steps since the last checkpoint are lost
-            self.stop.asked, self.stop.status = True, _signals.status_of(error)
+            self.stop.requested, self.stop.status = True, _signals.status_of(error)
         except Diverged as error:
             self.remove_checkpoint()  # the training would diverge again
             self._report_stop(f"stopped: {error}", "the last good model")
             return 1
-        if not self.stop.asked:
+        if not self.stop.requested:
             self._draw()
             return 0
         self._report_stop("interrupted", "the best model")
@@ -257,25 +257,25 @@ class Run:
                 if reporter is None:
                     reporter = stack.enter_context(_Reporter(self, step))
                 reporter.report(step)
-                if self.stop.asked:
+                if self.stop.requested:
                     return
             self._save_weight(reporter)
             if reporter is None:
                 note(f"{self.name} is done already")
                 return
             if step.epoch > _ALL_REPORTED and self.saved:
-                reporter.progress.say(f"the best model is {self.saved}")
+                reporter.progress.write(f"the best model is {self.saved}")
             uniform = math.log(len(self.model.model.target))
             if self.training.best_loss > uniform:
-                reporter.progress.say(
+                reporter.progress.write(
                     f"every validation loss is above {uniform:.3f}, that of guessing: a smaller --rate may help"
                 )
-            if self.training.is_ahead():
+            if self.training.finished_early():
                 epochs, minutes = (
                     with_noun(self.training.recipe.epochs or 0, "epoch"),
                     self.training.recipe.minutes,
                 )
-                reporter.progress.say(
+                reporter.progress.write(
                     f"done with {epochs} before the {minutes:g} minutes were over: see --epochs"
                 )
 
@@ -286,7 +286,7 @@ class Run:
             return
         self.model.save(self.path)
         if reporter is not None:
-            reporter.progress.say(
+            reporter.progress.write(
                 f"the weight of the reranker is {reranker.weight:g} (1 is that of the network)"
             )
 
@@ -353,7 +353,7 @@ class Run:
 
     def summary(self, pairs: Sequence[Pair], translations: Sequence[str]) -> Summary:
         """Measure translations of the sources of pairs."""
-        form = self.model.model.target.normalization  # of the translations
+        form = self.model.model.target.normalization
         sources, references = (
             [str(source) for source, _ in pairs],
             [normalize(str(target), form) for _, target in pairs],
@@ -367,7 +367,7 @@ class Run:
 
 
 def forecast(per_second: float, seen: float, minutes: float, usual: int, recipe: Recipe) -> str:
-    """Report how often each pair will be seen at the measured epochs per second.
+    """Describe how often each pair will be seen at the measured epochs per second.
 
     Examples
     --------
@@ -410,7 +410,7 @@ class _Reporter:
         self.progress = Progress(first.total, run.name, done=done)
         self.log = Log(run.log, resume_at=done if done else None)
         if done:
-            self.progress.say(f"going on after step {done} of {first.total}")
+            self.progress.write(f"resuming after step {done} of {first.total}")
         self.pace: float | None = None
         self.first = first
         self.forecast = False  # whether it has been printed
@@ -425,12 +425,12 @@ class _Reporter:
 
     def report(self, step: Step) -> None:
         """Report a step, and the validation after it."""
-        self._update_speed(step.words)
+        self._update_speed(step.tokens)
         lines, summary = self.run.validated(step) if step.validation is not None else ("", None)
         self.progress.advance(loss=step.loss, total=step.total, pace=self.pace, unit=self.run.model.target)
         self._forecast(step)
         if lines:
-            self.progress.say(lines)
+            self.progress.write(lines)
         if step.validation is not None or step.number % _LOG_INTERVAL == 0 or step.number == 1:
             self.log.write(
                 step=step.number,
@@ -438,8 +438,8 @@ class _Reporter:
                 seconds=round(step.seconds, 3),
                 loss=step.loss,
                 rate=step.rate,
-                words=step.words,
-                words_per_second=None if self.pace is None else round(self.pace, 1),
+                tokens=step.tokens,
+                tokens_per_second=None if self.pace is None else round(self.pace, 1),
                 validation=step.validation,
                 **(
                     {}
@@ -454,7 +454,7 @@ class _Reporter:
         if self.forecast or step.seconds - self.first.seconds < _SPEED_AFTER:
             return
         self.forecast = True
-        self.progress.say(
+        self.progress.write(
             forecast(
                 self.run.epochs_seen() / max(step.seconds, 1e-9),
                 self.run.epochs_seen(),
@@ -464,9 +464,9 @@ class _Reporter:
             )
         )
 
-    def _update_speed(self, words: int) -> None:
+    def _update_speed(self, tokens: int) -> None:
         """Update the mean of target tokens per second, in which recent steps weigh more; reports do not count."""
         if self.since is None:
             return
-        now = words / max(time.monotonic() - self.since, 1e-9)
+        now = tokens / max(time.monotonic() - self.since, 1e-9)
         self.pace = now if self.pace is None else 0.95 * self.pace + 0.05 * now

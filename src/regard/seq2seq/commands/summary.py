@@ -12,7 +12,7 @@ __all__ = ["Summary", "summarize"]
 
 
 class Summary(NamedTuple):
-    """Measures of translations; None for those that mean nothing for them.
+    """Measures of translations; None for those that do not apply.
 
     Parameters
     ----------

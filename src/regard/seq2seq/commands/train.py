@@ -153,10 +153,29 @@ def _add_arrays(add: Any) -> None:
         metavar="N",
         help="height and width of images, in pixels: multiples of --cell; or the numbers of a vector",
     )
-    add("--channels", type=argument_types.integer(), metavar="N", help="of images: 1 for grey, 3 for colours (default 3)")
-    add("--cell", type=argument_types.integer(), metavar="N", help="side of the cells of an image that are attended to: 4 pixels by default, or another power of 2")
-    add("--order", choices=("sequence", "set"), help="whether the order of vectors has a meaning (default sequence)")
-    add("--positions", type=argument_types.integer(1, 3), metavar="N", help="position coordinates, the last N numbers of each vector")
+    add(
+        "--channels",
+        type=argument_types.integer(),
+        metavar="N",
+        help="of images: 1 for grey, 3 for colours (default 3)",
+    )
+    add(
+        "--cell",
+        type=argument_types.integer(),
+        metavar="N",
+        help="side of the cells of an image that are attended to: 4 pixels by default, or another power of 2",
+    )
+    add(
+        "--order",
+        choices=("sequence", "set"),
+        help="whether the order of vectors has a meaning (default sequence)",
+    )
+    add(
+        "--positions",
+        type=argument_types.integer(1, 3),
+        metavar="N",
+        help="position coordinates, the last N numbers of each vector",
+    )
 
 
 def _add_cutting(add: Any) -> None:
@@ -282,7 +301,7 @@ class _Data:
         return not self.own_valid and self.valid == self.train
 
     def counts(self, run: Run, test: int, longest: int) -> str:
-        """Report how many pairs there are."""
+        """Describe the numbers of pairs."""
         train, valid = with_noun(len(self.train), "training pair"), str(len(run.training.valid))
         valid += "" if self.own_valid else " others"
         if self.too_few:
@@ -300,7 +319,7 @@ class _Data:
         count = len(test)
         if self.too_few and not self.own_test:
             own = "the training pair itself" if count == 1 else f"the {count} training pairs themselves"
-            return f"{own}: there are too few to keep any aside"
+            return f"{own}: there are too few to hold any out"
         trained_on = {(str(source), str(target)) for source, target in self.train}
         seen = sum((str(source), str(target)) in trained_on for source, target in test)
         pairs = with_noun(count, "held-out pair")
@@ -314,7 +333,7 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     models = [_model(args, attention) for attention in _attentions(args)]
     if args.links and not models[0].attention:
-        raise ValueError("--links needs attention: it is what learns them")
+        raise ValueError("--links needs attention, which learns them")
     runs = [
         Run(model, path, fresh=args.fresh) for model, path in zip(models, _model_paths(args), strict=True)
     ]
@@ -343,7 +362,7 @@ def _check_options(args: argparse.Namespace) -> None:
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         raise ValueError(
-            "--links with --skip-empty needs pairs with TABs and no header: links are with_noun by lines"
+            "--links with --skip-empty needs pairs with TABs and no header: links are numbered by lines"
         )
 
 
@@ -352,7 +371,10 @@ _OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
 
 def _source(args: argparse.Namespace) -> str | ArraySource:
     """Return the source of the model: a type of tokens, or what reads arrays."""
-    others = [*(_OF_IMAGES if args.source != "images" else ()), *(_OF_VECTORS if args.source != "vectors" else ())]
+    others = [
+        *(_OF_IMAGES if args.source != "images" else ()),
+        *(_OF_VECTORS if args.source != "vectors" else ()),
+    ]
     if option := first_given(args, others if args.source in ARRAY_SOURCES else ("--size", *others)):
         raise ValueError(f"{option} needs {_NEEDED_BY[option]}")
     if args.source == "vectors":
@@ -362,7 +384,8 @@ def _source(args: argparse.Namespace) -> str | ArraySource:
     if args.source == "images":
         if args.size is None or len(args.size) != 2:
             raise ValueError("--source images needs --size HEIGHT WIDTH")
-        return Images(*args.size, channels=args.channels or 3, cell=args.cell or 4)
+        height, width = args.size
+        return Images(height, width, channels=args.channels or 3, cell=args.cell or 4)
     return str(args.source)
 
 
@@ -406,7 +429,7 @@ def _fingerprint(args: argparse.Namespace, data: _Data) -> str:
     return digest.hexdigest()
 
 
-_OF_ATTENTION = ("score", "coverage", "attention", "window", "reach", "places")  # options of the network
+_OF_ATTENTION = ("score", "attention")  # options of the network
 
 
 def _attentions(args: argparse.Namespace) -> list[bool]:
@@ -474,7 +497,7 @@ def _train_and_show(args: argparse.Namespace, data: _Data, runs: Sequence[Run], 
 
 @contextmanager
 def _prepared(runs: Sequence[Run]) -> Iterator[None]:
-    """Make the folder, lock the files of these runs, and see that each has a checkpoint."""
+    """Create the folder, lock the files of these runs, and ensure that each has a checkpoint."""
     runs[0].path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for one in runs:
@@ -537,14 +560,14 @@ def _short_pairs(
     model: Seq2Seq, pairs: Sequence[Pair], longest: int, args: argparse.Namespace | None = None
 ) -> list[Pair]:
     """Return the pairs that are short enough; with `args`, those of the test, raise if there are none."""
-    texts = model.model.source, model.model.target
+    tokenizers = model.model.source, model.model.target
     short = [
         pair
         for pair in pairs
         if all(
-            0 < len(text.cut(side)) <= longest
-            for text, side in zip(texts, pair, strict=True)
-            if not isinstance(text, ArraySource)
+            0 < len(t.cut(side)) <= longest
+            for t, side in zip(tokenizers, pair, strict=True)
+            if not isinstance(t, ArraySource)
         )
     ]
     if not short and args is not None:
@@ -562,7 +585,7 @@ def _model_paths(args: argparse.Namespace) -> list[Path]:
 
 
 def _check_overwrites(one: Run) -> None:
-    """Refuse to overwrite files that no training has written."""
+    """Raise if files that no training has written would be overwritten."""
     model = one.path
     for folder in model.parents:
         if folder.exists() and not folder.is_dir():

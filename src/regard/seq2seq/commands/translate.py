@@ -145,7 +145,7 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Translate.
+    """Translate lines and print them.
 
     Examples
     --------
@@ -173,12 +173,12 @@ def run(args: argparse.Namespace) -> int:
         for translations in translate(sentences):
             number += 1
             output.show(number, translations)
-        sys.stdout.flush()  # for a reader who waits for these lines
+        sys.stdout.flush()  # a program at the other end of a pipe may wait for these lines
     return 0
 
 
 def _check_heads(model: Translator, args: argparse.Namespace) -> None:
-    """Check that --heads is given for one transformer, without more heads than a picture holds."""
+    """Check that --heads is given for one transformer, with no more heads than a picture can have."""
     if not isinstance(model, Seq2Seq) or model.family != "transformer":
         problem = "there are several models" if args.ensemble else f"{args.model} is not a transformer"
         raise ValueError(f"--heads needs one transformer: {problem}")
@@ -208,7 +208,7 @@ class _Reader:
     """Checks source lines: their length, and warnings of unseen symbols and of TABs."""
 
     def __init__(self, model: Translator) -> None:
-        self.source, self.number, self.warned = model.model.source, 0, False
+        self.source, self.number, self.warned = model.model.source_tokenizer, 0, False
         self.unseen = Unseen()
 
     def __call__(self, line: str) -> str:
@@ -295,7 +295,7 @@ class _Output:
 
     def line(self, number: int, translation: Translation) -> str:
         """Return the columns of one translation."""
-        # The vocabulary of an untrusted model may hold control characters.
+        # The vocabulary of an untrusted model may have control characters.
         text = clean(translation.text) if sys.stdout.isatty() else translation.text
         columns = [str(number)] if self.columns.number else []
         columns += [f"{translation.score:.4f}"] if self.columns.score else []

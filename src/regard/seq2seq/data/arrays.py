@@ -64,7 +64,7 @@ class Loaded(str):
         return example
 
     def __repr__(self) -> str:
-        digest = hashlib.sha256(np.ascontiguousarray(self.rows)).hexdigest()
+        digest = hashlib.sha256(np.ascontiguousarray(self.rows).data).hexdigest()
         return f"Loaded({str(self)!r}, {digest})"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +58,8 @@ class Batch(NamedTuple):
     target: Ids
     links: Array | None = None
 
-    def words(self) -> int:
-        """Return the number of target tokens to predict."""
+    def target_tokens(self) -> int:
+        """Count the target tokens to predict."""
         return int((self.target[1:] != PAD).sum())
 
     def twice(self) -> Batch:
@@ -99,7 +99,7 @@ def source_batch(sources: Sequence[Row]) -> tuple[Array, Ids]:
     >>> source_batch([[5, 2], [2]])[0].tolist()
     [[5, 2], [2, 0]]
     """
-    filled = _stacked if _is_array(sources[0]) else _filled
+    filled: Callable[[Any], Array] = _stacked if _is_array(sources[0]) else _filled
     return filled(sources), np.array([len(source) for source in sources], np.int64)
 
 
@@ -174,7 +174,7 @@ class Corpus:
     """
 
     def __init__(self, pairs: Iterable[EncodedPair]) -> None:
-        sources: _Rows | _Arrays = _Rows()
+        sources: Any = _Rows()
         targets = _Rows()
         self.links: dict[int, Links] = {}
         for number, pair in enumerate(pairs):
@@ -184,6 +184,8 @@ class Corpus:
             targets.append(pair.target)
             if pair.links:
                 self.links[number] = pair.links
+        self.source: Array
+        self.source_lengths: Ids
         self.source, self.source_lengths = sources.arrays()
         self.target, self.target_lengths = targets.arrays()
         self._sources, self._targets = np.cumsum(self.source_lengths), np.cumsum(self.target_lengths)

@@ -30,14 +30,14 @@ LARGEST_VOCABULARY = 30_000  # of words, by default; other types of tokens have 
 _MANY_PAIRS = 5000
 
 
-def choose_min_count(pairs: int, kind: str) -> int:
+def choose_min_count(pairs: int, token_type: str) -> int:
     """Return the default of how often a token must occur to be in the vocabulary.
 
     Parameters
     ----------
     pairs : int
         The number of training pairs.
-    kind : str
+    token_type : str
         The type of tokens.
 
     Returns
@@ -50,7 +50,7 @@ def choose_min_count(pairs: int, kind: str) -> int:
     >>> choose_min_count(20_000, "words"), choose_min_count(20_000, "characters")
     (3, 1)
     """
-    return 3 if kind == "words" and pairs >= _MANY_PAIRS else 1
+    return 3 if token_type == "words" and pairs >= _MANY_PAIRS else 1
 
 
 def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
@@ -74,14 +74,15 @@ def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
     ('read', ['R', 'IY1', 'D'])
     """
     source, target = (
-        Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded) else side for side in pair
+        Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded) else side
+        for side in pair
     )
     return source, target
 
 
 def learn_tokenizers(
     pairs: Sequence[Pair],
-    kinds: tuple[str | ArraySource, str],
+    token_types: tuple[str | ArraySource, str],
     *,
     min_count: int | None,
     size: int | None,
@@ -95,7 +96,7 @@ def learn_tokenizers(
     ----------
     pairs : sequence of (source, target)
         The training pairs.
-    kinds : (str or ArraySource, str)
+    token_types : (str or ArraySource, str)
         The token type of each side; or what reads the arrays of the source, which is returned.
     min_count, size, lower, normalization, method
         As for `regard.seq2seq.Seq2Seq`; `size` is its `vocabulary`, `method` its `subwords`.
@@ -117,25 +118,25 @@ def learn_tokenizers(
     >>> source.tokens[4:], target.tokens[4:]
     (('a', 'b'), ('c',))
     """
-    made: list[Any] = []
-    for side, (name, kind) in enumerate(zip(("source", "target"), kinds, strict=True)):
-        if isinstance(kind, ArraySource):
-            made.append(kind)
+    tokenizers: list[Any] = []
+    for side, (name, token_type) in enumerate(zip(("source", "target"), token_types, strict=True)):
+        if isinstance(token_type, ArraySource):
+            tokenizers.append(token_type)
             continue
-        often = choose_min_count(len(pairs), kind) if min_count is None else min_count
-        text = learn(
-            kind,
+        least = choose_min_count(len(pairs), token_type) if min_count is None else min_count
+        tokenizer = learn(
+            token_type,
             (pair[side] for pair in pairs),
-            min_count=often,
-            size=size or (LARGEST_VOCABULARY if kind == "words" else None),
-            lower=side == 0 and (kind == "words" if lower is None else lower),
+            min_count=least,
+            size=size or (LARGEST_VOCABULARY if token_type == "words" else None),
+            lower=side == 0 and (token_type == "words" if lower is None else lower),
             normalization=normalization,
             method=method,
         )
-        if len(text) <= len(SPECIAL):
-            _no_vocabulary(name, len(pairs), often)
-        made.append(text)
-    return made[0], made[1]
+        if len(tokenizer) <= len(SPECIAL):
+            _no_vocabulary(name, len(pairs), least)
+        tokenizers.append(tokenizer)
+    return tokenizers[0], tokenizers[1]
 
 
 def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
@@ -151,12 +152,12 @@ def _no_vocabulary(name: str, count: int, min_count: int) -> NoReturn:
     )
 
 
-def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
+def target_ids(tokenizer: Tokenizer, target: Sequence[str]) -> list[int]:
     """Return the ids of a target's tokens, with START before and END after them.
 
     Parameters
     ----------
-    text : Tokenizer
+    tokenizer : Tokenizer
         The target's tokenizer.
     target : sequence of str
         Tokens.
@@ -172,11 +173,11 @@ def target_ids(text: Tokenizer, target: Sequence[str]) -> list[int]:
     >>> target_ids(learn("tokens", ["a b"], min_count=1, size=None, lower=False, normalization="NFC"), ["b", "a"])
     [1, 5, 4, 2]
     """
-    return [START, *text.encode(target), END]
+    return [START, *tokenizer.encode(target), END]
 
 
 def encode_pairs(
-    texts: tuple[Tokenizer | ArraySource, Tokenizer],
+    tokenizers: tuple[Tokenizer | ArraySource, Tokenizer],
     pairs: Sequence[Pair],
     links: Sequence[Links] | None = None,
     *,
@@ -187,7 +188,7 @@ def encode_pairs(
 
     Parameters
     ----------
-    texts : (Tokenizer or ArraySource, Tokenizer)
+    tokenizers : (Tokenizer or ArraySource, Tokenizer)
         The tokenizers of both sides, or what reads the arrays of the source.
     pairs : sequence of (source, target)
         Text, tokens, or a source that is read.
@@ -217,27 +218,28 @@ def encode_pairs(
     [([4, 5, 2], [1, 4, 2])]
     """
 
-    def numbered() -> Iterator[EncodedPair]:
+    def encoded() -> Iterator[EncodedPair]:
         for number, pair in enumerate(pairs):
-            target = texts[1].cut(pair[1])
-            if isinstance(texts[0], ArraySource):
+            source_side, target = tokenizers[0], tokenizers[1].cut(pair[1])
+            if isinstance(source_side, ArraySource):
                 if 0 < len(target) <= longest:
-                    yield EncodedPair(texts[0].read(pair[0]), target_ids(texts[1], target))
+                    yield EncodedPair(source_side.read(pair[0]), target_ids(tokenizers[1], target))
                 continue
-            source = texts[0].cut(pair[0])
+            source = source_side.cut(pair[0])
             if all(0 < len(side) <= longest for side in (source, target)):
-                given = _fitting(links[number], source, target, number) if links else frozenset()
-                yield EncodedPair([*texts[0].encode(source), END], target_ids(texts[1], target), given)
+                own_links = _checked_links(links[number], source, target, number) if links else frozenset()
+                ids = [*source_side.encode(source), END], target_ids(tokenizers[1], target)
+                yield EncodedPair(*ids, own_links)
 
-    corpus = Corpus(numbered())
+    corpus = Corpus(encoded())
     if not len(corpus):
-        given = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
-        longest_said = f"{longest} (max_tokens) tokens on both sides"
-        raise ValueError(f"no {what} pair has between 1 and {longest_said}: {given} given")
+        count = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
+        most = f"{longest} (max_tokens) tokens on both sides"
+        raise ValueError(f"no {what} pair has between 1 and {most}: {count} given")
     return corpus
 
 
-def _fitting(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
+def _checked_links(links: Links, source: Sequence[str], target: Sequence[str], number: int) -> Links:
     """Return the links of a pair, after a check that they are between its tokens."""
     for i, j in links:
         if not (0 <= i < len(source) and 0 <= j < len(target)):
@@ -267,24 +269,20 @@ def check_links(links: Any, count: int) -> None:
     --------
     >>> check_links([{(0, 0), (2, 1)}], 1)
     """
-    hint = "{(0, 0), (2, 1)}: whole numbers, both counted from 0"
+    hint = "{(0, 0), (2, 1)}: integers, both counted from 0"
     if isinstance(links, str) or not isinstance(links, Sequence):
         rule = f"links must be one set for each pair. Got {type(links).__name__} instead."
         _check.fail(rule, hint=hint, kind=TypeError)
     if len(links) != count:
         _check.fail(f"links must be one set for each of {count} pairs. Got {len(links)} instead.")
-    for number, given in enumerate(links, 1):
-        if not isinstance(given, Collection) or not all(map(_is_link, given)):
-            rule = f"links must be sets of (source, target). Pair {number} has {given!r:.60} instead."
+    for number, pair_links in enumerate(links, 1):
+        if not isinstance(pair_links, Collection) or not all(map(_is_link, pair_links)):
+            rule = f"links must be sets of (source, target). Pair {number} has {pair_links!r:.60} instead."
             _check.fail(rule, hint=hint, kind=TypeError)
 
 
 def _is_link(link: Any) -> bool:
-    return (
-        isinstance(link, tuple)
-        and len(link) == 2
-        and all(isinstance(place, int | np.integer) for place in link)
-    )
+    return isinstance(link, tuple) and len(link) == 2 and all(isinstance(i, int | np.integer) for i in link)
 
 
 def own_tokens(pair: EncodedPair) -> tuple[list[int], list[int]]:

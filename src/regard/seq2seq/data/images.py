@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
-from regard.seq2seq.data.arrays import Loaded, is_array_file, is_float, is_path, load_array, real_array, settings_of
+from regard.seq2seq.data.arrays import (
+    Loaded,
+    is_array_file,
+    is_float,
+    is_path,
+    load_array,
+    real_array,
+    settings_of,
+)
 from regard.seq2seq.data.pictures import read_picture
 
 __all__ = ["Images"]
@@ -58,10 +66,10 @@ class Images:
     cell: int = 4
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "height", _check.whole("height", self.height, 1, _MOST_PIXELS))
-        object.__setattr__(self, "width", _check.whole("width", self.width, 1, _MOST_PIXELS))
-        object.__setattr__(self, "channels", _check.whole("channels", self.channels, 1, _MOST_CHANNELS))
-        object.__setattr__(self, "cell", _check.whole("cell", self.cell, 2, _MOST_PIXELS))
+        object.__setattr__(self, "height", _check.integer("height", self.height, 1, _MOST_PIXELS))
+        object.__setattr__(self, "width", _check.integer("width", self.width, 1, _MOST_PIXELS))
+        object.__setattr__(self, "channels", _check.integer("channels", self.channels, 1, _MOST_CHANNELS))
+        object.__setattr__(self, "cell", _check.integer("cell", self.cell, 2, _MOST_PIXELS))
         if self.cell & (self.cell - 1):
             _check.fail(f"cell must be a power of 2. Got {self.cell} instead.")
         for name in ("height", "width"):

@@ -63,7 +63,7 @@ def as_normalization(value: object) -> Normalization:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text contains no visible character.
+    """Return whether a text contains no visible character.
 
     White space and control characters are invisible, and so are Unicode's format characters (the zero width space,
     joiners, direction marks, ...), variation selectors, fillers and the blank Braille pattern. A combining mark is
@@ -130,8 +130,8 @@ def normalize(text: str, normalization: Normalization = "NFC") -> str:
     'fi'
     """
     if not text.isprintable():  # a printable text has none of these
-        if found := _NOT_TEXT.search(text):
-            raise ValueError(f"text must be Unicode text: character {found.start() + 1} is {found[0]!a}")
+        if match := _NOT_TEXT.search(text):
+            raise ValueError(f"text must be Unicode text: character {match.start() + 1} is {match[0]!a}")
         text = _CONTROL.sub(" ", text).replace(_MARK, "")
     if normalization == "none" or text.isascii():
         return text
@@ -167,7 +167,7 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
     Returns
     -------
     list of str
-        The normalised tokens, as many as given.
+        The normalised tokens, as many as before.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
     >>> normalize_tokens(["R", "IY1", "D"])
     ['R', 'IY1', 'D']
     """
-    found = []
+    normalized = []
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"a token must be a str. Got {token!r:.60} instead.")
@@ -189,5 +189,5 @@ def normalize_tokens(tokens: Iterable[str], normalization: Normalization = "NFC"
         clean = JOIN.join(normalize(part, normalization) for part in token.split(JOIN))
         if not clean or " " in clean:
             raise ValueError(f"a token must be text without spaces. Got {token!r:.60} instead.")
-        found.append(clean)
-    return found
+        normalized.append(clean)
+    return normalized

@@ -28,15 +28,15 @@ __all__ = [
     "as_sentences",
     "no_pair",
     "paired",
-    "place_name",
+    "display_name",
     "read_lines",
     "read_pairs",
     "read_two",
-    "remembering",
+    "memoized",
     "standard_input",
 ]
 
-Place = str | os.PathLike[str] | BinaryIO
+Readable = str | os.PathLike[str] | BinaryIO
 Side = str | Sequence[str]
 Pair = tuple[Side, Side]
 T = TypeVar("T")
@@ -83,7 +83,7 @@ _OnSkipped = Callable[[Skipped], object]
 
 
 def read_pairs(
-    path: Place, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
+    path: Readable, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
 ) -> list[tuple[str, str]]:
     """Read sentence pairs from one file.
 
@@ -125,11 +125,11 @@ def read_pairs(
     ...     read_pairs(file)
     [('the cat', 'le chat')]
     """
-    name = place_name(path)
+    name = display_name(path)
     lines = chain.from_iterable(read_lines(path))
     if columns is not None or tables.is_csv(name):
         return _of_table(tables.records(lines, name, columns), name, skipped)
-    shared = remembering(_same)
+    shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
     number = quoted = 0
     for number, line in enumerate(lines, 1):
@@ -143,7 +143,7 @@ def read_pairs(
         else:
             _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
-    return _some(pairs, [name], number)
+    return _not_empty(pairs, [name], number)
 
 
 def _of_table(
@@ -163,7 +163,7 @@ def _of_table(
                 else "empty; expected a source and a target"
             )
             _skip(Skipped(line, what, name), skipped)
-    return _some(pairs, [name], number)
+    return _not_empty(pairs, [name], number)
 
 
 def _no_pair(line: str, cells: Sequence[str], name: str, number: int, skipped: _OnSkipped | None) -> None:
@@ -192,11 +192,11 @@ def no_pair(line: str) -> str:
     Examples
     --------
     >>> no_pair("one,un")
-    'expected source TAB target, found 1 column; a comma is no TAB (the name of a CSV file ends in .csv)'
+    'expected source TAB target, found 1 column; a comma is not a TAB (the name of a CSV file ends in .csv)'
     """
     count = line.count("\t") + 1
     signs = [name for sign, name in ((",", "comma"), (";", "semicolon")) if count == 1 and sign in line]
-    hint = f"; a {signs[0]} is no TAB (the name of a CSV file ends in .csv)" if signs else ""
+    hint = f"; a {signs[0]} is not a TAB (the name of a CSV file ends in .csv)" if signs else ""
     hint = "; choose two with --columns" if count > 2 else hint
     return f"expected source TAB target, found {count} column{'s' * (count > 1)}{hint}"
 
@@ -207,7 +207,7 @@ def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     skipped(pair)
 
 
-def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
+def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Return the pairs; raise an error if there are none."""
     if not pairs:
         hold, they_are = ("holds", "it is") if len(names) == 1 else ("hold", "they are")
@@ -216,7 +216,9 @@ def _some(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> lis
     return pairs
 
 
-def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None) -> list[tuple[str, str]]:
+def read_two(
+    source: Readable, target: Readable, *, skipped: _OnSkipped | None = None
+) -> list[tuple[str, str]]:
     """Read sentence pairs from two line-aligned files.
 
     Parameters
@@ -248,8 +250,8 @@ def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None)
     """
     if source == target == "-":
         raise ValueError("only one of two files can be standard input")
-    names, files = (place_name(source), place_name(target)), (_Lines(source), _Lines(target))
-    shared = remembering(_same)
+    names, files = (display_name(source), display_name(target)), (_Lines(source), _Lines(target))
+    shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
     for pair in zip(*files, strict=False):
         if not any(map(is_blank, pair)):
@@ -264,13 +266,13 @@ def read_two(source: Place, target: Place, *, skipped: _OnSkipped | None = None)
             f"{names[0]} has {counts[0]} lines, {names[1]} has {counts[1]}:"
             f" line {counts[few] + 1} is missing in {names[few]}"
         )
-    return _some(pairs, names, counts[0])
+    return _not_empty(pairs, names, counts[0])
 
 
 class _Lines(Iterator[str]):
     """Iterate over the lines of a file and count them."""
 
-    def __init__(self, path: Place) -> None:
+    def __init__(self, path: Readable) -> None:
         self.count = 0
         self._lines = (line for lines in read_lines(path) for line in lines)
 
@@ -286,9 +288,7 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(
-    pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays: bool = False
-) -> list[Pair]:
+def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays: bool = False) -> list[Pair]:
     """Validate sentence pairs given as Python objects.
 
     Parameters
@@ -318,7 +318,7 @@ def as_pairs(
     >>> as_pairs([("read", ["R", "IY1", "D"])])
     [('read', ['R', 'IY1', 'D'])]
     """
-    kept: list[Pair] = []
+    complete: list[Pair] = []
     number = 0
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
@@ -330,18 +330,18 @@ def as_pairs(
         if any(empty):
             _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)
         else:
-            kept.append((pair[0], pair[1]))
-    if not kept:
+            complete.append((pair[0], pair[1]))
+    if not complete:
         got = f"{number} with an empty side" if number else "none"
         raise ValueError(f"there must be sentence pairs. Got {got} instead.")
-    return kept
+    return complete
 
 
-def _is_empty(side: object, place: str) -> bool:
+def _is_empty(side: object, location: str) -> bool:
     if isinstance(side, str):
         return is_blank(side)
     if not isinstance(side, Sequence) or not all(isinstance(token, str) for token in side):
-        raise TypeError(f"{place} must be text or a sequence of tokens. Got {side!r:.60} instead.")
+        raise TypeError(f"{location} must be text or a sequence of tokens. Got {side!r:.60} instead.")
     return is_blank("".join(side))
 
 
@@ -428,14 +428,14 @@ def _same(pair: tuple[str, str]) -> tuple[str, str]:
     return pair
 
 
-def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
+def memoized(function: Callable[[Key], T]) -> Callable[[Key], T]:
     """Memoize a function with a bounded cache.
 
     A compressed file of a few kilobytes may repeat a line a million times: all copies then share one object.
 
     Parameters
     ----------
-    make : callable
+    function : callable
         Takes a string or a pair of strings; its result must not be modified.
 
     Returns
@@ -445,14 +445,14 @@ def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
 
     Examples
     --------
-    >>> split = remembering(lambda line: tuple(line.split()))
+    >>> split = memoized(lambda line: tuple(line.split()))
     >>> split("a b") is split("a b")
     True
     """
     recent: dict[Key, T] = {}
     size = 0
 
-    def made(key: Key) -> T:
+    def cached(key: Key) -> T:
         nonlocal size
         if key in recent:
             return recent[key]
@@ -460,12 +460,12 @@ def remembering(make: Callable[[Key], T]) -> Callable[[Key], T]:
         if size > _RECENT:
             recent.clear()
             size = 0
-        return recent.setdefault(key, make(key))
+        return recent.setdefault(key, function(key))
 
-    return made
+    return cached
 
 
-def read_lines(path: Place) -> Iterator[list[str]]:
+def read_lines(path: Readable) -> Iterator[list[str]]:
     """Read plain text in batches of the lines available: from a terminal, one by one.
 
     Parameters
@@ -492,7 +492,7 @@ def read_lines(path: Place) -> Iterator[list[str]]:
     >>> list(read_lines(io.BytesIO(b"one\\ntwo")))
     [['one'], ['two']]
     """
-    name = place_name(path)
+    name = display_name(path)
     number, begun = 1, b""
     with _opened(path, name) as file:
         for block in _unpacked(_blocks(file), name):
@@ -517,8 +517,8 @@ def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
     # Only the first line can be too long: the others lie within one block, which is smaller than the limit.
     longest = data.index(b"\n") if b"\n" in data else len(data)
     if "\0" not in text and longest <= LONGEST_LINE:
-        found = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
-        yield [line.removesuffix("\r") for line in found] if "\r" in text else found
+        lines = text.removeprefix("\ufeff" if number == 1 else "").removesuffix("\n").split("\n")
+        yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
         return
     good: list[str] = []
     try:
@@ -531,15 +531,15 @@ def _decoded(data: bytes, name: str, number: int) -> Iterator[list[str]]:
     yield good
 
 
-def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
+def decode_line(line: bytes, location: str, *, first: bool = False) -> str:
     """Decode a line from UTF-8 and remove its line end.
 
     Parameters
     ----------
     line : bytes
         One line.
-    place : str
-        The location for error messages.
+    location : str
+        The file and line, for error messages.
     first : bool
         Whether to remove a byte order mark at its start.
 
@@ -559,23 +559,23 @@ def decode_line(line: bytes, place: str, *, first: bool = False) -> str:
     'chat'
     """
     if len(line) > LONGEST_LINE:
-        raise ValueError(f"{place}: longer than {LONGEST_LINE} bytes")
+        raise ValueError(f"{location}: longer than {LONGEST_LINE} bytes")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         seems = ", but UTF-16, it seems" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
         raise ValueError(
-            f"{place}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
+            f"{location}: not UTF-8{seems} (byte {error.start + 1} is 0x{line[error.start]:02x})"
         ) from None
     if "\0" in text:
-        raise ValueError(f"{place}: not text (byte {line.index(0) + 1} is zero)")
+        raise ValueError(f"{location}: not text (byte {line.index(0) + 1} is zero)")
     return text.removeprefix("\ufeff" if first else "").removesuffix("\n").removesuffix("\r")
 
 
 # ------------------------------------------------------------------------------------------------------ bytes
 
 
-def place_name(path: Place) -> str:
+def display_name(path: Readable) -> str:
     """Return the name of a file for error messages.
 
     Parameters
@@ -590,7 +590,7 @@ def place_name(path: Place) -> str:
 
     Examples
     --------
-    >>> place_name("-"), place_name("pairs.tsv")
+    >>> display_name("-"), display_name("pairs.tsv")
     ('standard input', 'pairs.tsv')
     """
     if isinstance(path, str | os.PathLike):
@@ -599,7 +599,7 @@ def place_name(path: Place) -> str:
     return name if isinstance(name, str) else "the stream"
 
 
-def _is_standard(path: Place) -> bool:
+def _is_standard(path: Readable) -> bool:
     return isinstance(path, str | os.PathLike) and os.fspath(path) == "-"
 
 
@@ -628,7 +628,7 @@ def standard_input() -> BinaryIO:
 
 
 @contextmanager
-def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
+def _opened(path: Readable, name: str) -> Iterator[BinaryIO]:
     """Open a file for reading, and check afterwards that it has not changed."""
     if _is_standard(path):
         yield standard_input()
@@ -646,8 +646,8 @@ def _opened(path: Place, name: str) -> Iterator[BinaryIO]:
 
 
 def _state(file: BinaryIO) -> tuple[int, int] | None:
-    found = os.fstat(file.fileno())
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+    status = os.fstat(file.fileno())
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
@@ -660,8 +660,8 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     first = next(blocks, b"")
     while len(first) < len(_GZIP) and (more := next(blocks, b"")):
         first += more
-    whole = chain([first], blocks)
-    return _inflated(whole, name) if first.startswith(_GZIP) else whole
+    data = chain([first], blocks)
+    return _inflated(data, name) if first.startswith(_GZIP) else data
 
 
 def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
@@ -679,9 +679,9 @@ def _inflated(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
                 _check_ratio(packed - len(block), unpacked, name)
                 yield part
     except zlib.error as error:
-        raise ValueError(f"{name} is no whole gzip file: {error}") from None
+        raise ValueError(f"{name} is not a complete gzip file: {error}") from None
     if not member.eof:
-        raise ValueError(f"{name} is no whole gzip file: it is cut off")
+        raise ValueError(f"{name} is not a complete gzip file: it is cut off")
 
 
 def _check_ratio(packed: int, unpacked: int, name: str) -> None:

@@ -15,7 +15,7 @@ __all__ = ["hold_out", "split_validation"]
 T = TypeVar("T")
 
 _FEW = 20  # sources
-_CHOICE = 1  # the seed of the split
+_SEED = 1  # the seed of the split
 
 
 def split_validation(
@@ -59,7 +59,7 @@ def split_validation(
 def _key(source: Any) -> Any:
     """Return what two equal sources have in common: texts, tokens, files or arrays."""
     if isinstance(source, np.ndarray):
-        return source.shape, source.dtype.str, hashlib.sha256(np.ascontiguousarray(source)).digest()
+        return source.shape, source.dtype.str, hashlib.sha256(np.ascontiguousarray(source).data).digest()
     nested = isinstance(source, Sequence) and not isinstance(source, str)
     return tuple(map(_key, source)) if nested else source
 
@@ -94,5 +94,5 @@ def hold_out(
     number = max(min(len(sources) // 10, 10), min(len(sources) // 20, 500))
     if len(sources) < _FEW:
         return list(pairs), list(pairs)
-    held_out = {sources[i] for i in np.random.default_rng(_CHOICE).permutation(len(sources))[:number]}
+    held_out = {sources[i] for i in np.random.default_rng(_SEED).permutation(len(sources))[:number]}
     return [p for p in pairs if _key(p[0]) not in held_out], [p for p in pairs if _key(p[0]) in held_out]

@@ -29,7 +29,7 @@ _MOST_PIECES = (
 )
 _RARE = 0.0005  # share of characters that may be dropped if characters would fill much of the vocabulary
 _RESERVED = "\u2585"  # sentencepiece skips sentences with this character
-_REMEMBERED = 1 << 17  # words in the cache
+_CACHED = 1 << 17  # words in the cache
 _LONG = 64  # characters; longer words are not cached
 
 
@@ -76,38 +76,38 @@ class Segmenter:
                 f"a piece must have at most {LONGEST_PIECE} characters. Got {self._longest} instead."
             )
         self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_COSTS
-        self._remembered: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, word: str) -> tuple[str, ...]:
         """Segment a word; consecutive unknown characters form one token."""
-        pieces = self._remembered.get(word)
+        pieces = self._cache.get(word)
         if pieces is None:
-            found = self._likely(word) if self.method == "unigram" else self._merged(word)
-            pieces = tuple(self._together(found))
+            known = self._viterbi(word) if self.method == "unigram" else self._merge(word)
+            pieces = tuple(self._join_unknown(known))
             if len(word) <= _LONG:
-                self._remember(word, pieces)
+                self._store(word, pieces)
         return pieces
 
-    def _remember(self, word: str, pieces: tuple[str, ...]) -> None:
-        if len(self._remembered) >= _REMEMBERED:
-            self._remembered = {}
-        self._remembered[word] = pieces
+    def _store(self, word: str, pieces: tuple[str, ...]) -> None:
+        if len(self._cache) >= _CACHED:
+            self._cache = {}
+        self._cache[word] = pieces
 
-    def _together(self, pieces: Iterable[str]) -> Iterator[str]:
+    def _join_unknown(self, pieces: Iterable[str]) -> Iterator[str]:
         for known, group in groupby(pieces, self._scores.__contains__):
             if known:
                 yield from group
             else:
                 yield "".join(group)
 
-    def _likely(self, word: str) -> list[str]:
+    def _viterbi(self, word: str) -> list[str]:
         """Return the segmentation with the largest sum of scores (Viterbi algorithm)."""
         best = [0.0] + [-np.inf] * len(word)  # score of the best segmentation of word[:end]
         begins = [0] * (len(word) + 1)  # start of its last piece
         for begin in range(len(word)):
             for end in range(begin + 1, min(begin + self._longest, len(word)) + 1):
-                alone = self._unknown if end == begin + 1 else None
-                score = self._scores.get(word[begin:end], alone)
+                unknown = self._unknown if end == begin + 1 else None
+                score = self._scores.get(word[begin:end], unknown)
                 if score is not None and best[begin] + score > best[end]:
                     best[end], begins[end] = best[begin] + score, begin
         pieces, end = [], len(word)
@@ -116,7 +116,7 @@ class Segmenter:
             end = begins[end]
         return pieces[::-1]
 
-    def _merged(self, word: str) -> list[str]:
+    def _merge(self, word: str) -> list[str]:
         """Apply BPE merges until no adjacent pair forms a piece; a heap gives the best merge."""
         pieces: list[str] = list(word)  # indexed by their first character; "" if merged into another
         before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
@@ -204,14 +204,14 @@ def learn_pieces(sentences: Iterable[str], *, size: int, method: Method) -> tupl
     >>> tokens, scores = learn_pieces(["low lower lowest"], size=20, method="bpe")  # doctest: +SKIP
     """
     _check.choice("method", method, METHODS)
-    size = min(_check.whole("size", size, least=FEWEST), _MOST_PIECES)
+    size = min(_check.integer("size", size, least=FEWEST), _MOST_PIECES)
     library = _sentencepiece()
-    given = [sentence for sentence in sentences if sentence.strip(" ")]
-    given = given[:: -(-len(given) // _MOST_SENTENCES) or 1]
-    kept = _frequent(given, size - len(SPECIAL) - 1)
-    if not kept:
+    lines = [sentence for sentence in sentences if sentence.strip(" ")]
+    lines = lines[:: -(-len(lines) // _MOST_SENTENCES) or 1]
+    characters = _frequent(lines, size - len(SPECIAL) - 1)
+    if not characters:
         raise ValueError("subwords must be learned from text. Got no sentence with a word in it instead.")
-    model = _train(library, [_only(kept, sentence) for sentence in given], size, method)
+    model = _train(library, [_only(characters, line) for line in lines], size, method)
     processor = library.SentencePieceProcessor(model_proto=model)
     numbers = range(processor.get_piece_size())
     return [processor.id_to_piece(i) for i in numbers], [processor.get_score(i) for i in numbers]
@@ -240,9 +240,9 @@ def _frequent(sentences: Iterable[str], most: int) -> frozenset[str]:
     return frozenset(order[:most])
 
 
-def _only(kept: frozenset[str], sentence: str) -> str:
-    """Replace characters that are not in `kept` by spaces."""
-    return sentence if kept.issuperset(sentence) else "".join(c if c in kept else " " for c in sentence)
+def _only(known: frozenset[str], line: str) -> str:
+    """Replace unknown characters by spaces."""
+    return line if known.issuperset(line) else "".join(c if c in known else " " for c in line)
 
 
 def _train(library: Any, sentences: Sequence[str], size: int, method: Method) -> bytes:

@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 
 def is_csv(name: str) -> bool:
-    """Whether a file name is that of a CSV file.
+    """Return whether a file name is that of a CSV file.
 
     Parameters
     ----------
@@ -184,18 +184,18 @@ def _choose(first: Record, name: str, columns: Columns | None) -> tuple[list[int
             )
         return [0, 1], False
     if all(_is_number(column) for column in columns):
-        places = [int(column) - 1 for column in columns]
-        if wrong := [place + 1 for place in places if not 0 <= place < count]:
+        indices = [int(column) - 1 for column in columns]
+        if wrong := [index + 1 for index in indices if not 0 <= index < count]:
             raise ValueError(f"{name}, line {first.line}: there is no column {wrong[0]}; there are {count}")
-        return places, False
-    return [_place(str(column), first, name) for column in columns], True
+        return indices, False
+    return [_column_index(str(column), first, name) for column in columns], True
 
 
 def _is_number(column: str | int) -> bool:
     return isinstance(column, int) or (column.isascii() and column.isdigit() and len(column) < 10)
 
 
-def _place(column: str, first: Record, name: str) -> int:
+def _column_index(column: str, first: Record, name: str) -> int:
     """Return the index of a column name in the header: an exact match, or one ignoring case and outer spaces."""
     for plain in (str, lambda cell: cell.strip().casefold()):
         names = [plain(cell) for cell in first.cells]
@@ -206,9 +206,7 @@ def _place(column: str, first: Record, name: str) -> int:
                 f"{name}, line {first.line}: {column!r:.60} is the name of several columns: give numbers"
             )
     if _is_number(column):
-        raise ValueError(
-            f"columns must be two names or two numbers. Got {column!r:.60} beside a name instead."
-        )
+        raise ValueError(f"columns must be two names or two numbers. Got {column!r:.60} and a name instead.")
     cells = ", ".join(_shown(cell) for cell in first.cells[:8])
     raise ValueError(
         f"{name}, line {first.line}: no column is called {column!r:.60}; the first row has {cells}"
@@ -227,7 +225,7 @@ def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Itera
     lines = iter(lines)
     sample = _sampled(lines)
     skip = 0
-    delimiter = _said(sample[0]) if sample else None
+    delimiter = _stated_delimiter(sample[0]) if sample else None
     if delimiter is not None:  # a line sep=, as in Excel
         sample, skip = sample[1:], 1
     delimiter = delimiter or _delimiter(sample, columns)
@@ -240,27 +238,27 @@ def _csv_rows(lines: Iterable[str], name: str, columns: Columns | None) -> Itera
         except StopIteration:
             return
         except csv.Error as error:
-            raise ValueError(f"{name}, line {start}: {_why(str(error))}") from None
+            raise ValueError(f"{name}, line {start}: {_reason(str(error))}") from None
         yield Record(start, cells if any(map(str.strip, cells)) else [])
 
 
 def _sampled(lines: Iterator[str]) -> list[str]:
-    found: list[str] = []
+    sample: list[str] = []
     size = 0
     for line in itertools.islice(lines, _SAMPLE):
-        found.append(line)
+        sample.append(line)
         size += len(line)
         if size > _FIRST:
             break
-    return found
+    return sample
 
 
-def _said(line: str) -> str | None:
-    found = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
-    return found[1] if found and found[1] not in '"\r' else None
+def _stated_delimiter(line: str) -> str | None:
+    match = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
+    return match[1] if match and match[1] not in '"\r' else None
 
 
-def _why(error: str) -> str:
+def _reason(error: str) -> str:
     if "unexpected end" in error or "larger than field limit" in error:
         return "a quote is opened and not closed"
     if "expected after" in error:
@@ -293,7 +291,7 @@ def _until_error(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def name_like(cells: Sequence[str]) -> bool:
-    """Whether fields look like a header with two columns.
+    """Return whether fields look like a header with two columns.
 
     Parameters
     ----------
@@ -368,7 +366,7 @@ def note_quotes(quoted: int, fields: int, name: str) -> None:
 
 
 def is_quoted(cell: str) -> bool:
-    """Whether a field begins and ends with a double quote.
+    """Return whether a field begins and ends with a double quote.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Tokenizers: words, characters, subwords, or tokens that are given.
+"""Tokenizers: words, characters, subwords, or tokens of the user's.
 
 A tokenizer cuts text into tokens, maps tokens to ids, and glues tokens together to text. It is stored as a few settings
-(`describe`, for JSON) and its vocabulary (`data`, bytes), from which `restore` makes it again.
+(`describe`, for JSON) and its vocabulary (`data`, bytes), from which `restore` creates it.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Tokenizer(Protocol):
         ...
 
     def data(self) -> dict[str, bytes]:
-        """Return what was learned, as bytes."""
+        """Return the learned parts, as bytes."""
         ...
 
     def __len__(self) -> int:
@@ -286,7 +286,7 @@ class _Base:
 
     @property
     def segmentation(self) -> object:
-        """What decides how text is cut: tokenizers for which it is equal cut alike."""
+        """A key of the segmentation: tokenizers with equal keys cut alike."""
         return self.token_type, self.normalization
 
     def cut(self, text: Side, /) -> list[str]:
@@ -362,7 +362,7 @@ class _Counted(_Base):
 
 
 class Words(_Counted):
-    """Words and punctuation, as the function `cut` finds them; a marker on a token says that no space is there.
+    """Words and punctuation, segmented by the function `cut`; a marker on a token stands for a missing space.
 
     Parameters
     ----------
@@ -441,7 +441,7 @@ class Characters(_Counted):
 
 
 class Tokens(_Counted):
-    """Tokens that are given, phonemes for example, as a list or as text with spaces between them.
+    """Tokens of the user's, phonemes for example, as a list or as text with spaces between them.
 
     Parameters
     ----------
@@ -529,7 +529,7 @@ class Subwords(_Base):
 
     @property
     def segmentation(self) -> object:
-        """The tokenizer itself: how it cuts is learned."""
+        """The tokenizer itself, since its segmentation is learned."""
         return self
 
     @classmethod
@@ -664,8 +664,8 @@ def learn(
     """
     if token_type not in TOKEN_TYPES:
         _check.one_of("token_type", token_type, TOKEN_TYPES)
-    min_count = _check.whole("min_count", min_count, least=1)
-    size = None if size is None else _check.whole("size", size, least=SMALLEST[token_type])
+    min_count = _check.integer("min_count", min_count, least=1)
+    size = None if size is None else _check.integer("size", size, least=SMALLEST[token_type])
     if token_type == "subwords":
         most = 8000 if size is None else size
         return Subwords.learn(sentences, size=most, method=method, lower=lower, normalization=normalization)
@@ -689,7 +689,7 @@ def count_tokens(token_type: str, side: Side, normalization: Normalization = "NF
     Returns
     -------
     int
-        How many there are.
+        Their number.
 
     Examples
     --------
@@ -722,15 +722,15 @@ def untrained(token_type: str, normalization: Normalization = "NFC") -> Words | 
     return _UNTRAINED[token_type, normalization]
 
 
-def unseen(text: Tokenizer, tokens: Sequence[str]) -> list[str]:
+def unseen(tokenizer: Tokenizer, tokens: Sequence[str]) -> list[str]:
     """Return the unknown symbols of a sentence, where they matter.
 
-    There are few different characters, subwords and given tokens, so that each unknown one matters. Unknown words are
-    usual: they matter where no word of a sentence is known.
+    There are few different characters, subwords and tokens of the user's, so that each unknown one matters. Unknown
+    words are usual: they matter where no word of a sentence is known.
 
     Parameters
     ----------
-    text : Tokenizer
+    tokenizer : Tokenizer
         The tokenizer.
     tokens : sequence of str
         The sentence, as cut by it.
@@ -746,17 +746,17 @@ def unseen(text: Tokenizer, tokens: Sequence[str]) -> list[str]:
     >>> unseen(letters, letters.cut("Read#")), unseen(words, words.cut("read on")), unseen(words, words.cut("on ."))
     (['R', '#'], [], ['on'])
     """
-    known = [number != UNKNOWN for number in text.encode(tokens)]
-    if text.token_type == Words.token_type and any(
+    known = [number != UNKNOWN for number in tokenizer.encode(tokens)]
+    if tokenizer.token_type == Words.token_type and any(
         any(map(str.isalnum, token)) for token, is_known in zip(tokens, known, strict=True) if is_known
     ):
         return []
-    unknown = (text.plain(token) for token, is_known in zip(tokens, known, strict=True) if not is_known)
+    unknown = (tokenizer.plain(token) for token, is_known in zip(tokens, known, strict=True) if not is_known)
     return list(dict.fromkeys(unknown))
 
 
 def restore(settings: Mapping[str, Any], data: Mapping[str, bytes], *, size: int | None = None) -> Tokenizer:
-    """Make a tokenizer from what `describe` and `data` returned; both may come from an untrusted file.
+    """Create a tokenizer from the results of `describe` and `data`, which may come from an untrusted file.
 
     Parameters
     ----------

@@ -69,9 +69,9 @@ class Vectors:
     scale: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _check.whole("size", self.size, 1, _MOST_NUMBERS))
+        object.__setattr__(self, "size", _check.integer("size", self.size, 1, _MOST_NUMBERS))
         _check.choice("order", self.order, ORDERS)
-        object.__setattr__(self, "positions", _check.whole("positions", self.positions, 0, _MOST_POSITIONS))
+        object.__setattr__(self, "positions", _check.integer("positions", self.positions, 0, _MOST_POSITIONS))
         if (self.mean is None) != (self.scale is None):
             _check.fail("mean and scale must be given together. Got one of them instead.")
         for name in ("mean", "scale"):
@@ -103,12 +103,15 @@ class Vectors:
             self, mean=tuple(mean.tolist()), scale=tuple(np.where(deviation > 0, deviation, 1.0).tolist())
         )
 
-    def read(self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]) -> NDArray[np.float32]:
+    def read(
+        self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]
+    ) -> NDArray[np.float32]:
         """Return the vectors of an example as `load` does, standardised where `mean` and `scale` are known."""
         rows = self.load(example)
         if self.mean is None or self.scale is None:
             return rows
-        return ((rows - np.array(self.mean)) / np.array(self.scale)).astype(np.float32)
+        standard: NDArray[np.float64] = (rows - np.array(self.mean)) / np.array(self.scale)
+        return standard.astype(np.float32)
 
     def load(
         self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check
-from regard.kernels.search import Aims, Found, NotFinite
+from regard.kernels.search import BeamOptions, NotFinite, SearchResult
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.hypothesis import BackPointers, Ending, Hypothesis, Scoring, SearchStep
 from regard.seq2seq.decoding.search import (
@@ -78,7 +78,7 @@ def beam(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network's predictions are not finite.
+        If an argument is invalid, or the network's predictions are not finite.
 
     References
     ----------
@@ -91,47 +91,47 @@ def beam(
     >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; attends to the first source token
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, words):
-    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...     def __call__(self, tokens):
+    ...         logits = np.full((*tokens.shape, 5), -np.inf)
     ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.broadcast_to([1.0, 0.0], (*words.shape, 2))
+    ...         return logits, np.broadcast_to([1.0, 0.0], (*tokens.shape, 2))
     >>> ((one, two),) = beam(Toss(), np.array([[4], [2]]), np.array([2]), n_best=2)
-    >>> one.words, two.words, round(float(np.exp(two.log_probability)), 6)
+    >>> one.tokens, two.tokens, round(float(np.exp(two.log_probability)), 6)
     ((), (4,), 0.25)
     """
     check_sentences(source, lengths)
-    width = _check.whole("width", width, least=1)
-    if _check.whole("n_best", n_best, least=1) > width:
+    width = _check.integer("width", width, least=1)
+    if _check.integer("n_best", n_best, least=1) > width:
         _check.fail(f"n_best must be at most width = {width}. Got {n_best} instead.")
     most = limits(lengths, most)
     stepper = network.stepper(source, lengths)
     if not scoring.coverage_penalty:
-        aims = Aims(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
-        if (found := _in_one_call(stepper, aims)) is not None:
-            return _hypotheses(found, lengths, scoring)
+        options = BeamOptions(START, END, width, n_best, most, scoring.length_penalty, scoring.offset)
+        if (result := _in_one_call(stepper, options)) is not None:
+            return _hypotheses(result, lengths, scoring)
     search = _Greedy if width == 1 and not scoring.coverage_penalty else _Beam
     return search(lengths, most, width, n_best, scoring).run(stepper)
 
 
-def _in_one_call(stepper: Stepper, aims: Aims) -> Found | None:
-    """Return what the network's own search finds, None where it has none."""
+def _in_one_call(stepper: Stepper, options: BeamOptions) -> SearchResult | None:
+    """Return the result of the network's own search, None if it has none."""
     try:
-        return stepper.beam(aims)
+        return stepper.beam(options)
     except NotFinite as wrong:
         predicted = wrong
     refuse(predicted)
 
 
-def _hypotheses(found: Found, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
+def _hypotheses(result: SearchResult, lengths: Ids, scoring: Scoring) -> list[list[Hypothesis]]:
     search = BackPointers(lengths, scoring)
-    search.steps += found.steps
+    search.steps += result.steps
     return search.hypotheses(
-        [(sentence, ending) for sentence, of_it in enumerate(found.endings) for ending in of_it]
+        [(sentence, ending) for sentence, endings in enumerate(result.endings) for ending in endings]
     )
 
 
 def _badness(ending: Ending) -> float:
-    """Return what is less for better sentences."""
+    """Return a sort key: less for better sentences."""
     return -ending.score if ending.score is not None else np.inf
 
 
@@ -141,7 +141,7 @@ class _Beam:
     def __init__(self, lengths: Ids, most: Ids, width: int, n_best: int, scoring: Scoring) -> None:
         self.search, self.most, self.scoring = BackPointers(lengths, scoring), most, scoring
         self.width, self.n_best = width, n_best
-        self.asked = (
+        self.per_row = (
             width + 1
         )  # tokens after each: one may be END, and all kept ones may continue one hypothesis
         self.sentences = np.arange(len(lengths))  # (B',): those that continue
@@ -158,22 +158,22 @@ class _Beam:
         """Search to the end."""
         tokens = np.full((len(self.sentences), 1), START)
         while tokens.size:
-            found, weights = stepper.top(tokens, self.asked, FIRST)
-            tokens, parents, going = self.step(found, weights)
+            top, weights = stepper.top(tokens, self.per_row, FIRST)
+            tokens, parents, going = self.step(top, weights)
             if going.any():
                 keep(stepper, going)
                 stepper.select(parents)
-        endings = [ending for sentence in range(len(self.done)) for ending in self._found(sentence)]
+        endings = [ending for sentence in range(len(self.done)) for ending in self._endings(sentence)]
         return self.search.hypotheses(endings)
 
-    def _found(self, sentence: int) -> list[tuple[int, Ending]]:
+    def _endings(self, sentence: int) -> list[tuple[int, Ending]]:
         """Return the endings, the best first; or that of the best partial translation, if nothing ended."""
         return [(sentence, ending) for ending in self.done[sentence] or [self.cut_off[sentence]]]
 
-    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
+    def step(self, top: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""
         step = len(self.search.steps)
-        totals, parents, tokens = _most_probable(found, self.sums, 2 * self.width)  # half of them may be ENDs
+        totals, parents, tokens = _most_probable(top, self.sums, 2 * self.width)  # half of them may be ENDs
         np.minimum(totals, 0, out=totals)
         rows = np.arange(len(parents))[:, None]
         logs = np.zeros_like(totals)
@@ -249,11 +249,11 @@ class _Greedy(_Beam):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.asked = 1
+        self.per_row = 1
 
-    def step(self, found: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
-        step, tokens = len(self.search.steps), found.tokens
-        totals = np.minimum(found.best + (self.sums - log_totals(found.sums)[:, None]), 0)
+    def step(self, top: TopTokens, weights: Array) -> tuple[Ids, Ids, Mask]:
+        step, tokens = len(self.search.steps), top.tokens
+        totals = np.minimum(top.best + (self.sums - log_totals(top.sums)[:, None]), 0)
         possible = totals[:, 0] > -np.inf
         ends = possible & (tokens[:, 0] == END)
         logs = np.zeros_like(totals)
@@ -271,14 +271,14 @@ class _Greedy(_Beam):
         return tokens[going], parents[going], going
 
 
-def _most_probable(found: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
+def _most_probable(top: TopTokens, before: Array, most: int) -> tuple[Array, Ids, Ids]:
     """Return the best continuations: log-probabilities (B, most) in falling order, slots and tokens.
 
     Of equals, the smaller slot comes first, then the smaller token.
     """
-    (batch, width), count = before.shape, found.best.shape[1]
-    offsets = before - log_totals(found.sums).reshape(batch, width)
-    totals = (found.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
+    (batch, width), count = before.shape, top.best.shape[1]
+    offsets = before - log_totals(top.sums).reshape(batch, width)
+    totals = (top.best.reshape(batch, width, count) + offsets[:, :, None]).reshape(batch, width * count)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :most]
     rows = np.arange(batch)[:, None]
-    return totals[rows, order], order // count, found.tokens.reshape(batch, width * count)[rows, order]
+    return totals[rows, order], order // count, top.tokens.reshape(batch, width * count)[rows, order]

@@ -59,7 +59,7 @@ def force(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network's predictions are not finite.
+        If an argument is invalid, or the network's predictions are not finite.
 
     Examples
     --------
@@ -67,12 +67,12 @@ def force(
     >>> class Toss(Stepper):  # END or token 4, each with probability 1/2; without attention
     ...     stepper = lambda self, source, lengths, width=1: self
     ...     select = keep = lambda self, kept: None
-    ...     def __call__(self, words):
-    ...         logits = np.full((*words.shape, 5), -np.inf)
+    ...     def __call__(self, tokens):
+    ...         logits = np.full((*tokens.shape, 5), -np.inf)
     ...         logits[..., [2, 4]] = 0
-    ...         return logits, np.zeros((*words.shape, 0))
+    ...         return logits, np.zeros((*tokens.shape, 0))
     >>> (forced,) = force(Toss(), np.array([[4], [2]]), np.array([2]), np.array([[1], [4], [4], [2]]))
-    >>> forced.words, np.exp(forced.log_probabilities).round(6).tolist()
+    >>> forced.tokens, np.exp(forced.log_probabilities).round(6).tolist()
     ((4, 4), [0.5, 0.5, 0.5])
     """
     check_sentences(source, lengths)
@@ -100,7 +100,8 @@ def force(
         for sentence, *step in zip(rows.tolist(), logs.tolist(), weights[:, 0], aligned[:, 0], strict=True):
             forced[sentence].append(_Forced(*step))
     return [
-        _given(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring) for i in range(len(lengths))
+        _hypothesis(target[1 : counts[i] + 1, i], forced[i], int(lengths[i]), scoring)
+        for i in range(len(lengths))
     ]
 
 
@@ -112,14 +113,16 @@ class _Forced(NamedTuple):
     aligned: Array
 
 
-def _given(target: Ids, forced: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
+def _hypothesis(target: Ids, forced: Sequence[_Forced], length: int, scoring: Scoring) -> Hypothesis:
     if not forced:  # START alone
         return hypothesis((), np.zeros(0), np.zeros((0, length)), length, scoring)
-    words = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
+    tokens = tuple(target[: len(target) - (target[-1:] == END).sum()].tolist())
     logs, weights = (
         np.array([step.log for step in forced], float),
         np.array([step.weights for step in forced]),
     )
-    found = hypothesis(words, logs, weights.reshape(len(forced), -1)[:, :length], length, scoring)
+    aligned_by_weights = hypothesis(
+        tokens, logs, weights.reshape(len(forced), -1)[:, :length], length, scoring
+    )
     aligned = np.array([step.aligned for step in forced]).reshape(len(forced), -1)
-    return replace(found, alignment=aligned[: len(words), :length])
+    return replace(aligned_by_weights, alignment=aligned[: len(tokens), :length])

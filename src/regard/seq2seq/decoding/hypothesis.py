@@ -31,10 +31,10 @@ class Hypothesis:
 
     Parameters
     ----------
-    words : tuple of int
+    tokens : tuple of int
         The n target tokens, without START and END.
     score : float
-        What it is ranked by; see `Scoring`.
+        The score that ranks it; see `Scoring`.
     log_probabilities : array (n + 1,)
         The log-probability of each token and of END; (n,) if the hypothesis was cut off before END.
     alignment : array (n, T)
@@ -42,7 +42,7 @@ class Hypothesis:
         without attention.
     """
 
-    words: tuple[int, ...]
+    tokens: tuple[int, ...]
     score: float
     log_probabilities: Array
     alignment: Array
@@ -129,7 +129,7 @@ class BackPointers:
     >>> search.steps.append(SearchStep(np.array([1]), np.array([0]), np.zeros(1), np.array([[0.5, 0.5]])))
     >>> search.steps.append(SearchStep(np.array([4]), np.array([0]), -np.ones(1), np.array([[0.0, 1.0]])))
     >>> ((one,),) = search.hypotheses([(0, Ending(None, 1, 0, END, -2.0))])
-    >>> one.words, one.score, one.alignment.tolist()
+    >>> one.tokens, one.score, one.alignment.tolist()
     ((4,), -1.5, [[0.5, 0.5]])
     """
 
@@ -137,29 +137,29 @@ class BackPointers:
         self.lengths, self.scoring = lengths, scoring
         self.steps: list[SearchStep] = []
 
-    def hypotheses(self, found: Sequence[tuple[int, Ending]]) -> list[list[Hypothesis]]:
+    def hypotheses(self, endings: Sequence[tuple[int, Ending]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each of the B sentences, given endings with the number of their sentence."""
-        made: list[list[Hypothesis]] = [[] for _ in self.lengths]
-        if not found:
-            return made
-        tokens, logs, weights = self._read_back([ending for _, ending in found])
-        for i, (sentence, ending) in enumerate(found):
+        hypotheses: list[list[Hypothesis]] = [[] for _ in self.lengths]
+        if not endings:
+            return hypotheses
+        tokens, logs, weights = self._read_back([ending for _, ending in endings])
+        for i, (sentence, ending) in enumerate(endings):
             count = ending.step + (ending.token is not None)
             own = tuple(tokens[i, : count - (ending.token == END)].tolist())
             length = int(self.lengths[sentence])
             parts = logs[i, :count].copy(), weights[i, :count, :length].copy()
-            made[sentence].append(hypothesis(own, *parts, length, self.scoring, ending.score))
-        return made
+            hypotheses[sentence].append(hypothesis(own, *parts, length, self.scoring, ending.score))
+        return hypotheses
 
     def _read_back(self, endings: Sequence[Ending]) -> tuple[Ids, Array, Array]:
         """Follow the back-pointers of all endings: tokens (H, n), log-probabilities (H, n), weights (H, n, T)."""
         ends, rows = (np.array(numbers) for numbers in zip(*((x.step, x.row) for x in endings), strict=True))
         last, of_first = int(ends.max()), self.steps[0].weights
-        room = len(endings), last + 1
+        shape = len(endings), last + 1
         tokens, logs, weights = (
-            np.zeros(room, np.int64),
-            np.zeros(room),
-            np.zeros((*room, of_first.shape[-1]), of_first.dtype),
+            np.zeros(shape, np.int64),
+            np.zeros(shape),
+            np.zeros((*shape, of_first.shape[-1]), of_first.dtype),
         )
         each = np.arange(len(endings))
         tokens[each, ends] = [x.token or 0 for x in endings]
@@ -175,7 +175,7 @@ class BackPointers:
 
 
 def hypothesis(
-    words: tuple[int, ...],
+    tokens: tuple[int, ...],
     logs: Array,
     weights: Array,
     length: int,
@@ -186,7 +186,7 @@ def hypothesis(
 
     Parameters
     ----------
-    words : tuple of int
+    tokens : tuple of int
         The tokens without END.
     logs : array (n,)
         Log-probabilities of the tokens and, if it came, of END.
@@ -195,7 +195,7 @@ def hypothesis(
     length : int
         Tokens of the source, END included.
     scoring : Scoring
-        What it is ranked by.
+        The score of the hypothesis.
     score : float, optional
         The score, if it is known.
 
@@ -211,7 +211,7 @@ def hypothesis(
     """
     if score is None:
         score = scoring(float(logs.sum()), max(len(logs), 1), _coverage(weights, length))
-    return Hypothesis(words, score, logs, weights[: len(words)])
+    return Hypothesis(tokens, score, logs, weights[: len(tokens)])
 
 
 def _coverage(weights: Array, length: int) -> Array | None:

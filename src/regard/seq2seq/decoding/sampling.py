@@ -82,7 +82,7 @@ def sample(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not what it should be, or the network's predictions are not finite.
+        If an argument is invalid, or the network's predictions are not finite.
 
     References
     ----------
@@ -101,11 +101,11 @@ def sample(
     ...         return logits, np.zeros((*tokens.shape, 0))
     >>> source, lengths = np.array([[4], [2]]), np.array([2])
     >>> (drawn,) = sample(Toss(), source, lengths, count=1000, rng=np.random.default_rng(1))
-    >>> 200 < sum(hypothesis.words == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
+    >>> 200 < sum(hypothesis.tokens == (4,) for hypothesis in drawn) < 300  # a quarter of them, more or less
     True
     """
     check_sentences(source, lengths)
-    count = _check.whole("count", count, least=1)
+    count = _check.integer("count", count, least=1)
     choice = _Choice.checked(temperature, top_k, top_p)
     rngs = list(rng) if isinstance(rng, Sequence) else _check.generator("rng", rng).spawn(len(lengths))
     if len(rngs) != len(lengths):
@@ -118,7 +118,7 @@ def sample(
 
 @dataclass(frozen=True)
 class _Choice:
-    """How a token is sampled."""
+    """Options of sampling a token."""
 
     temperature: float
     top_k: int | None
@@ -128,7 +128,7 @@ class _Choice:
     def checked(cls, temperature: float, top_k: int | None, top_p: float | None) -> _Choice:
         temperature = _check.number("temperature", temperature, positive=True)
         if top_k is not None:
-            top_k = _check.whole("top_k", top_k, least=1)
+            top_k = _check.integer("top_k", top_k, least=1)
         if top_p is not None:
             top_p = _check.number("top_p", top_p, positive=True, most=1)
         return cls(temperature, top_k, top_p)
@@ -185,10 +185,10 @@ class _Sampling:
             if going.any():
                 keep(stepper, going)
                 stepper.select(parents)
-        found = [
+        endings = [
             (sentence, done[sample]) for sentence, done in enumerate(self.done) for sample in sorted(done)
         ]
-        return self.search.hypotheses(found)
+        return self.search.hypotheses(endings)
 
     def step(self, logits: Array, weights: Array) -> tuple[Ids, Ids, Mask]:
         """Take a step; return the last tokens (B', k') and their parents, and which sentences continue."""

@@ -58,7 +58,7 @@ def check_sentences(source: Array, lengths: Ids) -> None:
 
 def limits(lengths: Ids, most: Ids | None) -> Ids:
     """Return the most tokens of each target (B,)."""
-    most = longest(lengths) if most is None else _check.whole_array("most", most, least=1)
+    most = longest(lengths) if most is None else _check.integer_array("most", most, least=1)
     if most.shape != lengths.shape:
         _check.fail(f"most must have shape {lengths.shape}. Got {most.shape} instead.")
     return most
@@ -75,12 +75,12 @@ def log_normalizer(logits: Array) -> Array:
     return log_totals(exponential_sums(logits.reshape(-1, logits.shape[-1]))).reshape(logits.shape[:-1])
 
 
-def log_totals(found: Array) -> Array:
+def log_totals(sums: Array) -> Array:
     """Return the logarithms (N,) of sums of exponentials (N, 2), which must be finite."""
-    totals: Array = np.log(found[:, 1]) + found[:, 0]
+    totals: Array = np.log(sums[:, 1]) + sums[:, 0]
     wrong = ~np.isfinite(totals)
     if wrong.any():
-        largest = found[wrong][0, 0]
+        largest = sums[wrong][0, 0]
         refuse(largest if largest == np.inf else totals[wrong][0])
     return totals
 

@@ -62,8 +62,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     Returns
     -------
     Score
-        BLEU of the whole corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
-        sacrebleu calls 0, however right all is.
+        BLEU of the corpus, in percent, with sacrebleu's signature. NaN where no reference has four words, which
+        sacrebleu calls 0 even if every line is right.
 
     Raises
     ------
@@ -87,10 +87,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Reference], *, tokenize
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize=tokenize)
-    found = _sacrebleu(metric, hypotheses, references)
+    score = _sacrebleu(metric, hypotheses, references)
     lines = (line for several in _several(hypotheses, references) for line in several)
     countable = any(len(metric.tokenizer(line).split()) >= _LONGEST_RUN for line in lines)
-    return found if countable else found._replace(score=math.nan)
+    return score if countable else score._replace(score=math.nan)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
@@ -106,7 +106,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Reference]) -> Score:
     Returns
     -------
     Score
-        chrF of the whole corpus, in percent, with sacrebleu's signature.
+        chrF of the corpus, in percent, with sacrebleu's signature.
 
     Raises
     ------
@@ -152,13 +152,13 @@ def _several(hypotheses: Sequence[str], references: Sequence[Reference]) -> list
         if isinstance(lines, str):
             _check.fail(f"{name} must be a sequence of lines. Got {lines!r:.60} instead.", kind=TypeError)
     if not hypotheses or len(hypotheses) != len(references):
-        found = f"Got {len(references)} for {len(hypotheses)} hypotheses instead."
-        _check.fail(f"references must be as many as hypotheses, at least one. {found}")
-    several = [(given,) if isinstance(given, str) else tuple(given) for given in references]
+        got = f"Got {len(references)} for {len(hypotheses)} hypotheses instead."
+        _check.fail(f"references must be as many as hypotheses, at least one. {got}")
+    several = [(refs,) if isinstance(refs, str) else tuple(refs) for refs in references]
     if not all(several):
-        place = several.index(()) + 1
+        number = several.index(()) + 1
         _check.fail(
-            f"references must hold at least one line for each hypothesis. Got none for number {place}."
+            f"references must hold at least one line for each hypothesis. Got none for number {number}."
         )
     return several
 
@@ -240,22 +240,22 @@ def error_rate(
     """
     edits = length = 0
     for line, refs in zip(hypotheses, _several(hypotheses, references), strict=True):
-        found = cut(line)
-        best, short = min((edit_distance(found, right), -len(right)) for right in map(cut, refs))
+        tokens = cut(line)
+        best, short = min((edit_distance(tokens, right), -len(right)) for right in map(cut, refs))
         edits += best
         length -= short
     return edits / max(length, 1)
 
 
-def unit(lines: Sequence[str], kind: str | None = None) -> tuple[str, Callable[[str], list[str]]]:
+def unit(lines: Sequence[str], token_type: str | None = None) -> tuple[str, Callable[[str], list[str]]]:
     """Choose the unit of lengths: words, or characters if most lines have no space.
 
     Parameters
     ----------
     lines : sequence of str
-        What is counted.
-    kind : {"words", "subwords", "characters", "tokens"}, optional
-        The kind of tokens of a model: for characters and tokens, these are the unit.
+        The lines whose lengths are counted.
+    token_type : {"words", "subwords", "characters", "tokens"}, optional
+        The token type of a model: for characters and tokens, these are the unit.
 
     Returns
     -------
@@ -269,8 +269,8 @@ def unit(lines: Sequence[str], kind: str | None = None) -> tuple[str, Callable[[
     >>> unit(["K AE T", "D AO G"])[0], unit(["cat", "dog"])[0]
     ('words', 'characters')
     """
-    if kind in _UNITS:
-        return str(kind), _UNITS[kind]
+    if token_type in _UNITS:
+        return str(token_type), _UNITS[token_type]
     blank = [" " in line.strip() for line in lines]
     return ("words", str.split) if 2 * sum(blank) >= len(blank) else ("characters", list)
 
@@ -302,7 +302,7 @@ def headline(sources: Sequence[str], references: Sequence[str]) -> str:
 
 
 def is_near(baseline: Mapping[str, float | None], model: Mapping[str, float | None]) -> bool:
-    """Whether a baseline is near a model in one of the metrics.
+    """Return whether a baseline is near a model in one of the metrics.
 
     Parameters
     ----------
@@ -379,11 +379,11 @@ class LinkScore(NamedTuple):
     Parameters
     ----------
     error_rate : float
-        The alignment error rate: 0 if all sure links are found and all found links are possible.
+        The alignment error rate: 0 if all sure links are predicted and all predicted links are possible.
     precision : float
-        The share of found links that are possible (1 if none is found).
+        The share of predicted links that are possible (1 if none is predicted).
     recall : float
-        The share of sure links that are found (1 if none is sure).
+        The share of sure links that are predicted (1 if none is sure).
     """
 
     error_rate: float
@@ -392,7 +392,7 @@ class LinkScore(NamedTuple):
 
 
 def alignment_error_rate(
-    found: Sequence[Collection[Link]],
+    predicted: Sequence[Collection[Link]],
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]],
 ) -> LinkScore:
@@ -400,7 +400,7 @@ def alignment_error_rate(
 
     Parameters
     ----------
-    found : sequence of N collections of (int, int)
+    predicted : sequence of N collections of (int, int)
         The links A of each sentence pair.
     sure : sequence of N collections of (int, int)
         Sure links S.
@@ -426,17 +426,17 @@ def alignment_error_rate(
     >>> alignment_error_rate([{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}])
     LinkScore(error_rate=0.25, precision=1.0, recall=0.5)
     """
-    if not len(found) == len(sure) == len(possible):
-        counts = f"{len(found)}, {len(sure)} and {len(possible)}"
-        _check.fail(f"found, sure and possible must have as many sentence pairs. Got {counts} instead.")
-    links = said = wanted = hit = 0
-    for a, s, p in zip(map(set, found), map(set, sure), map(set, possible), strict=True):
-        links += len(a)
-        wanted += len(s)
-        said += len(a & (p | s))
-        hit += len(a & s)
-    rate = 1 - (hit + said) / (links + wanted) if links + wanted else 0.0
-    return LinkScore(rate, said / links if links else 1.0, hit / wanted if wanted else 1.0)
+    if not len(predicted) == len(sure) == len(possible):
+        counts = f"{len(predicted)}, {len(sure)} and {len(possible)}"
+        _check.fail(f"predicted, sure and possible must have as many sentence pairs. Got {counts} instead.")
+    count = sure_count = correct = recalled = 0
+    for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible), strict=True):
+        count += len(a)
+        sure_count += len(s)
+        correct += len(a & (p | s))
+        recalled += len(a & s)
+    rate = 1 - (recalled + correct) / (count + sure_count) if count + sure_count else 0.0
+    return LinkScore(rate, correct / count if count else 1.0, recalled / sure_count if sure_count else 1.0)
 
 
 class Row(NamedTuple):
@@ -472,7 +472,7 @@ def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[t
 
     Returns
     -------
-    list of (shortest, longest, places)
+    list of (shortest, longest, indices)
         In increasing order; each sentence belongs to one group.
 
     Raises
@@ -485,32 +485,32 @@ def groups(lengths: Sequence[int], *, most: int = 10, least: int = 20) -> list[t
     >>> groups([3, 1, 12, 7, 30], most=4, least=1)
     [(1, 10, [0, 1, 3]), (11, 20, [2]), (21, 30, [4])]
     """
-    array = _check.whole_array("lengths", lengths, least=0)
+    array = _check.integer_array("lengths", lengths, least=0)
     if not array.size:
         return []
     usual = float(np.quantile(array, 0.99))  # so that a few very long sentences do not widen the steps
     width = next(width for width in _WIDTHS if usual <= most * width)
     steps = np.maximum(array - 1, 0) // width
-    found: list[tuple[int, int, list[int]]] = []
+    result: list[tuple[int, int, list[int]]] = []
     for step in sorted(set(steps.tolist())):
-        places = np.flatnonzero(steps == step).tolist()
-        start = min(step * width + 1, int(array[places].min()))
-        if found and len(found[-1][2]) < least:
-            start, _, before = found.pop()
-            places = sorted(before + places)
-        found.append((start, (step + 1) * width, places))
-    return _closed(found, int(array.max()), least)
+        indices = np.flatnonzero(steps == step).tolist()
+        start = min(step * width + 1, int(array[indices].min()))
+        if result and len(result[-1][2]) < least:
+            start, _, before = result.pop()
+            indices = sorted(before + indices)
+        result.append((start, (step + 1) * width, indices))
+    return _join_last(result, int(array.max()), least)
 
 
-def _closed(
-    found: list[tuple[int, int, list[int]]], longest: int, least: int
+def _join_last(
+    groups: list[tuple[int, int, list[int]]], longest: int, least: int
 ) -> list[tuple[int, int, list[int]]]:
     """Join the last group with the one before if it is small, and end it where the sentences end."""
-    start, _, places = found.pop()
-    if found and len(places) < least:
-        start, _, before = found.pop()
-        places = sorted(before + places)
-    return [*found, (start, longest, places)]
+    start, _, indices = groups.pop()
+    if groups and len(indices) < least:
+        start, _, before = groups.pop()
+        indices = sorted(before + indices)
+    return [*groups, (start, longest, indices)]
 
 
 def by_length(
@@ -551,8 +551,8 @@ def by_length(
     if len(lengths) != len(hypotheses):
         _check.fail(f"lengths must be as many as hypotheses, {len(hypotheses)}. Got {len(lengths)} instead.")
     rows = []
-    for shortest, longest, places in groups(lengths):
-        lines, right = [hypotheses[i] for i in places], [references[i] for i in places]
+    for shortest, longest, indices in groups(lengths):
+        lines, right = [hypotheses[i] for i in indices], [references[i] for i in indices]
         scores = {name: measure(lines, right) for name, measure in measures.items()}
-        rows.append(Row(shortest, longest, len(places), scores))
+        rows.append(Row(shortest, longest, len(indices), scores))
     return rows

@@ -38,8 +38,8 @@ def extra_class(name: str) -> type[Extra]:
     >>> extra_class("graphones").__name__
     'Graphones'
     """
-    found: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
-    return found
+    cls: type[Extra] = pkgutil.resolve_name(EXTRAS[name])
+    return cls
 
 
 def check_options(options: Any) -> dict[str, int]:
@@ -73,7 +73,7 @@ def check_options(options: Any) -> dict[str, int]:
     for name in options:
         _check.choice("extras", name, tuple(EXTRAS))
     return {
-        name: _check.whole(name, options[name], least=1, most=extra_class(name).largest)
+        name: _check.integer(name, options[name], least=1, most=extra_class(name).largest)
         for name in EXTRAS
         if name in options
     }
@@ -131,7 +131,7 @@ def hint(source: str, options: Mapping[str, int]) -> str:
     source : str
         The token type of the source.
     options : mapping of str to int
-        The extras that were asked for.
+        The extras that the user has set.
 
     Returns
     -------

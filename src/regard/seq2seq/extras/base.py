@@ -1,6 +1,6 @@
 """The interfaces of extras: parts that extend sources or rerank translations, and are stored with a model.
 
-Nothing outside this folder names an extra. A model holds those that it was trained with by their names; see
+Nothing outside this folder names an extra. A model has those that it was trained with by name; see
 `regard.seq2seq.extras.EXTRAS`.
 """
 
@@ -41,7 +41,7 @@ class Extra(ABC):
 
     @abstractmethod
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return what was learned, as bytes by name."""
+        """Return the learned parts, as bytes by name."""
 
     @classmethod
     @abstractmethod
@@ -50,7 +50,7 @@ class Extra(ABC):
 
     @abstractmethod
     def shared(self) -> object:
-        """Return what must be equal in all models of an ensemble."""
+        """Return the part that must be equal in all models of an ensemble."""
 
 
 class SourceAugmenter(Extra):
@@ -104,7 +104,7 @@ def augment(
     corpus : Corpus
         Pairs without an augmenter.
     augmenter : SourceAugmenter
-        What appends them.
+        The extra that appends them.
     size : int
         The number of tokens in the source's vocabulary.
     progress : callable

@@ -2,7 +2,7 @@
 
 A network keeps what many pairs have in common. What only a few of them show (how one stem is pronounced, the name of
 one menu) it can look up instead: the training pairs with the most similar sources are retrieved, their targets are
-appended to the source, and the attention decides what to take from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
+appended to the source, and attention selects from them (Bulte and Tezcan 2019, "Neural Fuzzy Repair:
 Integrating Fuzzy Matches into Neural Machine Translation", section 3.2). A pair with an identical source is never
 retrieved, so that training and translating see the same.
 
@@ -162,64 +162,21 @@ class TranslationMemory(SourceAugmenter):
         return _index(self.sources)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return the pairs as bytes: ids as wide as the vocabulary needs, END after each sequence.
-
-        Parameters
-        ----------
-        sizes : (int, int)
-            The numbers of tokens in the vocabularies of source and target.
-
-        Returns
-        -------
-        dict of str to bytes
-            "sources" and "targets".
-        """
+        """Return the pairs, "sources" and "targets": ids as wide as the vocabulary needs, END after each sequence."""
         sides = zip(_SIDES, (self.sources, self.targets), sizes, strict=True)
         return {name: packed(rows, size) for name, rows, size in sides}
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON.
-
-        Returns
-        -------
-        dict of str to int
-            ``{"count": ...}``.
-        """
+        """Return the settings, for JSON: ``{"count": ...}``."""
         return {"count": self.count}
 
     def shared(self) -> object:
-        """Return the settings and the pairs: all models of an ensemble have the same.
-
-        Returns
-        -------
-        object
-            To be compared.
-        """
+        """Return the settings and the pairs: all models of an ensemble have the same."""
         return self.count, list(map(tuple, self.sources)), list(map(tuple, self.targets))
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the memory of `describe` and `data`, from an untrusted file, too.
-
-        Parameters
-        ----------
-        settings : mapping
-            From `describe`.
-        data : mapping of str to bytes
-            From `data`.
-        sizes : (int, int)
-            As for `data`.
-
-        Returns
-        -------
-        TranslationMemory
-            The same.
-
-        Raises
-        ------
-        ValueError
-            If they are invalid.
-        """
+        """Return the memory of `describe` and `data`, which may be untrusted; raise ValueError if it is invalid."""
         if settings.keys() != {"count"} or type(settings["count"]) is not int or not settings["count"] > 0:
             raise ValueError("count must be an integer of at least 1")
         if data.keys() != set(_SIDES):
@@ -230,7 +187,7 @@ class TranslationMemory(SourceAugmenter):
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources don't pair up with {len(targets)} targets")
         if len(set(sources)) != len(sources):
-            raise ValueError("a source comes twice")
+            raise ValueError("a source occurs twice")
         return cls(settings["count"], sources, targets)
 
 

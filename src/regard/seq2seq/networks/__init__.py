@@ -1,3 +1,3 @@
-"""The networks and what they share."""
+"""The networks, their interfaces and shared parts."""
 
 __all__: list[str] = []

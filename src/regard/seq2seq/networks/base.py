@@ -1,4 +1,4 @@
-"""The interfaces of networks: what training needs (`Network`), and what a search needs (`Predictor`, `Stepper`)."""
+"""The interfaces of networks: for training (`Network`) and for a search (`Predictor`, `Stepper`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.kernels.search import Aims, Found
+from regard.kernels.search import BeamOptions, SearchResult
 from regard.seq2seq.data.batching import Batch, Ids
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.networks.top_tokens import TopTokens, top_tokens
@@ -22,10 +22,10 @@ Array = NDArray[Any]
 class Stepper(ABC):
     """The decoder steps of a search: k hypotheses of each of B sentences, one token at a time.
 
-    A subclass says how to take a step and which hypotheses stay; the other methods have defaults.
+    A subclass implements a step and the selection of hypotheses; the other methods have defaults.
     """
 
-    has_posterior: bool = False  #: whether `posterior` can be asked
+    has_posterior: bool = False  #: whether `posterior` is implemented
 
     @abstractmethod
     def __call__(self, tokens: Ids) -> tuple[Array, Array]:
@@ -44,8 +44,8 @@ class Stepper(ABC):
         logits, weights = self(tokens)
         return top_tokens(logits.reshape(tokens.size, -1), count, first), weights
 
-    def beam(self, aims: Aims) -> Found | None:
-        """Search to the end in one call, before the first step; None where there is no such fast path."""
+    def beam(self, options: BeamOptions) -> SearchResult | None:
+        """Search to the end in one call, before the first step; None without such a fast path."""
         return None
 
     def posterior(self, tokens: Ids) -> Array:
@@ -54,10 +54,25 @@ class Stepper(ABC):
 
 
 class Predictor(Protocol):
-    """What a search needs of a network, or of an ensemble."""
+    """The interface of a network, or of an ensemble, to a search."""
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> Stepper:
-        """Begin a search for sources (T, B) of these lengths (B,) with `width` hypotheses of each."""
+        """Begin a search.
+
+        Parameters
+        ----------
+        source : integer array (T, B)
+            Source sentences, each with END, padded with PAD.
+        lengths : integer array (B,)
+            Tokens of each.
+        width : int
+            Hypotheses of each sentence.
+
+        Returns
+        -------
+        Stepper
+            Before the first token.
+        """
 
 
 class Network(Predictor, Protocol):
@@ -70,7 +85,7 @@ class Network(Predictor, Protocol):
         """The configuration, of one of the families."""
 
     def draw(self, rng: np.random.Generator, target_counts: Array) -> None:
-        """Draw the initial parameters; `target_counts` (V,) says how often each target token occurs."""
+        """Draw the initial parameters; `target_counts` (V,) is the frequency of each target token."""
 
     def loss(
         self,
@@ -82,4 +97,28 @@ class Network(Predictor, Protocol):
         guidance: float = 0.0,
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Return the mean loss of a target token, and its pullback to gradients by parameter name."""
+        """Predict each token of the targets from the tokens before it.
+
+        Parameters
+        ----------
+        batch : Batch
+            Sentence pairs.
+        dropout : float
+            The dropout rate.
+        rng : numpy.random.Generator, optional
+            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
+            dropout and the softmax is complete.
+        smoothing : float
+            Label smoothing.
+        guidance : float
+            The weight of the cross-entropy between the batch's links and the attention weights.
+        agreement : float
+            The weight of the divergence between two predictions with dropout of their own.
+
+        Returns
+        -------
+        loss : float
+            The mean over all tokens that are not PAD, with guidance and agreement.
+        pullback : function
+            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
+        """

@@ -34,19 +34,19 @@ FAMILIES = {
 
 
 def build(config: Config, parameters: Parameters | None = None) -> Network:
-    """Make the network that a configuration describes.
+    """Build the network of a configuration.
 
     Parameters
     ----------
     config : Config
         Of any family.
     parameters : Parameters, optional
-        Its numbers; zeros by default.
+        Its parameters; zeros by default.
 
     Returns
     -------
     Network
-        Ready to be drawn, trained or searched with.
+        The network.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def build(config: Config, parameters: Parameters | None = None) -> Network:
 
 
 def describe(config: Config) -> dict[str, Any]:
-    """Return a configuration as what JSON can hold.
+    """Convert a configuration to values for JSON.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def read_config(described: Mapping[str, Any]) -> Config:
     Parameters
     ----------
     described : mapping
-        From a file, which may be anybody's.
+        From a file, which may be untrusted.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def read_config(described: Mapping[str, Any]) -> Config:
     Raises
     ------
     ValueError, TypeError
-        If it is none.
+        If it is not one.
 
     Examples
     --------
@@ -125,5 +125,5 @@ def read_config(described: Mapping[str, Any]) -> Config:
     options = dict(described)
     name = options.pop("family", None)
     _check.choice("family", name, FAMILIES)
-    made: Config = FAMILIES[name].config(**options)
-    return made
+    config: Config = FAMILIES[name].config(**options)
+    return config

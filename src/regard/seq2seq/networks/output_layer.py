@@ -86,16 +86,16 @@ def prediction_loss(
         difference, difference_back = _divergence(rows, second, embedding, bias)
 
     def pullback(dloss: float) -> tuple[Array, dict[str, Array]]:
-        found, dembedding, dbias = loss_back(dloss)
+        drows, dembedding, dbias = loss_back(dloss)
         if difference_back:
             gradients = difference_back(agreement / 4 * dloss)
-            found, dembedding, dbias = (
-                a + b for a, b in zip((found, dembedding, dbias), gradients, strict=True)
+            drows, dembedding, dbias = (
+                a + b for a, b in zip((drows, dembedding, dbias), gradients, strict=True)
             )
-        dreadout = found
+        dreadout = drows
         if len(real) < following.size:
             dreadout = np.zeros((following.size, readout.shape[-1]), readout.dtype)
-            dreadout[real] = found
+            dreadout[real] = drows
         g = {"target_embedding": dembedding, "output_bias": dbias}
         if not everything:  # no token is in ids twice
             short, g = g, {name: np.zeros_like(p[name]) for name in g}
@@ -143,8 +143,8 @@ def log_frequency(counts: Array) -> Array:
     [-2.485, -0.087]
     """
     more = counts + 0.1
-    found: Array = np.log(more / more.sum())
-    return found
+    logs: Array = np.log(more / more.sum())
+    return logs
 
 
 def sampled_vocabulary(
@@ -226,7 +226,7 @@ def alignment_loss(
     if weights is None or links is None:
         return 0.0, lambda dloss: None
     share = guidance / max(float(links.sum()), 1.0)
-    seen = np.maximum(weights, _LEAST_WEIGHT)
-    loss = -share * float((links * np.log(seen)).sum(dtype=np.float64))
+    clipped = np.maximum(weights, _LEAST_WEIGHT)
+    loss = -share * float((links * np.log(clipped)).sum(dtype=np.float64))
     # Below the least weight the slope stays constant, so that a weight near 0 still gets a gradient.
-    return loss, lambda dloss: (-(share * dloss) * links / seen).astype(weights.dtype)
+    return loss, lambda dloss: (-(share * dloss) * links / clipped).astype(weights.dtype)

@@ -68,7 +68,7 @@ def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) 
     Raises
     ------
     ValueError, TypeError
-        If one is not such a whole number.
+        If one is not such an integer.
 
     Examples
     --------
@@ -78,5 +78,5 @@ def check_sizes(config: Any, least: Mapping[str, int], most: Mapping[str, int]) 
     ValueError: layers must be at most 32. Got 99 instead.
     """
     for name, bound in least.items():
-        size = _check.whole(name, getattr(config, name), bound, most.get(name))
+        size = _check.integer(name, getattr(config, name), bound, most.get(name))
         object.__setattr__(config, name, size)

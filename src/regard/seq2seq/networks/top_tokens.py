@@ -51,7 +51,7 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     logits : array (N, V)
         Logits; a NaN or infinity shows in the sums.
     count : int
-        How many logits are wanted.
+        The number of logits.
     first : int
         Tokens before this one take part in the sums only.
 
@@ -66,8 +66,8 @@ def top_tokens(logits: Array, count: int, first: int = 0) -> TopTokens:
     >>> found.best.tolist(), found.tokens.tolist()
     ([[3.0, 2.0]], [[2, 3]])
     """
-    if (found := training.tops(logits, count, first)) is not None:
-        return TopTokens(*found)
+    if (result := training.tops(logits, count, first)) is not None:
+        return TopTokens(*result)
     best, tokens = _largest(logits[:, first:], count)
     return TopTokens(exponential_sums(logits), best, tokens + first)
 
@@ -90,42 +90,42 @@ def exponential_sums(logits: Array) -> Array:
     >>> exponential_sums(np.array([[5.0, 5.0, -np.inf]])).tolist()
     [[5.0, 2.0]]
     """
-    if (found := training.tops(logits, 1)) is not None:
-        return found[0]
-    made = np.empty((len(logits), 2), logits.dtype)
+    if (result := training.tops(logits, 1)) is not None:
+        return result[0]
+    sums = np.empty((len(logits), 2), logits.dtype)
     few = max(1, _NEAR // logits.shape[1])
-    with np.errstate(invalid="ignore"):  # whoever uses the sums checks them
+    with np.errstate(invalid="ignore"):  # the caller checks the sums
         for start in range(0, len(logits), few):
             part = logits[start : start + few]
             most = part.max(axis=1, keepdims=True)
             shifted = part - most
             np.exp(shifted, out=shifted)
-            made[start : start + few, 0], made[start : start + few, 1] = most[:, 0], shifted.sum(axis=1)
-    return made
+            sums[start : start + few, 0], sums[start : start + few, 1] = most[:, 0], shifted.sum(axis=1)
+    return sums
 
 
 def _largest(logits: Array, count: int) -> tuple[Array, Ids]:
     """Return the largest logits of each row (N, count), falling, and their tokens; of equals, the first comes first."""
     bars = _bars(logits, count)
     flat = np.flatnonzero(logits >= bars[:, None])  # few
-    found, (rows, tokens) = logits.ravel()[flat], np.divmod(flat, logits.shape[1])
-    order = np.lexsort((-found, rows))  # stable
+    values, (rows, tokens) = logits.ravel()[flat], np.divmod(flat, logits.shape[1])
+    order = np.lexsort((-values, rows))  # stable
     rank = np.arange(len(flat)) - np.searchsorted(rows, np.arange(len(logits)))[rows]
     order, at = order[rank < count], (rows[rank < count], rank[rank < count])
-    largest, places = (
+    largest, ids = (
         np.full((len(logits), count), -np.inf, logits.dtype),
         np.zeros((len(logits), count), np.int64),
     )
-    largest[at], places[at] = found[order], tokens[order]
-    return largest, places
+    largest[at], ids[at] = values[order], tokens[order]
+    return largest, ids
 
 
 def _bars(logits: Array, count: int) -> Array:
     """Return lower bounds (N,) of the `count` largest logits of each row; a few more logits reach them."""
     least = np.finfo(logits.dtype).min
-    whole = logits.shape[1] // _GROUPS * _GROUPS
+    grouped = logits.shape[1] // _GROUPS * _GROUPS
     # Frequent tokens have neighbouring ids: a group is one token out of every 256.
-    most = logits[:, :whole].reshape(len(logits), -1, _GROUPS).max(axis=1) if whole else logits
+    most = logits[:, :grouped].reshape(len(logits), -1, _GROUPS).max(axis=1) if grouped else logits
     if most.shape[1] < count:
         return np.full(len(logits), least)
     bars: Array = np.maximum(np.partition(most, -count, axis=1)[:, -count], least)
@@ -162,12 +162,12 @@ class OutputLayer:
 
     def log_sums(self, readout: Array) -> Array:
         """Return the logarithms (N,) of the sums of the exponentials of all logits of readouts (N, E)."""
-        found = np.empty((len(readout), 2), readout.dtype)
+        sums = np.empty((len(readout), 2), readout.dtype)
         few = max(1, _ROWS // len(self.bias))
         for start in range(0, len(readout), few):
             part = slice(start, start + few)
-            found[part] = self._sums(readout[part])
-        logs: Array = np.log(found[:, 1]) + found[:, 0]
+            sums[part] = self._sums(readout[part])
+        logs: Array = np.log(sums[:, 1]) + sums[:, 0]
         return logs
 
     def _sums(self, readout: Array) -> Array:
@@ -176,6 +176,6 @@ class OutputLayer:
         return exponential_sums(self.logits(readout))
 
     @cached_property
-    def packed(self) -> training.Words | None:
-        """The matrix in the library's own layout, if there is the library."""
-        return training.Words.of(self.embedding, self.bias)
+    def packed(self) -> training.PackedWeights | None:
+        """The matrix in the library's own layout; None without the library."""
+        return training.PackedWeights.pack(self.embedding, self.bias)

@@ -25,7 +25,7 @@ _ROUNDING = 0.001  # how far below 0 a cross-entropy may come out
 
 
 class State(NamedTuple):
-    """The state of training between two steps: what a checkpoint holds.
+    """The state of training between two steps, as stored in a checkpoint.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
     Returns
     -------
     State
-        For `Training.go_on_from`, which checks that it fits.
+        For `Training.resume_from`, which checks that it fits.
 
     Raises
     ------
@@ -118,13 +118,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> State:
         if not all(isinstance(part, str) and part.isprintable() for part in numbers["fingerprint"].values()):
             raise Wrong("its fingerprint is damaged")  # parts of it may be shown
         _check_numbers(numbers)
-        _check_numbers(numbers)
         file.expect("F32", {name: tensor.shape for name, tensor in file.tensors.items()})
         return State(**numbers, arrays={name: file.array(name) for name in file.tensors})
 
 
 def _check_numbers(numbers: dict[str, Any]) -> None:
-    """Refuse numbers that no training comes to."""
+    """Raise if a number cannot be that of a training."""
     limits = {
         "step": (0, _MOST_STEPS),
         "seconds": (0, _MOST_SECONDS),

@@ -1,18 +1,18 @@
 """The model file: a network, its tokenizers and its extras, in a file of `regard.seq2seq.storage.safetensors`.
 
-A model file has the weights (F32) under the names of its configuration's ``shapes()``, and what the two sides' texts
-have learned (U8) as ``source.tokens``, ``target.tokens`` and so on, the tokens in UTF-8 with a newline between them.
-Its metadata::
+A model file has the parameters (F32) under the names of its configuration's ``shapes()``, and the data of the two
+tokenizers (U8) as ``source.tokens``, ``target.tokens`` and so on, tokens in UTF-8 with newlines between them. Its
+metadata::
 
     format   "regard.seq2seq"
     version  "1"
     config   JSON: the network's family and all its options      see `regard.seq2seq.networks.families.describe`
-    source   JSON: how the source's text is cut                   see `regard.seq2seq.data.tokenizers`
-    target   JSON: the same of the target's
+    source   JSON: the options of the source's tokenizer          see `regard.seq2seq.data.tokenizers`
+    target   JSON: those of the target's
 
-With extras (`regard.seq2seq.extras`) the metadata has the settings of each under its name (JSON), and the file what it
-has learned as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's
-source vocabulary is that of the source and then that of the target.
+With extras (`regard.seq2seq.extras`) the metadata has the options of each under its name (JSON), and the file its data
+as ``name.part`` (U8); docs/files.md lists both. With one that appends tokens to sources, the network's source
+vocabulary is that of the source, followed by that of the target.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ __all__ = [
     "write_model",
 ]
 
-MODEL_FILE = "model.safetensors"  # what a model is called in a folder of its own
+MODEL_FILE = "model.safetensors"  # the file's name in a folder of ``regard train``
 FORMAT, VERSION = "regard.seq2seq", "1"
 SIDES = ("source", "target")
-Known = TypeVar("Known")
+Part = TypeVar("Part")
 Predicts = TypeVar("Predicts", bound=Predictor, covariant=True)
 
 
 class Model(NamedTuple, Generic[Predicts]):
-    """What a model file holds: a network and the texts of its two sides.
+    """A network, the tokenizers of its two sides, and its extras: the content of a model file.
 
     Parameters
     ----------
     network : Network
-        Configuration and weights.
+        The configuration and the parameters.
     source : Tokenizer or ArraySource
-        How the source becomes numbers.
+        The tokenizer of the source, or what reads its arrays.
     target : Tokenizer
-        How the target becomes numbers and text again.
+        The tokenizer of the target.
     extras : mapping of str to Extra
         Optional parts by name, in the order of `regard.seq2seq.extras.EXTRAS`.
     """
@@ -70,6 +70,13 @@ class Model(NamedTuple, Generic[Predicts]):
     source: Tokenizer | ArraySource
     target: Tokenizer
     extras: Mapping[str, Extra] = MappingProxyType({})
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the source; ValueError for a model whose sources are arrays."""
+        if isinstance(self.source, ArraySource):
+            raise ValueError(f"the sources of this model are {self.source.token_type}, not text")
+        return self.source
 
     @property
     def augmenter(self) -> SourceAugmenter | None:
@@ -83,21 +90,21 @@ class Model(NamedTuple, Generic[Predicts]):
 
 
 def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
-    """Write a model file, which is there whole or not at all.
+    """Write a model file atomically.
 
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced, that which a link points to, too.
+        The file; an older one is replaced, also where a link points to it.
     model : Model
-        What.
+        The model.
 
     Raises
     ------
     OSError
-        If it can't be written; an older file is as it was then.
+        If it can't be written; an older file is then unchanged.
     ValueError
-        If what is there is no file.
+        If the path is not a file.
 
     Examples
     --------
@@ -112,9 +119,9 @@ def write_model(path: str | os.PathLike[str], model: Model[Network]) -> None:
     """
     arrays = dict(model.network.parameters.items())
     metadata = {"format": FORMAT, "version": VERSION, "config": json.dumps(describe(model.network.config))}
-    for side, text in zip(SIDES, (model.source, model.target), strict=True):
-        metadata[side] = json.dumps(text.describe())
-        for name, data in text.data().items():
+    for side, tokenizer in zip(SIDES, (model.source, model.target), strict=True):
+        metadata[side] = json.dumps(tokenizer.describe())
+        for name, data in tokenizer.data().items():
             arrays[f"{side}.{name}"] = np.frombuffer(data, np.uint8)
     for extra, part in model.extras.items():
         metadata[extra] = json.dumps(part.describe())
@@ -129,17 +136,17 @@ def _sizes(model: Model[Network]) -> tuple[int, int]:
 
 
 def model_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of a model that is called by its folder or by its file.
+    """Return the path of a model file, given that path or its folder.
 
     Parameters
     ----------
     path : str or path
-        What somebody has called the model.
+        A model file, or a folder with one.
 
     Returns
     -------
     Path
-        What is to be read: model.safetensors in a folder, otherwise the same.
+        model.safetensors in a folder, otherwise the same path.
 
     Raises
     ------
@@ -155,12 +162,12 @@ def model_file(path: str | os.PathLike[str]) -> Path:
     if file.is_file():
         return file
     if Path(path).is_dir():
-        raise ValueError(f"{path} holds no {MODEL_FILE}")
+        raise ValueError(f"{path} has no {MODEL_FILE}")
     return Path(path)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model[Network]:
-    """Read a model file, whoever made it.
+    """Read a model file, which may be untrusted.
 
     Parameters
     ----------
@@ -170,12 +177,12 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     Returns
     -------
     Model
-        The network with its texts.
+        The network with its tokenizers.
 
     Raises
     ------
     ValueError
-        One line that says what is wrong, if it is no model file.
+        If it is not a model file, with the reason in one line.
     OSError
         If it can't be read.
 
@@ -188,7 +195,7 @@ def read_model(path: str | os.PathLike[str]) -> Model[Network]:
     ...         read_model(pathlib.Path(folder, "short"))
     ...     except ValueError as error:
     ...         print(str(error).replace(folder, "here"))
-    here/short is no model file: 4 bytes are too few
+    here/short is not a model file: 4 bytes are too few
     """
     with opened(path, "model file") as file:
         file.expect_format(FORMAT, VERSION)
@@ -200,42 +207,46 @@ def _read(file: Container) -> Model[Network]:
         config = read_config(_mapping(file.json("config")))
     except (TypeError, ValueError) as error:
         raise Wrong(f"its configuration is damaged: {str(error).splitlines()[0]}") from None
-    file.expect("F32", config.shapes())  # so that the sizes that the configuration promises are in the file
+    file.expect("F32", config.shapes())  # before anything of these sizes is allocated
     names = [name for name in EXTRAS if name in file.metadata]
     if names and config.inputs:
         raise Wrong(f"its configuration is damaged: {names[0]} needs a source of tokens")
     augmented = any(issubclass(extra_class(name), SourceAugmenter) for name in names)
     # An augmenter appends target tokens to sources, so these are source tokens, too.
     counts = config.source_tokens - (config.target_tokens if augmented else 0), config.target_tokens
-    restores = [restore_source if config.inputs else partial(restore, size=counts[0]), partial(restore, size=counts[1])]
+    restores = [
+        restore_source if config.inputs else partial(restore, size=counts[0]),
+        partial(restore, size=counts[1]),
+    ]
     source, target = (
-        _restored(file, side, how, f"how its {side} is cut") for side, how in zip(SIDES, restores, strict=True)
+        _restored(file, side, restored, f"its {side} tokenizer")
+        for side, restored in zip(SIDES, restores, strict=True)
     )
     parts = [*SIDES, *names]
     _check_names(
-        file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _parts(file, part))]
+        file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _array_names(file, part))]
     )
-    sizes = counts[0], len(target)
+    sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
     return _assembled(file, config, source, target, extras)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError("it is no JSON object")
+        raise TypeError("it is not a JSON object")
     return value
 
 
-def _parts(file: Container, side: str) -> list[str]:
-    """Return the names of what one side's text has learned."""
-    return [name.removeprefix(f"{side}.") for name in file.tensors if name.startswith(f"{side}.")]
+def _array_names(file: Container, part: str) -> list[str]:
+    """Return the names of the arrays of a side or an extra."""
+    return [name.removeprefix(f"{part}.") for name in file.tensors if name.startswith(f"{part}.")]
 
 
 def _restored(
-    file: Container, part: str, restore: Callable[..., Known], what: str, *sizes: tuple[int, int]
-) -> Known:
+    file: Container, part: str, restore: Callable[..., Part], what: str, *sizes: tuple[int, int]
+) -> Part:
     """Read a tokenizer or an extra."""
-    data = {name: file.bytes(f"{part}.{name}") for name in _parts(file, part)}
+    data = {name: file.bytes(f"{part}.{name}") for name in _array_names(file, part)}
     try:
         return restore(_mapping(file.json(part)), data, *sizes)
     except (TypeError, ValueError) as error:
@@ -250,10 +261,10 @@ def _check_names(file: Container, names: list[str]) -> None:
 
 
 def _assembled(
-    file: Container, config: Config, source: Tokenizer, target: Tokenizer, extras: Mapping[str, Extra]
+    file: Container, config: Config, source: Any, target: Any, extras: Mapping[str, Extra]
 ) -> Model[Network]:
-    """Read the weights, once everything fits the configuration."""
-    parameters = Parameters(config.shapes())  # no more than the file has, as was checked
+    """Read the parameters, whose names and shapes have been checked."""
+    parameters = Parameters(config.shapes())  # as large as those of the file
     for name, parameter in parameters.items():
         file.fill(name, parameter)
     return Model(build(config, parameters), source, target, extras)

@@ -1,4 +1,4 @@
-"""Files of named arrays in the safetensors format, written whole or not at all, and read without trust.
+"""Named arrays in the safetensors format: written atomically, and read from untrusted files.
 
 ::
 
@@ -9,7 +9,7 @@
     the rest     raw little-endian numbers; offsets count from here, without gaps or overlaps
 
 Reading checks the header against itself and against the file's size before anything is allocated: nothing is unpickled,
-and what is read never takes more memory than the file (law 11).
+and arrays never take more memory than the file (law 11).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "U8": np.dtype(np.u
 
 
 class Wrong(Exception):
-    """What is wrong with a file."""
+    """A file is invalid; the message is the reason."""
 
 
 class _Tensor(NamedTuple):
@@ -49,31 +49,31 @@ class _Tensor(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write named arrays into a file, which is there whole or not at all.
+    """Write named arrays to a file atomically.
 
     Parameters
     ----------
     path : str or path
-        Where to; an older file is replaced, that which a link points to, too.
+        The file; an older one is replaced, also where a link points to it.
     arrays : mapping of str to array
-        uint8 arrays stay that; all others become float32.
+        uint8 arrays keep their type; others become float32.
     metadata : mapping of str to str
-        What else there is to say.
+        Further text.
 
     Raises
     ------
     OSError
-        If it can't be written; an older file is as it was then.
+        If it can't be written; an older file is then unchanged.
     ValueError
-        If what is there is no file.
+        If the path is not a file.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(f"{folder}/it", {"a": np.ones(2)}, {"format": "mine"})
-    ...     with opened(f"{folder}/it", "file of mine") as found:
-    ...         found.metadata, found.array("a")
+    ...     with opened(f"{folder}/it", "file of mine") as container:
+    ...         container.metadata, container.array("a")
     ({'format': 'mine'}, array([1., 1.], dtype=float32))
     """
     data = {
@@ -107,20 +107,19 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     Parameters
     ----------
     path : str or path
-        The file, whoever made it.
+        The file, which may be untrusted.
     what : str
         What it should be, for errors: "model file".
 
     Yields
     ------
     Container
-        To read arrays from, for as long as the ``with`` block lasts; what raises `Wrong` there is told as an error
-        of the file.
+        To read arrays from during the ``with`` block; a `Wrong` raised there becomes a ValueError with the file's name.
 
     Raises
     ------
     ValueError
-        One line that says what is wrong.
+        If the file is invalid, with the reason in one line.
     OSError
         If it can't be read.
 
@@ -135,17 +134,17 @@ def opened(path: str | os.PathLike[str], what: str) -> Iterator[Container]:
     ...             pass
     ...     except ValueError as error:
     ...         print(str(error).replace(folder, "here"))
-    here/short is no model file: 4 bytes are too few
+    here/short is not a model file: 4 bytes are too few
     """
     name = os.fspath(path)
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{name} is no {what}: it is {_check.kind_of_place(mode)}")
+        raise ValueError(f"{name} is not a {what}: it is {_check.kind_of_file(mode)}")
     try:
         with _files.reading(path) as file:
             yield Container(file, os.fstat(file.fileno()).st_size)
     except Wrong as error:
-        raise ValueError(f"{name} is no {what}: {report(str(error))}") from None
+        raise ValueError(f"{name} is not a {what}: {report(str(error))}") from None
 
 
 class Container:
@@ -154,9 +153,9 @@ class Container:
     Parameters
     ----------
     file : binary file
-        From its beginning.
+        Positioned at the beginning.
     size : int
-        Its bytes.
+        Its size in bytes.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -166,7 +165,7 @@ class Container:
     def expect_format(self, name: str, version: str) -> None:
         """Check the format's name and version in the metadata."""
         if self.metadata.get("format") != name:
-            raise Wrong(f"__metadata__ doesn't say format {name!r}")
+            raise Wrong(f"the format in __metadata__ is not {name!r}")
         if self.metadata.get("version") != version:
             raise Wrong(
                 f"its version is {self.metadata.get('version')!r:.20}, this program reads {version!r}"
@@ -182,11 +181,11 @@ class Container:
                 raise Wrong(f"{name} must be {dtype}. It is {tensor.dtype} instead.")
             if tensor.shape != shape:
                 raise Wrong(
-                    f"{name} must have shape {shape}, as its sizes say. It has {tensor.shape} instead."
+                    f"{name} must have shape {shape}, by its configuration. It has {tensor.shape} instead."
                 )
 
     def fill(self, name: str, array: Array) -> None:
-        """Read finite numbers straight into their place; the shape is right by now."""
+        """Read finite numbers into an array, whose shape must be that of the file."""
         self._file.seek(self._start + self.tensors[name].begin)
         if array.size and self._file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
             raise Wrong(f"the data of {name} is cut off")
@@ -211,15 +210,15 @@ class Container:
         return self._file.read(tensor.end - tensor.begin)
 
     def json(self, name: str) -> Any:
-        """Return what a value of the metadata says in JSON."""
+        """Parse a value of the metadata as JSON."""
         try:
-            return json.loads(self.metadata[name], object_pairs_hook=_no_name_twice)
+            return json.loads(self.metadata[name], object_pairs_hook=_unique_names)
         except (KeyError, ValueError, RecursionError):
             raise Wrong("its configuration is incomplete or damaged") from None
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:
-    """Return what the header says, once it agrees with itself and with the file's size."""
+    """Return arrays, metadata and the start of the data, checked against each other and the file's size."""
     if size < 8:
         raise Wrong(f"{size} bytes are too few")
     length = int.from_bytes(file.read(8), "little")
@@ -230,7 +229,7 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
     if length > LONGEST_HEADER:
         raise Wrong(f"its header is {length} bytes long; at most {LONGEST_HEADER} are allowed")
     try:
-        header = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_no_name_twice)
+        header = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_unique_names)
     except (ValueError, RecursionError):
         raise Wrong("its header is not JSON") from None
     if not isinstance(header, dict):
@@ -239,40 +238,40 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, _Tensor], dict[st
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise Wrong("the values of __metadata__ must be strings")
     tensors = {name: _tensor(name, entry) for name, entry in header.items()}
-    reached = 0
+    end = 0
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
-        if tensor.begin != reached:
+        if tensor.begin != end:
             raise Wrong(
-                f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {reached}"
+                f"the data of {name!r:.60} begins at {tensor.begin}, the data before it ends at {end}"
             )
-        reached = tensor.end
-    if reached != size - 8 - length:
-        raise Wrong(f"it has {size - 8 - length} bytes of data, its header says {reached}")
+        end = tensor.end
+    if end != size - 8 - length:
+        raise Wrong(f"it has {size - 8 - length} bytes of data, its header has {end}")
     return tensors, metadata, 8 + length
 
 
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name comes twice")
-    return found
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return mapping
 
 
-def _whole(value: Any) -> bool:
+def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 62
 
 
 def _tensor(name: str, entry: Any) -> _Tensor:
-    """Return one entry of the header, once its parts fit each other."""
+    """Return one entry of the header, checked."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise Wrong(f"the entry {name!r:.60} must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
         raise Wrong(f"the dtype of {name!r:.60} must be F32 or U8")
-    if not isinstance(shape, list) or len(shape) > 8 or not all(map(_whole, shape)):
-        raise Wrong(f"the shape of {name!r:.60} must be a list of at most 8 whole numbers")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_whole, offsets)):
-        raise Wrong(f"the data_offsets of {name!r:.60} must be two whole numbers")
+    if not isinstance(shape, list) or len(shape) > 8 or not all(map(_is_size, shape)):
+        raise Wrong(f"the shape of {name!r:.60} must be a list of at most 8 integers")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
+        raise Wrong(f"the data_offsets of {name!r:.60} must be two integers")
     need = math.prod(shape) * _DTYPES[dtype].itemsize
     if offsets[1] - offsets[0] != need:
         raise Wrong(

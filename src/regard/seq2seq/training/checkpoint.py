@@ -1,4 +1,4 @@
-"""The checkpoint of a training: where it may lie, and how a training goes on from it."""
+"""The checkpoint of a training: checking its path, reading it, and resuming from it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from regard.seq2seq.storage import checkpoint_file
 from regard.seq2seq.storage.checkpoint_file import State
 from regard.seq2seq.training.loop import Training
 
-__all__ = ["checkpoint_place", "go_on", "read_checkpoint"]
+__all__ = ["checkpoint_path", "resume", "read_checkpoint"]
 
-_ANEW = "remove it to begin anew"
+_HINT = "remove it to begin anew"
 
 
-def checkpoint_place(given: str | os.PathLike[str]) -> Path:
-    """Return where a checkpoint goes, if one can be written there.
+def checkpoint_path(path: str | os.PathLike[str]) -> Path:
+    """Check that a checkpoint can be written to a path, and return the path.
 
     Parameters
     ----------
-    given : str or path
-        Of the file.
+    path : str or path
+        The checkpoint.
 
     Returns
     -------
@@ -34,40 +34,38 @@ def checkpoint_place(given: str | os.PathLike[str]) -> Path:
     OSError
         If there is no folder for it.
     ValueError
-        If what is there is no file.
+        If the path is not a file.
 
     Examples
     --------
-    >>> checkpoint_place("mine.safetensors").name
+    >>> checkpoint_path("mine.safetensors").name
     'mine.safetensors'
     """
-    folder = _check.replaceable(given).parent
+    folder = _check.replaceable(path).parent
     if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(given))
-    return Path(given)
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}", os.fspath(path))
+    return Path(path)
 
 
-def read_checkpoint(
-    place: Path, otherwise: str = "give another name, or remove it if it is of no use"
-) -> State:
+def read_checkpoint(path: Path, hint: str = "give another name, or remove it if it is of no use") -> State:
     """Read a checkpoint.
 
     Parameters
     ----------
-    place : Path
-        Of the checkpoint.
-    otherwise : str
-        What helps if it is none.
+    path : Path
+        The checkpoint.
+    hint : str
+        The end of the error if it is not a checkpoint.
 
     Returns
     -------
     State
-        Of a training.
+        The state of a training.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a checkpoint.
     OSError
         If it can't be read.
 
@@ -78,40 +76,40 @@ def read_checkpoint(
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-file'
     """
     try:
-        return checkpoint_file.read_checkpoint(place)
+        return checkpoint_file.read_checkpoint(path)
     except ValueError as error:
-        raise ValueError(f"{error}; {otherwise}") from None
+        raise ValueError(f"{error}; {hint}") from None
 
 
-def go_on(training: Training, state: State, place: Path, otherwise: str = _ANEW) -> None:
-    """Go on from a checkpoint.
+def resume(training: Training, state: State, path: Path, hint: str = _HINT) -> None:
+    """Resume a training from a checkpoint.
 
     Parameters
     ----------
     training : Training
         Before its first step.
     state : State
-        What the checkpoint holds.
-    place : Path
-        Of the checkpoint, for a message.
-    otherwise : str
-        What helps if it is of another training.
+        The content of the checkpoint.
+    path : Path
+        The checkpoint, for the error.
+    hint : str
+        The end of the error if it is of another training.
 
     Raises
     ------
     ValueError
-        Then; the training is as it was.
+        If the checkpoint is of another training; this one is then unchanged.
 
     Examples
     --------
     >>> from regard.seq2seq import Seq2Seq
     >>> one, other = (Seq2Seq(epochs=1, seed=seed).begin([("a", "b")], [("a", "b")]) for seed in (1, 2))
-    >>> go_on(one, one.state(), Path("checkpoint"))
-    >>> go_on(other, one.state(), Path("checkpoint"))
+    >>> resume(one, one.state(), Path("checkpoint"))
+    >>> resume(other, one.state(), Path("checkpoint"))
     Traceback (most recent call last):
     ValueError: checkpoint: ...
     """
     try:
-        training.go_on_from(state)
+        training.resume_from(state)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}; {otherwise}") from None
+        raise ValueError(f"{path}: {error}; {hint}") from None

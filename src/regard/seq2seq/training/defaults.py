@@ -17,9 +17,11 @@ from regard.seq2seq.training.loop import Recipe
 
 __all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
 
-_LARGEST = 1 << 40  # number of parameters that is accepted
+_LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
+
+_CHOSEN = ("source_tokens", "target_tokens", "inputs")  # of a configuration: by the data
 
 
 def check(
@@ -49,9 +51,9 @@ def check(
     Traceback (most recent call last):
     ValueError: score must be one of 'none', 'additive', ... Got 'nothing' instead.
     """
-    for name, kind, given in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
-        known = [field.name for field in fields(kind) if field.name not in ("source_tokens", "target_tokens", "inputs")]
-        if unknown := sorted(set(given) - set(known)):
+    for name, kind, options in (("network", FAMILIES[family].config, network), ("recipe", Recipe, recipe)):
+        known = [field.name for field in fields(kind) if field.name not in _CHOSEN]
+        if unknown := sorted(set(options) - set(known)):
             _check.fail(f"{name} must have names among {', '.join(known)}. Got {unknown[0]!r:.60} instead.")
     config = choose_config(family, _SOME, 0 if inputs else 1, 1, network, inputs=inputs)
     for name in network:
@@ -89,7 +91,7 @@ def choose_config(
     source_tokens, target_tokens : int
         Sizes of the vocabularies; 0 source tokens with `inputs`.
     options : mapping
-        Fields of the configuration that are given.
+        Fields of the configuration that are set.
     minutes : float, optional
         Time limit of the training.
     inputs : Input, optional
@@ -115,8 +117,8 @@ def choose_config(
     64
     """
     kind = FAMILIES[family].config
-    words = {"source_tokens": source_tokens, "target_tokens": target_tokens, "inputs": inputs}
-    config: Config = kind(**{**words, **_sized(kind, pairs, minutes, options), **options})
+    sides = {"source_tokens": source_tokens, "target_tokens": target_tokens, "inputs": inputs}
+    config: Config = kind(**{**sides, **_sized(kind, pairs, minutes, options), **options})
     return config
 
 
@@ -125,8 +127,8 @@ def _halvings(kind: Any, pairs: int, minutes: float | None) -> int:
 
     Its configuration has `hurry`: the pairs a minute above which it is halved, and the factor of the rate then.
     """
-    a_minute, most = pairs / minutes if minutes else 0, kind.hurry[0]
-    return int(a_minute > most) + int(a_minute > 4 * most)
+    per_minute, most = pairs / minutes if minutes else 0, kind.hurry[0]
+    return int(per_minute > most) + int(per_minute > 4 * most)
 
 
 def _sized(kind: Any, pairs: int, minutes: float | None, options: Mapping[str, Any]) -> dict[str, int]:
@@ -173,17 +175,17 @@ def _steps(pairs: int) -> int:
     return max(pairs // _sentences(pairs), 1)
 
 
-def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> Recipe:
+def choose_recipe(config: Config, corpus: Corpus, options: Mapping[str, Any]) -> Recipe:
     """Return the recipe for a corpus; few pairs need small batches and many epochs.
 
     Parameters
     ----------
     config : Config
-        Of the network.
+        The configuration of the network.
     corpus : Corpus
         The training pairs.
-    asked : mapping
-        Fields of the recipe that are given.
+    options : mapping
+        Fields of the recipe that are set.
 
     Returns
     -------
@@ -201,12 +203,12 @@ def choose_recipe(config: Config, corpus: Corpus, asked: Mapping[str, Any]) -> R
     pairs = len(corpus)
     tokens = int(_sentences(pairs) * np.maximum(corpus.source_lengths, corpus.target_lengths).mean())
     usual = choose_epochs(pairs)
-    epochs = asked.get("epochs", None if "minutes" in asked else usual)
+    epochs = options.get("epochs", None if "minutes" in options else usual)
     warm_up = max(min(150, _steps(pairs) * (epochs or usual) // 10), 1)
     chosen = {"epochs": epochs, "tokens": tokens, "warm_up": warm_up, **config.recipe}
     if pairs >= _MANY:
         chosen["rate"] *= _OF_MANY
-    hurried, first = _sized(type(config), pairs, asked.get("minutes"), {}), config.grows[0]
-    if getattr(config, first) <= hurried[first]:  # a larger one, if given, would diverge
-        chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, asked.get("minutes"))
-    return Recipe(**{**chosen, **asked})
+    hurried, first = _sized(type(config), pairs, options.get("minutes"), {}), config.grows[0]
+    if getattr(config, first) <= hurried[first]:  # a larger network would diverge
+        chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, options.get("minutes"))
+    return Recipe(**{**chosen, **options})

@@ -61,26 +61,26 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], resume_at: int | None = None) -> None:
         self.path = Path(path)
-        last = None if resume_at is None else _check.whole("resume_at", resume_at)
-        kept = entries(path) if last is not None and self.path.exists() else ()
+        last = None if resume_at is None else _check.integer("resume_at", resume_at)
+        older = entries(path) if last is not None and self.path.exists() else ()
         with _files.replacing(path) as file:
-            for entry in kept:
+            for entry in older:
                 if last is not None and entry["step"] <= last:
                     file.write(_line(entry).encode())
         self._file = self.path.open("a", encoding="utf-8")
 
-    def write(self, *, step: int, **told: float | str | None) -> None:
+    def write(self, *, step: int, **values: float | str | None) -> None:
         """Append a line, which is in the file when this returns.
 
         Parameters
         ----------
         step : int
             The number of steps so far.
-        told : numbers or str
-            Values by name; None is left out.
+        values : numbers or str
+            Further fields; None is left out.
         """
         try:
-            self._file.write(_line({"step": _check.whole("step", step), **told}))
+            self._file.write(_line({"step": _check.integer("step", step), **values}))
             self._file.flush()
         except OSError as error:  # of writing: it does not name the file
             raise OSError(error.errno, error.strerror, os.fspath(self.path)) from None
@@ -179,22 +179,22 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
                 yield _entry(line, f"{os.fspath(path)}, line {number}")
 
 
-def _entry(line: bytes, place: str) -> Entry:
+def _entry(line: bytes, location: str) -> Entry:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict) or type(entry.get("step")) is not int:
-        raise ValueError(f"{place}: expected a JSON object with a step, as regard train writes them")
+        raise ValueError(f"{location}: expected a JSON object with a step, as regard train writes them")
     return entry
 
 
-def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def columns(log: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return some of a log's values as arrays, eight bytes for each line.
 
     Parameters
     ----------
-    found : iterable of mapping
+    log : iterable of mapping
         As `entries` yields them.
     names : sequence of str
         Names of values, such as "step" and "loss".
@@ -209,12 +209,12 @@ def columns(found: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[st
     >>> columns([{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}], ["loss"])
     {'loss': array([ 3., nan])}
     """
-    kept = {name: array("d") for name in names}
-    for entry in found:
-        for name, numbers in kept.items():
+    values = {name: array("d") for name in names}
+    for entry in log:
+        for name, numbers in values.items():
             value = entry.get(name)
             numbers.append(value if _drawable(value) else math.nan)
-    return {name: np.asarray(numbers) for name, numbers in kept.items()}
+    return {name: np.asarray(numbers) for name, numbers in values.items()}
 
 
 def column(table: Mapping[str, NDArray[Any]], name: str, along: str = "step") -> NDArray[Any]:

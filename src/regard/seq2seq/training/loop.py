@@ -29,9 +29,9 @@ Array = NDArray[Any]
 _ENDLESS = sys.maxsize  # steps, where only the time limit ends a training
 _WORTH_HALVING = 16  # sentences in a batch
 _EVEN_IN_LONG_EPOCHS = 1000  # the most steps between two validations
-_PAIRS, _TOLD = "pairs", 3  # a part of what a training is known by; how many parts that differ are told
+_PAIRS, _MOST_CHANGES = "pairs", 3  # a part of the fingerprint; changed parts that an error lists
 _EPOCHS = "recipe epochs"
-_ORDER, _CHANCE, _SAMPLE = range(3)  # uses of random numbers: each has a seed of its own
+_ORDER, _DROPOUT, _SAMPLE = range(3)  # uses of random numbers: each has a seed of its own
 
 
 class Diverged(ArithmeticError):
@@ -48,7 +48,7 @@ class Diverged(ArithmeticError):
     """
 
 
-_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees to
+_BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # for `_check.number`
     ("rate", "clip", "minutes"): {"positive": True},
     ("smoothing", "dropout", "average"): {"least": 0, "below": 1},
     ("guidance", "agreement"): {"least": 0},
@@ -57,7 +57,7 @@ _BOUNDS: dict[tuple[str, ...], dict[str, Any]] = {  # what `_check.number` sees 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """Options of training.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Recipe:
     guidance : float
         Weight of the loss of guided alignment.
     agreement : float
-        How much it counts that what is predicted does not depend on what was dropped: two readings of every batch
+        The weight of the divergence between two predictions with different dropout: two readings of every batch
         shall predict alike (alpha of Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"). They share
         everything but the last step in a recurrent network, and nothing in a transformer, which takes twice as long.
     keep : {"best", "last"}
@@ -123,7 +123,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in ("epochs", "tokens", "warm_up", "patience"):
             if getattr(self, name) is not None:  # Python's own number: NumPy's wrap around
-                object.__setattr__(self, name, _check.whole(name, getattr(self, name), least=1))
+                object.__setattr__(self, name, _check.integer(name, getattr(self, name), least=1))
         for names, within in _BOUNDS.items():
             for name in names:
                 if getattr(self, name) is not None:
@@ -135,7 +135,7 @@ class Recipe:
                 f"agreement must be 0 without dropout: nothing differs then. Got {self.agreement!r} instead."
             )
         _check.choice("keep", self.keep, ("best", "last"))
-        object.__setattr__(self, "seed", _check.whole("seed", self.seed))
+        object.__setattr__(self, "seed", _check.integer("seed", self.seed))
 
     def rate_at(self, step: int, steps: int, passed: float) -> float:
         """Return Adam's rate at a step counted from 1, when a share `passed` of the time limit is over."""
@@ -161,9 +161,9 @@ class Step(NamedTuple):
     seconds : float
         Duration of the training so far, without pauses between runs.
     validation : float or None
-        Loss for each word of the validation pairs, after the last step of an epoch (and every 1,000 steps).
+        Loss for each token of the validation pairs, after the last step of an epoch (and every 1,000 steps).
     best : bool
-        Whether the model is kept, as that is the lowest so far or the last counts: the moment to save it.
+        Whether the model is kept: its loss is the lowest so far, or the recipe keeps the last. The moment to save it.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Step(NamedTuple):
     total: int
     loss: float
     epoch: int
-    words: int
+    tokens: int
     rate: float
     seconds: float
     validation: float | None = None
@@ -187,8 +187,8 @@ class Step(NamedTuple):
 class Training:
     """Train a network: iterate over the steps.
 
-    Between two steps `network` has the parameters that are walked downhill; `best` are those that the recipe keeps,
-    which the network has at the end, or when something goes wrong.
+    Between two steps `network` has the current parameters. `best` are those that the recipe keeps; the network has them
+    at the end, and after an error.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Training:
         Validation pairs.
     recipe : Recipe
         The recipe.
-    besides : mapping, optional
+    options : mapping, optional
         Other options of the model, which a checkpoint must agree with.
 
     Examples
@@ -221,34 +221,34 @@ class Training:
         pairs: Corpus,
         valid: Corpus,
         recipe: Recipe,
-        besides: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.network, self.pairs, self.valid, self.recipe = network, pairs, valid, recipe
-        self.besides = dict(besides or {})
+        self.options = dict(options or {})
         self.flat = network.parameters.flat
         self.adam = Adam(self.flat, clip=recipe.clip)
         self.mean = self.flat.copy() if recipe.average else None
         self.best = self.flat.copy()
-        self.walked: Array | None = None  # the current parameters, while the network has the best
+        self.current: Array | None = None  # the current parameters, while the network has the best
         self.best_loss, self.waited = float("inf"), 0
-        self.judged_step = 0  # the last validation
+        self.validated_step = 0  # the last validation
         self.step, self.seconds, self.begun = 0, 0.0, time.monotonic()
-        self.per_epoch = len(batches(pairs, recipe.tokens, self._chance(_SAMPLE)))
+        self.per_epoch = len(batches(pairs, recipe.tokens, self._rng(_SAMPLE)))
         self.total = _ENDLESS if recipe.epochs is None else recipe.epochs * self.per_epoch
 
-    def _chance(self, *numbers: int) -> np.random.Generator:
+    def _rng(self, *numbers: int) -> np.random.Generator:
         """Return the random generator of one use. It depends on no earlier use, so that no state must be saved."""
         return np.random.default_rng([self.recipe.seed, *numbers])
 
     def state(self) -> State:
         """Return the state to resume from; its arrays are those of the training, not copies."""
-        arrays = {"parameters": self.flat if self.walked is None else self.walked, "best": self.best}
+        arrays = {"parameters": self.flat if self.current is None else self.current, "best": self.best}
         arrays |= {"adam_mean": self.adam.mean, "adam_square": self.adam.square}
         if self.mean is not None:
             arrays["mean"] = self.mean
         return State(self.step, self.seconds, self.best_loss, self.waited, self.fingerprint(), arrays)
 
-    def go_on_from(self, state: State) -> None:
+    def resume_from(self, state: State) -> None:
         """Resume from a state.
 
         Parameters
@@ -266,7 +266,7 @@ class Training:
         own = self.state().arrays
         shapes, needed = ({name: a.shape for name, a in part.items()} for part in (state.arrays, own))
         if shapes != needed:
-            raise ValueError("the checkpoint doesn't hold the arrays that it must")
+            raise ValueError("the checkpoint doesn't have the arrays of this training")
         if state.step > self.total:
             raise ValueError(f"the checkpoint is at step {state.step}, the training has {self.total}")
         if (state.arrays["adam_square"] < 0).any():
@@ -277,7 +277,7 @@ class Training:
         self.best_loss, self.waited = state.best_loss, state.waited
         # A training that ran out of time is validated once more: better than never.
         in_epoch = self.step % self.per_epoch
-        self.judged_step = self.step - (in_epoch % _EVEN_IN_LONG_EPOCHS if in_epoch else 0)
+        self.validated_step = self.step - (in_epoch % _EVEN_IN_LONG_EPOCHS if in_epoch else 0)
         self.adam.steps = state.step
 
     def fingerprint(self) -> dict[str, str]:
@@ -285,7 +285,7 @@ class Training:
         version = pkgutil.resolve_name("regard:__version__")  # an import would be of a higher floor
         config, recipe = asdict(self.network.config), asdict(self.recipe)
         del recipe["minutes"]
-        parts = {"version": version, "network": type(self.network.config).__name__, **self.besides}
+        parts = {"version": version, "network": type(self.network.config).__name__, **self.options}
         parts |= {_PAIRS: _hash(self.pairs, self.valid)}
         parts |= {f"network {name}": value for name, value in config.items()}
         parts |= {f"recipe {name}": value for name, value in recipe.items()}
@@ -307,38 +307,38 @@ class Training:
         with one_blas_thread() as alone, two_threads() as threads:
             halves = _Halves(self.network, self.recipe, Each(threads if alone else None))
             self.begun = time.monotonic() - self.seconds
-            if self.walked is not None:
-                self.flat[...], self.walked = self.walked, None
+            if self.current is not None:
+                self.flat[...], self.current = self.current, None
             while self.step < self.total and not self._is_over():
                 yield from self._epoch(halves)
-        self.rest()
+        self.use_best()
 
-    def rest(self) -> None:
+    def use_best(self) -> None:
         """Give the network the best parameters so far; iterating again restores the current ones."""
-        if self.walked is None:
-            self.walked = self.flat.copy()
+        if self.current is None:
+            self.current = self.flat.copy()
         self.flat[...] = self.best
 
-    def _count(self) -> None:
+    def _update_seconds(self) -> None:
         """Update the duration, time between two steps included."""
         self.seconds = time.monotonic() - self.begun
 
-    def _passed(self) -> float:
+    def _elapsed_share(self) -> float:
         """Return the elapsed share of the time limit, between 0 and 1."""
         if self.recipe.minutes is None:
             return 0.0
         return min(self.seconds / (60 * self.recipe.minutes), 1.0)
 
     def _out_of_time(self) -> bool:
-        return self._passed() == 1
+        return self._elapsed_share() == 1
 
-    def is_ahead(self) -> bool:
+    def finished_early(self) -> bool:
         """Return whether all epochs are done before the time limit."""
         return self.recipe.minutes is not None and self.step >= self.total and not self._out_of_time()
 
     def _is_over(self) -> bool:
         """Return whether patience or time is over; after the time limit, the last step must have been validated."""
-        return self.out_of_patience() or (self._out_of_time() and self.judged_step == self.step)
+        return self.out_of_patience() or (self._out_of_time() and self.validated_step == self.step)
 
     def out_of_patience(self) -> bool:
         """Return whether the last `patience` validations had no lower loss."""
@@ -348,20 +348,20 @@ class Training:
         """Take the remaining steps of the epoch."""
         epoch, done = divmod(self.step, self.per_epoch)
         # The number of batches depends on the lengths alone, not on the order.
-        order = batches(self.pairs, self.recipe.tokens, self._chance(_ORDER, epoch))
+        order = batches(self.pairs, self.recipe.tokens, self._rng(_ORDER, epoch))
         for i in range(done, self.per_epoch):
             step = self._step(halves, self.pairs.batch(order[i]))
             last = self._out_of_time() or i + 1 == self.per_epoch
             if last or (i + 1) % _EVEN_IN_LONG_EPOCHS == 0:
                 step = self._validated(step)
             yield step
-            self._count()
+            self._update_seconds()
             if self._is_over():
                 return
 
     def _step(self, halves: _Halves, batch: Batch) -> Step:
-        rate = self.recipe.rate_at(self.step + 1, self.total, self._passed())
-        loss, gradient = halves(batch, [self._chance(_CHANCE, self.step, half) for half in range(2)])
+        rate = self.recipe.rate_at(self.step + 1, self.total, self._elapsed_share())
+        loss, gradient = halves(batch, [self._rng(_DROPOUT, self.step, half) for half in range(2)])
         length = self.adam.step(gradient, rate, halves.each)
         if not np.isfinite(loss + length):
             self.flat[...] = self.best
@@ -372,17 +372,17 @@ class Training:
             decay = min(self.recipe.average, self.step / (self.step + 10))
             self.mean += np.float32(1 - decay) * (self.flat - self.mean)
         epoch = (self.step - 1) // self.per_epoch + 1
-        self._count()
-        return Step(self.step, self._expected(), loss, epoch, batch.words(), rate, self.seconds)
+        self._update_seconds()
+        return Step(self.step, self._expected_total(), loss, epoch, batch.target_tokens(), rate, self.seconds)
 
-    def _expected(self) -> int:
-        passed = self._passed()
-        paced = max(round(self.step / passed), self.step) if passed else self.total
+    def _expected_total(self) -> int:
+        elapsed = self._elapsed_share()
+        paced = max(round(self.step / elapsed), self.step) if elapsed else self.total
         return min(self.total, paced) if paced < _ENDLESS else self.step
 
     def _validated(self, step: Step) -> Step:
-        self.judged_step = self.step
-        with _lent(self.flat, self.flat if self.mean is None else self.mean):
+        self.validated_step = self.step
+        with _replaced(self.flat, self.flat if self.mean is None else self.mean):
             validation = mean_loss(self.network, self.valid)
         better = validation < self.best_loss  # NaN is not
         self.waited = 0 if better else self.waited + 1
@@ -391,19 +391,19 @@ class Training:
         best = better or (self.recipe.keep == "last" and bool(np.isfinite(validation)))
         if best:
             self.best[...] = self.flat if self.mean is None else self.mean
-        self._count()
+        self._update_seconds()
         return step._replace(validation=validation, best=best, seconds=self.seconds)
 
-    def at_best(self) -> AbstractContextManager[None]:
+    def best_parameters(self) -> AbstractContextManager[None]:
         """Give the network the best parameters so far, for as long as a ``with`` block lasts."""
-        return _lent(self.flat, self.best)
+        return _replaced(self.flat, self.best)
 
 
 @contextmanager
-def _lent(array: Array, numbers: Array) -> Iterator[None]:
-    """Replace the numbers of an array during a ``with`` block."""
+def _replaced(array: Array, values: Array) -> Iterator[None]:
+    """Replace the values of an array during a ``with`` block."""
     own = array.copy()
-    array[...] = numbers
+    array[...] = values
     try:
         yield
     finally:
@@ -420,17 +420,17 @@ class _Halves:
         self.network, self.recipe, self.each = network, recipe, each
         self.gradient = Parameters(network.config.shapes(), np.zeros_like(network.parameters.flat))
 
-    def __call__(self, batch: Batch, chance: list[np.random.Generator]) -> tuple[float, Array]:
-        """Return the loss for each word and its gradient, which the next call writes over."""
-        words = batch.words()
+    def __call__(self, batch: Batch, rngs: list[np.random.Generator]) -> tuple[float, Array]:
+        """Return the loss for each target token and its gradient, which the next call overwrites."""
+        tokens = batch.target_tokens()
         count = 2 if batch.source.shape[1] >= _WORTH_HALVING else 1
-        parts = [(batch.part(slice(half, None, count)), chance[half], words) for half in range(count)]
-        found = self.each(self._half, parts)
-        gradients = [gradient for _, gradient in found]
+        parts = [(batch.part(slice(half, None, count)), rngs[half], tokens) for half in range(count)]
+        halves = self.each(self._half, parts)
+        gradients = [gradient for _, gradient in halves]
         self.each(
             lambda names: self._sum_up(names, gradients), (list(self.gradient)[half::2] for half in range(2))
         )
-        return sum(loss for loss, _ in found), self.gradient.flat
+        return sum(loss for loss, _ in halves), self.gradient.flat
 
     def _sum_up(self, names: list[str], gradients: list[dict[str, Array]]) -> None:
         for name in names:
@@ -439,9 +439,9 @@ class _Halves:
 
     def _half(self, part: tuple[Batch, np.random.Generator, int]) -> tuple[float, dict[str, Array]]:
         """Return a half's share of the loss, and its gradient."""
-        batch, rng, words = part
-        share, recipe = batch.words() / words, self.recipe
-        with np.errstate(all="ignore"):  # a loss that is no number is told, not warned about
+        batch, rng, tokens = part
+        share, recipe = batch.target_tokens() / tokens, self.recipe
+        with np.errstate(all="ignore"):  # a loss that is not finite raises Diverged
             loss, pullback = self.network.loss(
                 batch,
                 dropout=recipe.dropout,
@@ -454,18 +454,18 @@ class _Halves:
 
 
 def _hash(*corpora: Corpus) -> str:
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for corpus in corpora:
         for array in (corpus.source, corpus.source_lengths, corpus.target, corpus.target_lengths):
-            told.update(np.ascontiguousarray(array).data)
-        told.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
-    return told.hexdigest()
+            digest.update(np.ascontiguousarray(array).data)
+        digest.update(repr(sorted((i, sorted(links)) for i, links in corpus.links.items())).encode())
+    return digest.hexdigest()
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Say in what a training differs from the one before; nothing if in nothing.
+    """Describe how a training differs from an earlier one; return an empty string if it does not.
 
-    Options that decide about the pairs come before them in a fingerprint, and what follows from both comes last.
+    Options that decide about the pairs come before them in a fingerprint, and options that follow from both come last.
     """
     names = [name for name in now if before.get(name) != now[name]]
     if "None" in (
@@ -475,16 +475,18 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
         names = [name for name in names if name != _EPOCHS]
     if _PAIRS in names:
         names = names[: max(1, names.index(_PAIRS))]
-    told = [f"{name} was {before.get(name, 'not known')}, and is {now[name]}" for name in names[:_TOLD]]
+    changes = [
+        f"{name} was {before.get(name, 'not known')}, and is {now[name]}" for name in names[:_MOST_CHANGES]
+    ]
     return (
         "the pairs, or which of their tokens are known, have changed"
         if names == [_PAIRS]
-        else "; ".join(told)
+        else "; ".join(changes)
     )
 
 
 def mean_loss(network: Network, corpus: Corpus) -> float:
-    """Return the mean loss for each word, without dropout and smoothing.
+    """Return the mean loss for each target token, without dropout and smoothing.
 
     Parameters
     ----------
@@ -507,10 +509,10 @@ def mean_loss(network: Network, corpus: Corpus) -> float:
     >>> bool(np.isclose(mean_loss(build(RecurrentConfig(5, 4, 2, 2, 2, 2)), corpus), np.log(4)))
     True
     """
-    total, words = 0.0, 0
+    total, tokens = 0.0, 0
     for numbers in batches(corpus, 1024, np.random.default_rng(0)):
         batch = corpus.batch(numbers)
         with np.errstate(all="ignore"):
-            total += network.loss(batch)[0] * batch.words()
-        words += batch.words()
-    return total / words
+            total += network.loss(batch)[0] * batch.target_tokens()
+        tokens += batch.target_tokens()
+    return total / tokens

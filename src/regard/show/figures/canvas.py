@@ -286,11 +286,11 @@ def drawable(names: list[list[str]]) -> tuple[list[list[str]], list[str]]:
     fonts = ["DejaVu Sans"]
     missing = set("".join("".join(side) for side in names)) - _letters(font_manager.findfont(fonts[0]))
     for entry in font_manager.fontManager.ttflist if missing else ():
-        found = missing & _letters(entry.fname)
-        # The font of last resort has a box for every letter there is.
-        if found and entry.name not in fonts and "lastresort" not in entry.fname.lower():
+        covered = missing & _letters(entry.fname)
+        # The font of last resort has a box for every letter.
+        if covered and entry.name not in fonts and "lastresort" not in entry.fname.lower():
             fonts.append(entry.name)
-            missing -= found
+            missing -= covered
         if not missing:
             break
     if missing:

@@ -190,7 +190,7 @@ def heatmaps(
     panel = max(_PANEL, min(1.02 * _CLOSEST * max(shape), _WIDEST, _PAGE / across))
     height, width = _cell(shape, panel)
     title_width = (max(map(display_width, above)) + 1) * _WIDE * _TITLE / 72
-    cell = height, max(width, min(title_width, _PANEL) / m)  # names stand beside each other
+    cell = height, max(width, min(title_width, _PANEL) / m)  # names stand next to each other
     figure = _figure(shape, sides, cell, (down, across))
     figure.set_layout_engine("compressed")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
@@ -432,7 +432,7 @@ def _plain_axes(ax: Axes) -> None:
 def _add_scale(
     image: AxesImage, axes: list[Axes], scale: _Scale, blocks: tuple[int, int], size: tuple[float, float]
 ) -> None:
-    """Say which shade is how much, beside the picture or below one that is flat, and what a block shows."""
+    """Add the colour bar, next to the picture or below a flat one, and a note on what a block shows."""
     color = ink(axes[0])
     bar = axes[0].figure.colorbar(
         image,
@@ -453,7 +453,7 @@ def _add_scale(
 
 
 def _is_below(height: float, width: float) -> bool:
-    """Return whether maps of this size in inches have the colour bar below, where it has more room than beside them."""
+    """Return whether maps of this size in inches have the colour bar below, for want of space next to them."""
     return height < _LOW and width >= _SHORTEST
 
 

@@ -108,7 +108,7 @@ def captioned(
     if len(grids) > _MOST_TOKENS:
         _check.fail(f"a figure has up to {_MOST_TOKENS} tokens. Got {len(grids)} instead.")
     if columns is not None:
-        columns = _check.whole("columns", columns, least=1)
+        columns = _check.integer("columns", columns, least=1)
     (words, heading), fonts = drawable([checked_tokens(tokens, len(grids)), [] if title is None else [title]])
     panel = _panel(pixels.shape)
     slot = max(panel[1], min(_WORD, max(map(_inches, words), default=0.0)))

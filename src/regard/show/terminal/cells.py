@@ -192,7 +192,7 @@ def percent(weight: float) -> str:
     Returns
     -------
     str
-        A whole number, a dot for less than one half, or nothing for an exact 0.
+        An integer, a dot for less than one half, or nothing for an exact 0.
 
     Examples
     --------

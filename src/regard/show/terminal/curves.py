@@ -70,14 +70,14 @@ def curves(
     if not named:
         raise ValueError("a learning curve needs at least one point: none of the lines has any")
     width = min(shutil.get_terminal_size().columns, _WIDEST) if width is None else width
-    room = max(width - 9, 10)
+    columns = max(width - 9, 10)
     end = max(float(pair[0].max()) for _, pair in named) or 1.0
-    drawn = _grid([_columns(pair, end, room) for _, pair in named], height, room)
+    drawn = _grid([_columns(pair, end, columns) for _, pair in named], height, columns)
     legend = [
         f"{mark} {fit(name, min(display_width(name), _LONGEST_NAME))} {_short(pair[1, -1])}"
         for mark, (name, pair) in zip(itertools.cycle(_MARKS), named, strict=False)
     ]
-    return textwrap.dedent("\n".join([*drawn, *_axis(along, end, room)])) + "\n" + "   ".join(legend)
+    return textwrap.dedent("\n".join([*drawn, *_axis(along, end, columns)])) + "\n" + "   ".join(legend)
 
 
 def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArray[np.float64]]:
@@ -104,7 +104,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
     {'loss': array([[0., 1.],
            [2., 1.]])}
     """
-    kept = {}
+    valid_lines = {}
     for name, (x, y) in lines.items():
         across, up = np.asarray(x, np.float64).reshape(-1), np.asarray(y, np.float64).reshape(-1)
         if len(across) != len(up):
@@ -113,8 +113,8 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
             )
         valid = np.isfinite(across) & np.isfinite(up) & (across >= 0)
         if valid.any():
-            kept[name] = np.stack([across[valid], up[valid]])
-    return kept
+            valid_lines[name] = np.stack([across[valid], up[valid]])
+    return valid_lines
 
 
 def settled_range(lines: Iterable[NDArray[np.float64]]) -> tuple[float, float]:
@@ -148,9 +148,9 @@ def _grid(lines: Sequence[NDArray[np.float64]], height: int, room: int) -> list[
     return [f"{label:>6} │{''.join(line)}".rstrip() for label, line in zip(labels, cells, strict=True)]
 
 
-def _axis(along: str, end: float, room: int) -> list[str]:
+def _axis(along: str, end: float, columns: int) -> list[str]:
     last = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"
-    return [f"{'':7}└{'─' * room}", f"{'':8}0{along:^{room - 1 - len(last)}}{last}"]
+    return [f"{'':7}└{'─' * columns}", f"{'':8}0{along:^{columns - 1 - len(last)}}{last}"]
 
 
 def _short(number: float) -> str:

@@ -152,8 +152,8 @@ def _header(grid: _Grid, column_labels: list[str], left: int) -> list[str]:
     offset = left + (2 if grid.cell == 4 else 0)
     if grid.flags:
         return hang(column_labels, [offset + grid.cell * j for j in range(len(column_labels))])
-    room = len(str(len(column_labels))) + 1
-    step = next((tick for tick in _TICKS if tick * grid.cell >= room), _TICKS[-1])
+    label_width = len(str(len(column_labels))) + 1
+    step = next((tick for tick in _TICKS if tick * grid.cell >= label_width), _TICKS[-1])
     starts = [(offset + grid.cell * k, f"{j + 1}") for k, j in enumerate(grid.columns) if j is not None]
     end = left + grid.cell * len(grid.columns)
     ticks = [
@@ -265,8 +265,8 @@ def table(
     q2   4   0
     """
     cells = _check.numeric("values", values)
-    _check.whole("digits", digits, most=17)
-    _check.whole("most_rows", most_rows, least=1)
+    _check.integer("digits", digits, most=17)
+    _check.integer("most_rows", most_rows, least=1)
     if cells.ndim != 2:
         raise ValueError(f"a table shows an (n, m) array: values are {cells.shape}")
     n, m = cells.shape

@@ -144,7 +144,7 @@ def checked_grids(weights: ArrayLike, grid: tuple[int, int] | None = None) -> ND
 def _checked_pair(grid: tuple[int, int]) -> tuple[int, int]:
     if not isinstance(grid, tuple | list) or len(grid) != 2:
         _check.fail(f"grid must be (h, w), two whole numbers. Got {grid!r:.60} instead.", kind=TypeError)
-    return _check.whole("grid[0]", grid[0], least=1), _check.whole("grid[1]", grid[1], least=1)
+    return _check.integer("grid[0]", grid[0], least=1), _check.integer("grid[1]", grid[1], least=1)
 
 
 def _hint(dimensions: int) -> str:

@@ -29,7 +29,7 @@ __all__ = [
 _RAMP = (231, 189, 153, 117, 75, 33, 32, 26, 25, 18)
 _FIRST_DARK = 5  # from this shade on, white digits are easier to read than black ones
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-# Over the letters of `classes`: nothing without a width begins a cluster, and a joiner joins what is no space.
+# Over the letters of `classes`: no character of width 0 begins one, and a joiner joins any two that are not spaces.
 _FOLLOWING = f"[{MARKS}fy]*"
 _CLUSTER = re.compile(f"(?:rr?|.){_FOLLOWING}(?:(?<=z)[^ns]{_FOLLOWING})*")
 _NO_WIDTH = ("Mn", "Me", "Mc", "Cf", "Zl", "Zp")

@@ -96,7 +96,7 @@ def _numbered(sequences: Sequence[Sequence[Any]]) -> tuple[list[Row], int]:
 
 
 class Aligner:
-    """The probabilities of what source tokens yield.
+    """The probabilities of the target tokens that source tokens yield.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class Aligner:
         return logs
 
     def _expect(self, batch: _Batch, tokens: Array, fertilities: Array) -> None:
-        """Add the expected counts of what source tokens yield."""
+        """Add the expected counts of the target tokens that source tokens yield."""
         logs, rest = self._emissions(batch), [_final(batch)]
         for i in range(len(batch.source))[::-1]:
             rest.append(np.logaddexp.reduce(_joined(logs[:, i], rest[-1])))
@@ -187,7 +187,7 @@ class Aligner:
             reached = sum(_shifted(cuts[k], k, 0.0) for k in range(MAX_FERTILITY + 1))
 
     def _count(self, source: Ids, target: Ids, cuts: Array, tokens: Array, fertilities: Array) -> None:
-        """Add what one source token of each pair yields: cuts (K + 1, B, n + 1)."""
+        """Add the counts of one source token of each pair: cuts (K + 1, B, n + 1)."""
         n = len(target)
         np.add.at(fertilities, source, cuts.sum(axis=2).T)
         for k in range(1, min(MAX_FERTILITY, n) + 1):

@@ -6,7 +6,7 @@ on::
 
     p(w | h) = (c(h w) - D_{c(h w)}) / c(h .) + (sum over w of D_{c(h w)}) / c(h .) * p(w | h')
 
-An n-gram shorter than the longest is counted once for each token that precedes it: what occurs in one context only is
+An n-gram shorter than the longest is counted once for each token that precedes it: a token of one context only is
 improbable in others. One that starts a sequence has no token before it, and is counted as often as it occurred. Below
 the empty history all tokens are equally probable (Chen and Goodman 1999, "An empirical study of smoothing techniques
 for language modeling", section 3, on their modification of Kneser and Ney's).

@@ -59,7 +59,7 @@ class Graphones(Reranker):
     aligner : Aligner
         Cuts pairs into units.
     units : sequence of sequence of int
-        A source token and what it yields, each; sorted.
+        Each a source token and the target tokens that it yields; sorted.
     sequences : sequence of sequence of int
         The training pairs as ids of units, the first of which is 4.
     weight : float
@@ -147,11 +147,11 @@ class Graphones(Reranker):
         """
         sequences: list[Row] = [(UNKNOWN,) * len(target) for _, target in pairs]
         numbers = [number for number, pair in enumerate(pairs) if alignable(*pair)]
-        some = [pairs[number] for number in numbers]
-        keys = _unit_keys(some, self.aligner.cut(some), self._size)
+        aligned = [pairs[number] for number in numbers]
+        keys = _unit_keys(aligned, self.aligner.cut(aligned), self._size)
         units = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         ids = np.where(self._keys[units] == keys, units + _FIRST, UNKNOWN)
-        for number, sequence in zip(numbers, _split(ids, some), strict=True):
+        for number, sequence in zip(numbers, _split(ids, aligned), strict=True):
             sequences[number] = sequence
         return self._ngrams.log_probabilities(sequences)
 
@@ -189,7 +189,7 @@ class Graphones(Reranker):
     def _logs(self, sources: Sequence[Row], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[list[float]]:
         """Return the log-probability of each source with each of its hypotheses."""
         pairs = [
-            (row, one.words) for row, several in zip(sources, hypotheses, strict=True) for one in several
+            (row, one.tokens) for row, several in zip(sources, hypotheses, strict=True) for one in several
         ]
         logs = iter(self.log_probabilities(pairs).tolist())
         return [list(islice(logs, len(several))) for several in hypotheses]
@@ -212,13 +212,13 @@ class Graphones(Reranker):
         """
         logs = self._logs(sources, hypotheses)
         edits = [
-            {one.words: min(edit_distance(one.words, target) for target in targets) for one in several}
+            {one.tokens: min(edit_distance(one.tokens, target) for target in targets) for one in several}
             for several, targets in zip(hypotheses, references, strict=True)
         ]
 
         def errors(weight: float) -> int:
             ranked = (_ranked(*both, weight, scoring) for both in zip(hypotheses, logs, strict=True))
-            return sum(known[several[0].words] for known, several in zip(edits, ranked, strict=True))
+            return sum(known[several[0].tokens] for known, several in zip(edits, ranked, strict=True))
 
         self.weight = min(WEIGHTS, key=lambda weight: (errors(weight), abs(weight - DEFAULT_WEIGHT)))
 
@@ -271,18 +271,7 @@ class Graphones(Reranker):
         return KneserNey(self.sequences, len(self.units) + _FIRST, self.order)
 
     def data(self, sizes: tuple[int, int]) -> dict[str, bytes]:
-        """Return what was learned, as bytes.
-
-        Parameters
-        ----------
-        sizes : (int, int)
-            As for `learn`.
-
-        Returns
-        -------
-        dict of str to bytes
-            "units" and "sequences" as `packed` packs them, "tokens" and "fertilities" of the aligner as float32.
-        """
+        """Return "units" and "sequences", packed, and the aligner's "tokens" and "fertilities" as float32."""
         return {
             "units": packed(self.units, max(sizes)),
             "sequences": packed(self.sequences, len(self.units) + _FIRST),
@@ -291,48 +280,16 @@ class Graphones(Reranker):
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings, for JSON.
-
-        Returns
-        -------
-        dict of str to number
-            ``{"order": ..., "weight": ...}``.
-        """
+        """Return the settings, for JSON: ``{"order": ..., "weight": ...}``."""
         return {"order": self.order, "weight": self.weight}
 
     def shared(self) -> object:
-        """Return the order: the models of an ensemble rerank by the n-grams of the first.
-
-        Returns
-        -------
-        object
-            To be compared.
-        """
+        """Return the order: the models of an ensemble rerank by the n-grams of the first."""
         return self.order
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], data: Mapping[str, bytes], sizes: tuple[int, int]) -> Self:
-        """Return the graphones of `describe` and `data`, from an untrusted file, too.
-
-        Parameters
-        ----------
-        settings : mapping
-            From `describe`.
-        data : mapping of str to bytes
-            From `data`.
-        sizes : (int, int)
-            As for `learn`.
-
-        Returns
-        -------
-        Graphones
-            The same.
-
-        Raises
-        ------
-        ValueError
-            If they are invalid.
-        """
+        """Return the graphones of `describe` and `data`, which may be untrusted; raise ValueError if invalid."""
         if settings.keys() != {"order", "weight"}:
             raise ValueError("it must have an order and a weight")
         order, weight = settings["order"], settings["weight"]

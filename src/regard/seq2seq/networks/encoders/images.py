@@ -73,7 +73,9 @@ class ImageInput:
         object.__setattr__(self, "filters", _checked_filters(self.filters))
         if self.height % self.cell or self.width % self.cell:
             got = f"{self.height} x {self.width}"
-            _check.fail(f"height and width must be multiples of {self.cell}, the side of a cell. Got {got} instead.")
+            _check.fail(
+                f"height and width must be multiples of {self.cell}, the side of a cell. Got {got} instead."
+            )
 
     @property
     def cell(self) -> int:
@@ -117,7 +119,7 @@ def _checked_filters(filters: Any) -> tuple[int, ...]:
     if not 1 <= len(filters) <= _MOST_STAGES:
         _check.fail(f"filters must have 1 to {_MOST_STAGES} stages. Got {len(filters)} instead.")
     return tuple(
-        _check.whole(f"filters[{number}]", one, 1, _MOST_FILTERS) for number, one in enumerate(filters)
+        _check.integer(f"filters[{number}]", one, 1, _MOST_FILTERS) for number, one in enumerate(filters)
     )
 
 

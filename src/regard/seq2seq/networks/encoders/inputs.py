@@ -15,7 +15,14 @@ __all__ = ["Input", "as_input", "check_source", "describe_input", "input_of"]
 
 Input: TypeAlias = VectorInput | ImageInput
 
-_FILTERS = (32, 64, 64, 64, 64, 64)  # channels of the stages that halve a picture, the first ones' at full size
+_FILTERS = (
+    32,
+    64,
+    64,
+    64,
+    64,
+    64,
+)  # channels of the stages that halve a picture, the first ones' at full size
 _KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in (VectorInput, ImageInput)}
 
 
@@ -42,7 +49,7 @@ def as_input(described: Any) -> Input | None:
     >>> as_input({"kind": "vectors", "size": 3, "order": "set"})
     VectorInput(size=3, order='set')
     """
-    if described is None or isinstance(described, tuple(_KINDS.values())):
+    if described is None or isinstance(described, VectorInput | ImageInput):
         return described
     if not isinstance(described, Mapping):
         _check.fail(f"inputs must be an input. Got {described!r:.60} instead.", kind=TypeError)

@@ -117,7 +117,9 @@ def embed_vectors(p: Mapping[str, Array], vectors: Array) -> tuple[Array, Callab
     >>> embed_vectors(p, np.array([[1.0, 3.0]]))[0].round(2)
     array([[-1.,  1.]])
     """
-    mapped, linear_back = linear(vectors.astype(p["vector_weight"].dtype, copy=False), p["vector_weight"], p["vector_bias"])
+    mapped, linear_back = linear(
+        vectors.astype(p["vector_weight"].dtype, copy=False), p["vector_weight"], p["vector_bias"]
+    )
     rows, norm_back = layer_norm(mapped, p["vector_gain"], p["vector_shift"])
 
     def pullback(drows: Array) -> Named:

@@ -58,7 +58,7 @@ class Encoded(NamedTuple):
         return Encoded(*(part[sentences] for part in self))
 
     def mask(self) -> Any:
-        """Return the mask that hides the padding, or None where there is none."""
+        """Return the mask that hides the padding, or None without padding."""
         full = (self.lengths == self.values.shape[1]).all()
         return None if full else length_mask(self.lengths)
 
@@ -109,8 +109,10 @@ def attend_once(
     if not c.attends:
         final = encoded.final[:, None]
         return np.broadcast_to(final, (*states.shape[:2], final.shape[-1])), np.zeros((*states.shape[:2], 0))
-    found = attend(_queries(p, states), encoded.keys, encoded.values, score=_score(p, c), mask=encoded.mask())
-    return found.context, found.weights
+    attention = attend(
+        _queries(p, states), encoded.keys, encoded.values, score=_score(p, c), mask=encoded.mask()
+    )
+    return attention.context, attention.weights
 
 
 class AttentionPass:
@@ -143,7 +145,7 @@ class AttentionPass:
         }
 
     def forward(self, state: Array) -> tuple[Array, Array | None]:
-        """Return the context (B, C) of states (B, D), and the weights (B, T) if they are wanted."""
+        """Return the context (B, C) of states (B, D), and the weights (B, T) if they are requested."""
         if not self.c.attends:
             return self.encoded.final, None
         queries = _queries(self.p, state[:, None])

@@ -135,7 +135,7 @@ class RecurrentConfig:
 
     @property
     def idle(self) -> dict[str, str]:
-        """The options that have no effect with the others, and what they would need."""
+        """The options that have no effect with the others, each with its requirement."""
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
             "feeding": (self.style == "luong", "the style luong"),

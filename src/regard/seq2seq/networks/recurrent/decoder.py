@@ -32,7 +32,7 @@ class Decoded(NamedTuple):
     readout : array (n, B, E)
         What each next token is predicted from, by a product with the target embedding.
     weights : array (n, B, T) or None
-        The attention weights, if they were asked for.
+        The attention weights, if they were requested.
     """
 
     readout: Array
@@ -126,7 +126,7 @@ class _Unrolled:
         with_weights: bool,
     ) -> None:
         self.p, self.c, self.encoded = p, c, encoded
-        self.embeddings = None if c.style == "luong" else embeddings  # what the readout reads of them
+        self.embeddings = None if c.style == "luong" else embeddings  # None if the readout does not read them
         self.attention = AttentionPass(p, c, encoded, with_weights=with_weights)
         self.step = decoder_step(p, c, keep=True)
         n, batch, _ = embeddings.shape
@@ -136,7 +136,7 @@ class _Unrolled:
         self.weights: Array | None = None
 
     def forward(self, inputs: Array) -> Array:
-        """Take all steps, from what the tokens add to the gates (n, B, G D) to readouts (n, B, E)."""
+        """Take all steps, from the tokens' summands in the gates (n, B, G D) to readouts (n, B, E)."""
         memory, readout, weights = self.encoded.start, None, []
         for t in range(len(inputs)):
             step = self.step.forward(inputs[t], memory, readout, self.attention.forward)
@@ -217,7 +217,7 @@ class _Fused:
         self.weights: Array | None = None
 
     def forward(self, inputs: Array) -> Array:
-        """Take all steps, from what the tokens add to the gates (n, B, G D) to readouts (n, B, E)."""
+        """Take all steps, from the tokens' summands in the gates (n, B, G D) to readouts (n, B, E)."""
         e, parameters = self.encoded, (self.p[name] for name in _fused_weights(self.c))
         (states, self.contexts, self.weights), self.pull = _FUSED[self.c.style](
             inputs, e.start, e.keys, e.values, *parameters, lengths=e.lengths

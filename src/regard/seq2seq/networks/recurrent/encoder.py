@@ -119,7 +119,9 @@ def _read(
     return np.ascontiguousarray(states.swapaxes(0, 1)), final, pullback
 
 
-def _embed(p: Mapping[str, Array], c: RecurrentConfig, source: Array) -> tuple[Array, Callable[[Array], Named]]:
+def _embed(
+    p: Mapping[str, Array], c: RecurrentConfig, source: Array
+) -> tuple[Array, Callable[[Array], Named]]:
     """Embed tokens or vectors: (T, B, E)."""
     if c.inputs is not None:
         return embed_vectors(p, source)

@@ -98,31 +98,7 @@ class RecurrentNetwork:
         guidance: float = 0.0,
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Predict each token of the targets from the tokens before it.
-
-        Parameters
-        ----------
-        batch : Batch
-            Sentence pairs.
-        dropout : float
-            Dropout of the readout in training; embeddings and annotations have half of it.
-        rng : numpy.random.Generator, optional
-            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
-            dropout and the softmax is complete.
-        smoothing : float
-            Label smoothing.
-        guidance : float
-            The weight of the cross-entropy between the batch's links and the attention weights.
-        agreement : float
-            The weight of the divergence between two readouts with dropout of their own.
-
-        Returns
-        -------
-        loss : float
-            The mean over all tokens that are not PAD, with guidance and agreement.
-        pullback : function
-            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
-        """
+        """Return the loss of a batch, as `Network.loss` describes; embeddings and annotations have half the dropout."""
         p, c, links = self.parameters, self.config, batch.links if guidance and self.config.attends else None
         encoded, encode_back = encode(p, c, batch.source, batch.lengths, dropout / 2, rng)
         decoded, decode_back = decode(
@@ -150,22 +126,7 @@ class RecurrentNetwork:
         return loss + guided, pullback
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> RecurrentStepper:
-        """Begin a search.
-
-        Parameters
-        ----------
-        source : integer array (T, B), or array (T, B, F)
-            Source sentences, each with END, padded with PAD; or arrays.
-        lengths : integer array (B,)
-            The length of each.
-        width : int
-            Hypotheses of each sentence.
-
-        Returns
-        -------
-        RecurrentStepper
-            Before the first token.
-        """
+        """Begin a search, as `Predictor.stepper` describes."""
         encoded, _ = encode(self.parameters, self.config, source, lengths, keep=False)
         return recurrent_stepper(self.parameters, self.config, encoded, width)
 

@@ -25,7 +25,7 @@ Ids = NDArray[np.int64]
 
 def posterior(
     p: Mapping[str, Array],
-    known: Array,
+    partial_sum: Array,
     annotations: Array,
     weights: Array,
     tokens: Ids,
@@ -37,7 +37,7 @@ def posterior(
     ----------
     p : mapping of str to array
         With ``readout_context`` (C, E), ``target_embedding`` (V, E) and ``output_bias`` (V,).
-    known : array (B, k, E)
+    partial_sum : array (B, k, E)
         The sum in the readout without the context's part.
     annotations : array (B, T, C)
         The annotations of the source.
@@ -60,12 +60,12 @@ def posterior(
     Examples
     --------
     >>> p = {"readout_context": np.eye(2), "target_embedding": 9 * np.eye(2), "output_bias": np.zeros(2)}
-    >>> known, weights = np.zeros((1, 1, 2)), np.array([[[0.6, 0.4, 0.0]]])
-    >>> posterior(p, known, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
+    >>> partial_sum, weights = np.zeros((1, 1, 2)), np.array([[[0.6, 0.4, 0.0]]])
+    >>> posterior(p, partial_sum, np.array([[[3, 0], [0, 3], [0, 3]]]), weights, np.array([[1]])).round(3).tolist()
     [[[0.0, 1.0, 0.0]]]
     """
     sentence, hypothesis, position = at = np.nonzero(weights)
-    readout = known[sentence, hypothesis]
+    readout = partial_sum[sentence, hypothesis]
     readout += (annotations @ p["readout_context"])[sentence, position]
     np.tanh(readout, out=readout)
     token = tokens[sentence, hypothesis]
@@ -73,5 +73,5 @@ def posterior(
     logs = np.full_like(weights, -np.inf)
     logs[at] = np.log(weights[at]) + logits - (output or OutputLayer(p)).log_sums(readout)
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    found: Array = shares / shares.sum(axis=-1, keepdims=True)
-    return found
+    normalized: Array = shares / shares.sum(axis=-1, keepdims=True)
+    return normalized

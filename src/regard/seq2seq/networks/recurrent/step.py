@@ -93,7 +93,7 @@ class DecoderStep(ABC):
         Parameters
         ----------
         gates : array (..., G D)
-            What the token before adds to the gates of the first layer.
+            The summand of the previous token in the gates of the first layer.
         memory : array (..., S)
             The state of all layers before the step.
         readout : array (..., E) or None
@@ -111,7 +111,7 @@ class DecoderStep(ABC):
     def backward(
         self, dmemory: Array, dstate: Array, dcontext: Array, dweights: Array | None, back: AttendBack
     ) -> tuple[Array, Array]:
-        """Take the last step back: gradients of what `forward` returned become (dgates, dmemory before)."""
+        """Run the backward pass of the last step: from gradients of its results to (dgates, dmemory before)."""
 
     @abstractmethod
     def gradients(self, dgates: Array, contexts: Array, readouts: Array) -> Named:
@@ -285,7 +285,7 @@ def read_out_gradients(dsummed: Array, states: Array, contexts: Array, embedding
     Parameters
     ----------
     dsummed : array (..., E)
-        The gradient of what the hyperbolic tangent was taken of.
+        The gradient of the argument of the hyperbolic tangent.
     states, contexts, embeddings
         As for `read_out`.
 

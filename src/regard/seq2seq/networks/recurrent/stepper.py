@@ -99,10 +99,10 @@ class RecurrentStepper(Stepper):
         if self.last is None or not self.c.attends:
             return np.zeros((*tokens.shape, 0))
         state, read, weights = self.last
-        known, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
+        partial_sum, _ = linear(state, self.p["readout_state"], self.p["readout_bias"])
         if read is not None:
-            known += self.p["target_embedding"][read] @ self.p["readout_word"]
-        return posterior(self.p, known, self._annotations(), weights, tokens, self.output)
+            partial_sum += self.p["target_embedding"][read] @ self.p["readout_word"]
+        return posterior(self.p, partial_sum, self._annotations(), weights, tokens, self.output)
 
     def _annotations(self) -> Array:
         """Return the annotations (B, T, C)."""
@@ -110,14 +110,14 @@ class RecurrentStepper(Stepper):
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k) of each sentence."""
-        self._each(lambda part: np.take_along_axis(part, parents[:, :, None], axis=1))
+        self._change(lambda part: np.take_along_axis(part, parents[:, :, None], axis=1))
 
     def keep(self, sentences: Ids) -> None:
         """Continue with these sentences (B',) only."""
         self.encoded = self.encoded.keep(sentences)
-        self._each(lambda part: part[sentences])
+        self._change(lambda part: part[sentences])
 
-    def _each(self, change: Callable[[Array], Array]) -> None:
+    def _change(self, change: Callable[[Array], Array]) -> None:
         self.memory = change(self.memory)
         if self.readout is not None:
             self.readout = change(self.readout)
@@ -136,11 +136,11 @@ class _FusedStepper(RecurrentStepper):
         query_weight, vector, weight = (
             p[name] for name in ("query_weight", "attention_vector", "decoder_state")
         )
-        after = None
+        second = None
         if c.style == "conditional":
-            after = recurrence.After(p["decoder_state_after"], p["decoder_bias_after"])
-        self.search = recurrence.Search(
-            encoded.keys, values, encoded.lengths, query_weight, vector, weight, after
+            second = recurrence.SecondGru(p["decoder_state_after"], p["decoder_bias_after"])
+        self.fused = recurrence.FusedDecoder(
+            encoded.keys, values, encoded.lengths, query_weight, vector, weight, second
         )
         self.sentences = np.arange(len(encoded.start))  # (B',): those that continue
         self.table = _TokenTable(p)
@@ -148,20 +148,20 @@ class _FusedStepper(RecurrentStepper):
     def _read_out(self, tokens: Ids) -> tuple[Array, Array]:
         (batch, k), rows = tokens.shape, as_rows(self.memory)
         gates = 3 * rows.shape[1]
-        given = self.table(tokens.reshape(-1))
-        made = self.search.step(given[:, :gates], rows, np.repeat(self.sentences, k))
-        self.memory = made.states.reshape(batch, k, rows.shape[1])
-        known = made.contexts[:, gates:] + given[:, gates:]
-        readout = multiply(made.states, self.p["readout_state"], out=known, add=True, squash=True)
-        weights = made.weights.reshape(batch, k, made.weights.shape[1])
+        inputs = self.table(tokens.reshape(-1))
+        steps = self.fused.step(inputs[:, :gates], rows, np.repeat(self.sentences, k))
+        self.memory = steps.states.reshape(batch, k, rows.shape[1])
+        partial_sum = steps.contexts[:, gates:] + inputs[:, gates:]
+        readout = multiply(steps.states, self.p["readout_state"], out=partial_sum, add=True, squash=True)
+        weights = steps.weights.reshape(batch, k, steps.weights.shape[1])
         return readout.reshape(batch, k, readout.shape[1]), weights
 
-    def beam(self, aims: search.Aims) -> search.Found:
+    def beam(self, options: search.BeamOptions) -> search.SearchResult:
         """Search to the end in one call of the library, before the first step."""
         table, packed = self.table, self.output.packed
         assert packed is not None
         decoder = search.Decoder(table.embedding, table.weight, table.bias, self.p["readout_state"], packed)
-        return search.beam(self.search, self.encoded.start, decoder, aims)
+        return search.beam(self.fused, self.encoded.start, decoder, options)
 
     def select(self, parents: Ids) -> None:
         """Continue with these hypotheses (B, k) of each sentence."""
@@ -179,13 +179,13 @@ class _FusedStepper(RecurrentStepper):
 
 
 class _TokenTable:
-    """What each token adds to the gates and to the readout, side by side; computed at its first use."""
+    """The summands of each token in the gates and the readout, side by side; computed at its first use."""
 
     def __init__(self, p: Mapping[str, Array]) -> None:
         self.embedding = p["target_embedding"]
         self.weight = np.concatenate([p["decoder_word"], p["readout_word"]], axis=1)
         self.bias = np.concatenate([p["decoder_bias"], p["readout_bias"]])
-        self.known = np.zeros(len(self.embedding), bool)
+        self.computed = np.zeros(len(self.embedding), bool)
 
     @cached_property
     def table(self) -> Array:
@@ -194,11 +194,11 @@ class _TokenTable:
 
     def __call__(self, tokens: Ids) -> Array:
         """Return the rows of tokens (R,)."""
-        fresh = tokens[~self.known[tokens]]
-        if len(fresh):
-            fresh = np.unique(fresh)
-            self.table[fresh] = multiply(self.embedding[fresh], self.weight, self.bias)
-            self.known[fresh] = True
+        new = tokens[~self.computed[tokens]]
+        if len(new):
+            new = np.unique(new)
+            self.table[new] = multiply(self.embedding[new], self.weight, self.bias)
+            self.computed[new] = True
         rows: Array = self.table.take(tokens, axis=0)
         return rows
 
@@ -206,7 +206,7 @@ class _TokenTable:
 def recurrent_stepper(
     p: Mapping[str, Array], c: RecurrentConfig, encoded: Encoded, width: int = 1
 ) -> RecurrentStepper:
-    """Return the fastest stepper there is; in a `record` block the one whose attention is recorded.
+    """Return the fused stepper if it is possible; in a `record` block the one whose attention is recorded.
 
     Parameters
     ----------
@@ -234,6 +234,6 @@ def recurrent_stepper(
     >>> logits.shape, weights.tolist()
     ((1, 1, 7), [[[0.5, 0.5, 0.0]]])
     """
-    read = p["decoder_state"], p["target_embedding"], p["output_bias"], *encoded[:3]
-    fused = c.fused and recurrence.native_does(*read) and not recording()
+    arrays = p["decoder_state"], p["target_embedding"], p["output_bias"], *encoded[:3]
+    fused = c.fused and recurrence.native_does(*arrays) and not recording()
     return (_FusedStepper if fused else RecurrentStepper)(p, c, encoded, width)

@@ -86,7 +86,9 @@ class TransformerConfig:
     def shapes(self) -> Shapes:
         """Return the shape of every parameter by its name."""
         w = self.width
-        shapes: Shapes = self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
+        shapes: Shapes = (
+            self.inputs.shapes(w) if self.inputs else {"source_embedding": (self.source_tokens, w)}
+        )
         for i in range(self.encoder_layers):
             shapes |= self._block(f"encoder_{i}_self_", 3) | self._hidden(f"encoder_{i}_hidden_")
         shapes |= {"encoder_gain": (w,), "encoder_shift": (w,), "target_embedding": (self.target_tokens, w)}
@@ -95,9 +97,14 @@ class TransformerConfig:
             shapes |= {f"decoder_{i}_source_keys": (w, 2 * w)} | self._hidden(f"decoder_{i}_hidden_")
         return shapes | {"decoder_gain": (w,), "decoder_shift": (w,), "output_bias": (self.target_tokens,)}
 
-    def _block(self, name: str, kinds: int) -> Shapes:
+    def _block(self, name: str, projections: int) -> Shapes:
         w = self.width
-        return {name + "gain": (w,), name + "shift": (w,), name + "in": (w, kinds * w), name + "out": (w, w)}
+        return {
+            name + "gain": (w,),
+            name + "shift": (w,),
+            name + "in": (w, projections * w),
+            name + "out": (w, w),
+        }
 
     def _hidden(self, name: str) -> Shapes:
         w, h = self.width, self.hidden

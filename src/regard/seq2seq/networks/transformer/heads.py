@@ -15,7 +15,7 @@ from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
 from regard.seq2seq.networks.transformer.stacks import decode, encode
 
-__all__ = ["Heads", "look_into"]
+__all__ = ["Heads", "head_weights"]
 
 Array = NDArray[Any]
 
@@ -59,7 +59,7 @@ class Heads:
     source: Array
 
 
-def look_into(
+def head_weights(
     network: TransformerNetwork, source: Sequence[int] | Array, target: Sequence[int]
 ) -> tuple[Array, Array, Array]:
     """Return the attention weights of all heads for a sentence and its translation.
@@ -82,7 +82,7 @@ def look_into(
     --------
     >>> from regard.seq2seq.networks.transformer.config import TransformerConfig
     >>> network = TransformerNetwork(TransformerConfig(9, 9, width=4, heads=2, hidden=8, decoder_layers=1))
-    >>> [weights.shape for weights in look_into(network, [5, 6, 2], [1, 5, 2])]
+    >>> [weights.shape for weights in head_weights(network, [5, 6, 2], [1, 5, 2])]
     [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """
     p, heads, n = network.parameters, network.config.heads, len(target) - 2

@@ -71,12 +71,12 @@ class MultiHeadAttention:
     mask : Mask
         Which keys are visible to which query.
     with_weights : bool
-        Whether the weights are wanted.
+        Whether to return the weights.
 
     Attributes
     ----------
     weights : array (B, n, T)
-        The mean of the weights over the heads, where they are wanted: set by the call.
+        The mean of the weights over the heads, if they are requested: set by the call.
     dweights : array (B, n, T) or None
         Their gradient, to be set before the backward pass.
 
@@ -135,7 +135,7 @@ class MultiHeadAttention:
         return out
 
     def _with_dweights(self, dcontext: Array) -> Array:
-        """Append the gradient of the weights to that of the context, where weights are wanted."""
+        """Append the gradient of the weights to that of the context, if weights are requested."""
         if not self.with_weights:
             return dcontext
         dweights = np.zeros_like(self.weights) if self.dweights is None else self.dweights
@@ -239,7 +239,7 @@ def attention_block(
     Returns
     -------
     y : array (N, W)
-        The rows with what was attended to.
+        The rows plus the output of attention.
     pullback : function
         ``pullback(dy, gradients by name) -> dx``.
 

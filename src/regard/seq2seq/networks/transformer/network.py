@@ -91,31 +91,7 @@ class TransformerNetwork:
         guidance: float = 0.0,
         agreement: float = 0.0,
     ) -> tuple[float, Callable[[float], dict[str, Array]]]:
-        """Predict each token of the targets from the tokens before it.
-
-        Parameters
-        ----------
-        batch : Batch
-            Sentence pairs.
-        dropout : float
-            Dropout of the embeddings and of the output of each block.
-        rng : numpy.random.Generator, optional
-            Random numbers for dropout and for the sampled softmax of a large vocabulary; without it, there is no
-            dropout and the softmax is complete.
-        smoothing : float
-            Label smoothing.
-        guidance : float
-            The weight of the cross-entropy between the batch's links and the alignment layer's weights.
-        agreement : float
-            The weight of the divergence between two passes over each pair, each with dropout of its own; they take
-            twice as long as one.
-
-        Returns
-        -------
-        loss : float
-            The mean over all tokens that are not PAD, with guidance and agreement.
-        pullback : function
-            ``pullback(dloss) -> gradients by parameter name``; to be called at most once.
+        """Return the loss of a batch, as `Network.loss` describes; with agreement there are two complete passes.
 
         References
         ----------
@@ -153,22 +129,7 @@ class TransformerNetwork:
         return loss + guided, pullback
 
     def stepper(self, source: Ids, lengths: Ids, width: int = 1) -> TransformerStepper:
-        """Begin a search.
-
-        Parameters
-        ----------
-        source : integer array (T, B)
-            Source sentences, each with END, padded with PAD.
-        lengths : integer array (B,)
-            Tokens of each.
-        width : int
-            Hypotheses of each sentence.
-
-        Returns
-        -------
-        TransformerStepper
-            Before the first token.
-        """
+        """Begin a search, as `Predictor.stepper` describes."""
         p, padding = self.parameters, Padding(lengths, len(source))
         memory, _ = encode(p, self.config, source, padding, no_dropout)
         return TransformerStepper(p, self.config.heads, self.config.aligned, memory, padding, width)

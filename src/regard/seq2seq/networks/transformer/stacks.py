@@ -78,7 +78,10 @@ def _embed_source(
         return rows, lambda drows: {"source_embedding": embed_back(drows)}
     if isinstance(c.inputs, ImageInput):
         cells, cells_back = annotate(p, c.inputs, source)  # (T, B, W)
-        rows, inputs_back = cells.swapaxes(0, 1).reshape(-1, cells.shape[-1]), _of_cells(cells_back, cells.shape)
+        rows, inputs_back = (
+            cells.swapaxes(0, 1).reshape(-1, cells.shape[-1]),
+            _of_cells(cells_back, cells.shape),
+        )
     else:
         rows, inputs_back = embed_vectors(p, padding.unpad_ids(source))
         if c.inputs.ordered:
@@ -182,7 +185,7 @@ def decode(
     heads : int
         Heads of each attention.
     aligned : int, optional
-        The layer whose cross-attention weights are wanted, counted from 0.
+        The layer whose cross-attention weights are returned, counted from 0.
 
     Returns
     -------

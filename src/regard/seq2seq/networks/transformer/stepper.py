@@ -1,12 +1,11 @@
 """The transformer's steps for a search.
 
-Letters: B sentences, T source positions, k hypotheses of a sentence, m words that its hypotheses have had so far,
-V words of the vocabulary, W width, d = W / heads.
+Letters: B sentences, T source positions, k hypotheses of a sentence, m tokens of all its hypotheses so far, V
+size of the vocabulary, W width, d = W / heads.
 
-All hypotheses of a sentence share one cache: each step appends the keys and values of its k words, and a bool array
-(B, k, m) says which of the m words are of whose past. A search that drops hypotheses and splits others changes that
-array alone; keys and values stay where they are. What a hypothesis does not see has no influence (law 2), so sharing is
-safe.
+All hypotheses of a sentence share one cache: each step appends the keys and values of its k tokens, and a bool array
+(B, k, m) is the mask of each hypothesis. A search that drops hypotheses and splits others changes that
+array alone; keys and values stay where they are. Masked tokens have no influence (law 2), so sharing is safe.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["TransformerStepper"]
 Array = NDArray[Any]
 Back = Callable[[Array], Array]
 
-_STEPS = 32  # as many as there is room for at first
+_STEPS = 32  # initial capacity
 
 
 class TransformerStepper(Stepper):
@@ -84,7 +83,7 @@ class TransformerStepper(Stepper):
             self.source.append(_in_heads(padding.pad(keys), 2, heads))
         self.visible = np.zeros((len(padding.lengths), width, 0), bool)  # cached positions of each hypothesis
         self.output, self.step = OutputLayer(p), 0
-        self.room = _STEPS * width
+        self.capacity = _STEPS * width
         table = p["target_embedding"]  # at least as many positions as steps were taken
         self.positions = sinusoidal(_STEPS, table.shape[1]).astype(table.dtype)
         self.caches = [self._cache() for _ in self.layers]
@@ -147,24 +146,24 @@ class TransformerStepper(Stepper):
             (queries,) = _in_heads(projected.reshape(len(self.lengths), k, -1), 1, self.heads)
             if i != self.aligned:
                 return _in_rows(attention(queries, keys, values, mask=visible)), _no_pullback
-            found = attend(queries, keys, values, mask=visible)
-            self.weights = found.weights.mean(axis=1)
-            return _in_rows(found.context), _no_pullback
+            attended = attend(queries, keys, values, mask=visible)
+            self.weights = attended.weights.mean(axis=1)
+            return _in_rows(attended.context), _no_pullback
 
         return attend_source
 
     def _extend(self, batch: int, k: int) -> None:
-        """Make the token that is about to be cached visible to its hypothesis, and make room for it."""
+        """Make the next token visible to its hypothesis, and enlarge the caches if they are full."""
         own = np.broadcast_to(np.eye(k, dtype=bool), (batch, k, k))
         self.visible = np.concatenate([self.visible, own], axis=-1)
-        if self.visible.shape[-1] > self.room:
-            self.room = 2 * self.visible.shape[-1]
+        if self.visible.shape[-1] > self.capacity:
+            self.capacity = 2 * self.visible.shape[-1]
             self.caches = [self._moved(cache, np.arange(batch)) for cache in self.caches]
 
     def _cache(self) -> KVCache:
         table = self.p["target_embedding"]
         lead = len(self.lengths), self.heads
-        return KVCache(lead, table.shape[1] // self.heads, capacity=self.room, dtype=table.dtype)
+        return KVCache(lead, table.shape[1] // self.heads, capacity=self.capacity, dtype=table.dtype)
 
     def _moved(self, cache: KVCache, sentences: Ids) -> KVCache:
         """Return a larger cache of these sentences."""
