@@ -135,6 +135,7 @@ def assert_native_within(name: str, dtype: str, sizes: tuple[int, int, int, int]
     budget.assert_within(context, exact, allowed, f"{name} {dtype} {sizes}")
 
 
+@pytest.mark.slow
 @every_native_option
 def test_the_magnitudes_used_here_are_those_of_the_oracle(name: str) -> None:
     c = case(name, np.float64, seed=1)

@@ -206,7 +206,6 @@ def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
 
 # what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
 HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
-POISON = [np.nan, np.inf, -np.inf, 3e38]
 KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 
 
@@ -245,14 +244,14 @@ def poison_case(c: Case, poison: float) -> tuple[Array, Array, Array]:
     return c.queries, poisoned(c.keys, where, poison), poisoned(c.values, where, poison)
 
 
-@pytest.mark.parametrize("poison", POISON)
 @pytest.mark.parametrize("hide", hiding())
 @every_door
-def test_law_2_a_hidden_key_or_value_has_no_influence(door: str, hide: str, poison: float) -> None:
+def test_law_2_a_hidden_key_or_value_has_no_influence(door: str, hide: str) -> None:
     c, options = case("default"), hiding()[hide]
     expected = DOORS[door](*poison_case(c, 0.5), **options)
-    assert same(DOORS[door](*poison_case(c, poison), **options), expected)
     assert np.isfinite(expected).all()
+    for poison in (np.nan, np.inf, -np.inf, 3e38):
+        assert same(DOORS[door](*poison_case(c, poison), **options), expected), poison
 
 
 @pytest.mark.parametrize("name", LAW_2_SCORES + LAW_2_NORMALIZE)
