@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 import regard
 from regard import scores, weights
@@ -250,7 +251,7 @@ def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
     assert weights.local_p(np.ones(3, dtype), width=2.0).positions.dtype == dtype
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "text",
     [
         *("scores.dot()", "scores.scaled_dot()", "scores.gaussian()", "scores.gaussian(width=0.5)"),

@@ -20,6 +20,7 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from one_test import in_one_test
 from strategies import BATCH, HEADS, OPTIONS, SMOOTH_OPTIONS, SOFTMAX_OPTIONS, Case, case
 
 import regard
@@ -56,7 +57,7 @@ DOORS: dict[str, Callable[..., Array]] = {
     "attention_vjp": forward,
     "partial": merged,
 }
-every_door = pytest.mark.parametrize("door", DOORS)
+every_door = in_one_test("door", DOORS)
 
 
 def doors_of(name: str) -> list[str]:
@@ -100,15 +101,15 @@ def seen_by(c: Case) -> Array:
 # ---- law 1: every door is the same function, within the budget ------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @every_option
-def test_law_1_every_door_is_within_the_budget_of_exact_arithmetic(name: str, dtype: Any) -> None:
-    c = case(name, dtype, seed=1)
-    allowed = budget.of_answer(c.answer, c.values, dtype, proportional=c.option.proportional)
-    for door in doors_of(name):
-        context = DOORS[door](*c.arrays, **c.option.regard)
-        assert context.dtype == dtype
-        budget.assert_within(context, c.answer.context, allowed, f"{name} by {door}")
+def test_law_1_every_door_is_within_the_budget_of_exact_arithmetic(name: str) -> None:
+    for dtype in (np.float32, np.float64):
+        c = case(name, dtype, seed=1)
+        allowed = budget.of_answer(c.answer, c.values, dtype, proportional=c.option.proportional)
+        for door in doors_of(name):
+            context = DOORS[door](*c.arrays, **c.option.regard)
+            assert context.dtype == dtype
+            budget.assert_within(context, c.answer.context, allowed, f"{name} by {door}")
 
 
 @every_option
@@ -498,8 +499,8 @@ def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_that_see_it(n
 # ---- law 5: bitwise equal -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", strategies.LAYOUTS)
-@pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp", "partial"])
+@in_one_test("layout", strategies.LAYOUTS)
+@in_one_test("door", ["attend", "attention", "attention_vjp", "partial"])
 def test_law_5_bitwise_equal_whatever_the_strides(door: str, layout: str) -> None:
     c, change = case("bias-matrix", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
     changed = [strategies.read_only(change(np.array(x))) for x in c.arrays]
@@ -625,14 +626,14 @@ def test_law_5_repeated_calls_and_out_are_bitwise_equal() -> None:
 # ---- law 7: dtypes --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.bool_])
 @every_door
-def test_law_7_integers_compute_in_float64(door: str, dtype: Any) -> None:
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.integers(0, 3, (size, 4)).astype(dtype) for size in (5, 6, 6))
-    context = DOORS[door](q, k, v)
-    assert context.dtype == np.float64
-    assert same(context, DOORS[door](*(x.astype(np.float64) for x in (q, k, v))))
+def test_law_7_integers_compute_in_float64(door: str) -> None:
+    for dtype in (np.int8, np.int32, np.int64, np.uint8, np.bool_):
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.integers(0, 3, (size, 4)).astype(dtype) for size in (5, 6, 6))
+        context = DOORS[door](q, k, v)
+        assert context.dtype == np.float64, dtype
+        assert same(context, DOORS[door](*(x.astype(np.float64) for x in (q, k, v)))), dtype
 
 
 def test_law_7_small_integers_do_not_wrap() -> None:
@@ -652,7 +653,7 @@ def test_law_7_float64_is_float64_throughout(door: str) -> None:
     np.testing.assert_allclose(context, [[math.tanh(0.5e-6)]], rtol=1e-3)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("dtypes", "result"),
     [
         ((np.float32, np.float32, np.float32), np.float32),
@@ -839,7 +840,7 @@ UNALIGNED: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("how", UNALIGNED)
+@in_one_test("how", UNALIGNED)
 @every_door
 def test_law_9_there_is_no_silent_choice(door: str, how: str) -> None:
     q, k, v = np.ones((3, 2)), np.ones((5, 2)), np.ones((5, 1))
@@ -862,7 +863,7 @@ def test_law_9_start_and_end_are_what_they_say(door: str) -> None:
 # ---- law 10: errors come before any computation ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "wrong",
     [
         {"values": np.ones((6, 2))},

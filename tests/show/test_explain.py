@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 import regard
 from regard.cli import main
@@ -303,7 +304,7 @@ def damaged(name: str) -> None:
         np.save(name, np.array([{}], dtype=object), allow_pickle=True)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("name", "content", "error"),
     [
         (
@@ -372,7 +373,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return captured.err
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("arguments", "error"),
     [
         (["none.npy"], "none.npy: No such file or directory"),

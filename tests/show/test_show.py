@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 import regard
 from regard import cli
@@ -140,7 +141,7 @@ def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("widths")
-@pytest.mark.parametrize("word", SEQUENCES)
+@in_one_test("word", SEQUENCES)
 def test_widths_of_sequences(word: str) -> None:
     width = SEQUENCES[word]
     assert display_width(word) == width

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard.seq2seq.data import parallel_text as module
 from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
@@ -72,7 +73,7 @@ BAD_PAIRS = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@in_one_test("packed", [False, True])
 @pytest.mark.parametrize("data", BAD_PAIRS, ids=lambda data: repr(data[:12]) + str(len(data)))
 def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard import _files, cli
 from regard.seq2seq import Seq2Seq
@@ -218,7 +219,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("said", CASES)
+@in_one_test("said", CASES)
 def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
     assert refused(CASES[said](good), tmp_path / "m") == said.replace(
         "FAMILIES", ", ".join(map(repr, FAMILIES))
