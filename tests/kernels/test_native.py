@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,7 @@ def same(a: Any, b: Any) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def gradients(
-    arrays: tuple[Any, ...], dcontext: Array, kernel: str = "native", **options: Any
-) -> dict[str, Array]:
-    """All gradients of a call by name."""
-    _, pullback = regard.attention_vjp(*arrays, kernel=kernel, **options)
-    found = pullback(dcontext)
-    named = {"queries": found.queries, "keys": found.keys, "values": found.values}
-    if found.bias is not None:
-        named["bias"] = found.bias
-    return named | {f"score.{k}": v for k, v in found.score.items()}
+gradients = partial(strategies.gradients, kernel="native")
 
 
 # ---- law 1: the budget, for sizes that the oracle is too slow for ---------------------------------------------

@@ -21,7 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from one_test import in_one_test
-from strategies import BATCH, HEADS, OPTIONS, SMOOTH_OPTIONS, SOFTMAX_OPTIONS, Case, case
+from strategies import (
+    BATCH,
+    HEADS,
+    OPTIONS,
+    SMOOTH_OPTIONS,
+    SOFTMAX_OPTIONS,
+    Case,
+    case,
+    gradients,
+    read_only,
+)
 
 import regard
 from regard.kernels import library
@@ -75,18 +85,6 @@ every_option_and_door = pytest.mark.parametrize(
 )
 
 
-def gradients(arrays: tuple[Any, Any, Any], dcontext: Array, **options: Any) -> dict[str, Array]:
-    """All gradients of a call by name."""
-    _, pullback = regard.attention_vjp(*arrays, **options)
-    found = pullback(dcontext)
-    named = {"queries": found.queries, "keys": found.keys, "values": found.values}
-    if found.bias is not None:
-        named["bias"] = found.bias
-    if found.sink is not None:
-        named["sink"] = found.sink
-    return named | {f"score.{k}": v for k, v in (found.score or {}).items()}
-
-
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays are equal bit by bit, NaN included."""
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
@@ -126,29 +124,29 @@ def test_law_1_scores_logits_weights_and_lse_are_the_definition(name: str) -> No
     np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-14, atol=10 * size)
 
 
+def assert_every_door_is_within(c: Case) -> None:
+    allowed = budget.of_answer(c.answer, c.values, c.queries.dtype)
+    for door, function in DOORS.items():
+        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+
+
 @settings(max_examples=40)
 @given(strategies.cases())
 def test_law_1_any_shape_stride_and_composition_in_float32(c: Case) -> None:
-    allowed = budget.of_answer(c.answer, c.values, np.float32)
-    for door, function in DOORS.items():
-        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+    assert_every_door_is_within(c)
 
 
 @settings(max_examples=40)
 @given(strategies.cases(np.float64))
 def test_law_1_any_shape_stride_and_composition_in_float64(c: Case) -> None:
-    allowed = budget.of_answer(c.answer, c.values, np.float64)
-    for door, function in DOORS.items():
-        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+    assert_every_door_is_within(c)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(strategies.cases())
 def test_law_1_many_more_of_them(c: Case) -> None:
-    allowed = budget.of_answer(c.answer, c.values, np.float32)
-    for door, function in DOORS.items():
-        budget.assert_within(function(*c.arrays, **c.option.regard), c.answer.context, allowed, door)
+    assert_every_door_is_within(c)
 
 
 def large(
@@ -157,7 +155,7 @@ def large(
     """Read-only arrays with 4 query heads and 2 key heads, of more than one block."""
     rng = np.random.default_rng(n + m)
     shapes = (HEADS, n, d), (HEADS // 2, m, d), (HEADS // 2, m, e)
-    q, k, v = (strategies.read_only((rng.standard_normal(shape) * size).astype(dtype)) for shape in shapes)
+    q, k, v = (read_only((rng.standard_normal(shape) * size).astype(dtype)) for shape in shapes)
     return q, k, v
 
 
@@ -230,7 +228,7 @@ def poisoned(array: Array, where: Any, poison: float) -> Array:
     """A read-only copy with `poison` at `where`."""
     copy = array.copy()
     copy[where] = poison
-    return strategies.read_only(copy)
+    return read_only(copy)
 
 
 HIDDEN = np.flatnonzero(~HIDE)
@@ -503,8 +501,8 @@ def test_law_4_a_nan_key_reaches_the_gradients_of_exactly_the_rows_that_see_it(n
 @in_one_test("door", ["attend", "attention", "attention_vjp", "partial"])
 def test_law_5_bitwise_equal_whatever_the_strides(door: str, layout: str) -> None:
     c, change = case("bias-matrix", n=70, m=90, d=8, e=6), strategies.LAYOUTS[layout]
-    changed = [strategies.read_only(change(np.array(x))) for x in c.arrays]
-    bias = strategies.read_only(change(c.option.regard["bias"]))
+    changed = [read_only(change(np.array(x))) for x in c.arrays]
+    bias = read_only(change(c.option.regard["bias"]))
     mask = change(np.random.default_rng(0).random((70, 90)) < 0.7)
     expected = DOORS[door](*c.arrays, bias=c.option.regard["bias"], mask=np.ascontiguousarray(mask))
     assert same(DOORS[door](*changed, bias=bias, mask=mask), expected)
@@ -1154,7 +1152,8 @@ def test_law_1_the_short_way_is_bitwise_the_long_way(lead: tuple[int, ...], dtyp
         regard.attention(q, k, v, out=out)
         assert same(regard.attention(q, k, v), out)
         assert same(
-            regard.attention(read_only(q), k, v, scale=0.25), regard.attention(q, k, v, scale=0.25, out=out)
+            regard.attention(read_only(q), k, v, scale=0.25),
+            regard.attention(q, k, v, scale=0.25, out=out),
         )
         assert same(regard.attention(q[..., ::-1, :], k, v)[..., ::-1, :], regard.attention(q, k, v))
 
@@ -1176,12 +1175,6 @@ def test_law_1_the_short_way_of_grouped_heads_and_of_a_cache_is_bitwise_the_long
             turned = k[:, ::-1] if len(lead) > 1 else k[::-1]
             out = regard.attention(q, turned[..., at, :], v[..., at, :], out=out)
             assert same(regard.attention(q, turned[..., at, :], v[..., at, :]), out)
-
-
-def read_only(x: Array) -> Array:
-    x = x.view()
-    x.flags.writeable = False
-    return x
 
 
 @every_door

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
+from errors import error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
@@ -21,14 +22,6 @@ from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, re
 
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
-
-
-def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
-    """The text of the error that a call raises."""
-    with pytest.raises(kind) as caught:
-        function(*args, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
 
 
 def stream(data: bytes) -> BinaryIO:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from errors import error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_test import in_one_test
@@ -46,15 +47,6 @@ from regard.seq2seq.data.vocabulary import (
     UNKNOWN,
     Vocabulary,
 )
-
-
-def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
-    """The text of the error that a call raises."""
-    with pytest.raises(kind) as caught:
-        function(*args, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
-
 
 # ------------------------------------------------------------------------------------------------------- words
 
