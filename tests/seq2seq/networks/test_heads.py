@@ -22,7 +22,7 @@ SMALL = {"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 2, "decoder_la
 
 @pytest.fixture(scope="module", params=[{}, {"translation_memory": 2}], ids=["plain", "memory"])
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
-    return Seq2Seq(family="transformer", network=SMALL, extras=request.param, epochs=4).fit(*PAIRS)
+    return Seq2Seq(family="transformer", network=SMALL, extras=request.param, epochs=30).fit(*PAIRS)
 
 
 @pytest.mark.parametrize("target", ["deux un trois deux", "un", ""])
