@@ -530,6 +530,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(fresh(code.replace("STATEMENT", statement)).split())
 
 
+@pytest.mark.slow
 def test_importing_loads_nothing_besides_numpy() -> None:
     """Counted in modules, since a clock would judge the machine."""
     loaded = loaded_by("import regard")

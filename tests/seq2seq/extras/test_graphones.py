@@ -574,6 +574,7 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     assert found[-1][0].tokens == ()
 
 
+@pytest.mark.slow
 def test_fewer_than_were_found(speaker: Seq2Seq) -> None:
     asked = ["walks", "chalked"]
     best = [several[0].tokens for several in speaker.candidates(asked, beam=5)]
