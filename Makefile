@@ -8,6 +8,7 @@ RUN := runs/help-en-fr
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 TESTS := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE # every worker would compile all tests again: twice the time to collect them
 
 .PHONY: demo test quick clean
 
@@ -28,7 +29,7 @@ test: $(VENV)/dev
 # The tests of every folder without those that take more than about 0.3 seconds each.
 quick: export OPENBLAS_NUM_THREADS ?= 1
 quick: $(VENV)/dev
-	$(TESTS) -q -m "not slow"
+	$(TESTS) -q -m "not slow" --hypothesis-profile quick
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

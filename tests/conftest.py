@@ -13,8 +13,9 @@ from regard.kernels import library
 
 SETS = library.instruction_sets()
 
-# The one profile: no test may depend on how fast or how busy the machine is.
+# The profile: no test may depend on how fast or how busy the machine is.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("any machine"), max_examples=25)  # of `make quick`
 settings.load_profile("any machine")
 
 

@@ -440,6 +440,15 @@ def case(
     return Case(*(read_only(x) for x in arrays), OPTIONS[name](s))
 
 
+def gradients(arrays: tuple[Any, ...], dcontext: Array, **options: Any) -> dict[str, Array]:
+    """All gradients of a call by name."""
+    _, pullback = regard.attention_vjp(*arrays, **options)
+    found = pullback(dcontext)
+    named = {name: getattr(found, name) for name in ("queries", "keys", "values", "bias", "sink")}
+    named |= {f"score.{name}": x for name, x in (found.score or {}).items()}
+    return {name: x for name, x in named.items() if x is not None}
+
+
 # ---- strides -------------------------------------------------------------------------------------------------
 
 

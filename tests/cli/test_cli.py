@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from one_test import in_one_test
 
 from regard import _signals, cli
 from regard.cli import main
@@ -65,7 +66,7 @@ MEANT = {
 }
 
 
-@pytest.mark.parametrize("command", MEANT)
+@in_one_test("command", MEANT)
 def test_an_unknown_option_suggests_the_right_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     err = refused(command.split(), capsys)
     assert ": error: unrecognized arguments: " in err

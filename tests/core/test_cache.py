@@ -20,6 +20,7 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from one_test import in_one_test
 
 import regard
 from regard import KVCache, mask, position
@@ -520,7 +521,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@in_one_test("name", ERRORS)
 def test_law_10_the_text_of_every_error(name: str) -> None:
     call, kind, text = ERRORS[name]
     with pytest.raises(kind) as caught:

@@ -11,6 +11,7 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from one_test import in_one_test
 
 import regard
 from regard import mask
@@ -53,7 +54,7 @@ def picture(dense: Bools) -> str:
     return " ".join("".join(str(int(x)) for x in row) for row in dense)
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@in_one_test("name", PICTURES)
 def test_pictures(name: str) -> None:
     build, expected = PICTURES[name]
     n, m = expected.count(" ") + 1, len(expected.split(" ")[0])
@@ -213,7 +214,7 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@in_one_test("text", WRITTEN)
 def test_a_mask_is_printed_as_it_was_written(text: str) -> None:
     assert repr(eval(text, vars(mask).copy())) == text
 

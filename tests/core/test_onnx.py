@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -12,23 +13,22 @@ import pytest
 node_tests = pytest.importorskip("onnx.backend.test.case.node", reason="onnx is in the development extra")
 
 
-def collected() -> dict[str, Any]:
-    """The cases by name, from the two modules that define them (all modules take seconds); their twins expand a
-    function body and are about the ONNX graph."""
+@functools.cache
+def collected(operator: str) -> dict[str, Any]:
+    """The cases of an operator by name, from the two modules that define them (all modules take seconds).
+
+    Their twins expand a function body and are about the ONNX graph.
+    """
     state = np.random.get_state()  # the modules seed the global generator
     for module in ("attention", "rotaryembedding"):
         importlib.import_module(f"onnx.backend.test.case.node.{module}")
     np.random.set_state(state)
-    return {case.name: case for case in node_tests._NodeTestCases if "expanded" not in case.name}
-
-
-CASES = collected()
-ATTENTION = sorted(name for name in CASES if name.startswith("test_attention_"))
-ROTARY = sorted(name for name in CASES if name.startswith("test_rotary_embedding"))
+    cases = {case.name: case for case in node_tests._NodeTestCases if "expanded" not in case.name}
+    return {name: case for name, case in cases.items() if name.startswith(f"test_{operator}")}
 
 
 def test_nothing_is_left_out() -> None:
-    assert (len(ATTENTION), len(ROTARY)) == (93, 8)
+    assert (len(collected("attention_")), len(collected("rotary_embedding"))) == (93, 8)
 
 
 @pytest.mark.slow
@@ -38,8 +38,9 @@ def test_onnx_collects_the_same_cases() -> None:
     state = np.random.get_state()
     names = {case.name for case in node_tests.collect_testcases(None) if "expanded" not in case.name}
     np.random.set_state(state)
-    assert {name for name in names if name.startswith("test_attention_")} == set(ATTENTION)
-    assert {name for name in names if name.startswith("test_rotary_embedding")} == set(ROTARY)
+    for operator in ("attention_", "rotary_embedding"):
+        found = {name for name in names if name.startswith(f"test_{operator}")}
+        assert found == set(collected(operator))
 
 
 def unpacked(case: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -55,25 +56,25 @@ def unpacked(case: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 
 def assert_similar(actual: Any, expected: Any, case: Any) -> None:
     """ONNX's own comparison: shape, dtype, its tolerances, two units in the last place for bfloat16."""
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape, case.name
+    assert actual.dtype == expected.dtype, case.name
     rtol = case.rtol
     if expected.dtype.name == "bfloat16":
         rtol, actual, expected = max(rtol, 2**-6), actual.astype(np.float32), expected.astype(np.float32)
-    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=case.atol)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=case.atol, err_msg=case.name)
 
 
-@pytest.mark.parametrize("name", ATTENTION)
-def test_attention(name: str) -> None:
-    given, expected, attributes = unpacked(CASES[name])
-    found = onnx_adapter.attention(given, attributes)
-    for output, array in expected.items():
-        assert_similar(found[output], array, CASES[name])
-    assert_similar(found["Y by attend"], expected["Y"], CASES[name])
+def test_attention() -> None:
+    for case in collected("attention_").values():
+        given, expected, attributes = unpacked(case)
+        found = onnx_adapter.attention(given, attributes)
+        for output, array in expected.items():
+            assert_similar(found[output], array, case)
+        assert_similar(found["Y by attend"], expected["Y"], case)
 
 
-@pytest.mark.parametrize("name", ROTARY)
-def test_rotary_embedding(name: str) -> None:
-    given, expected, attributes = unpacked(CASES[name])
-    found = onnx_adapter.rotary_embedding(given, attributes)
-    assert_similar(found, expected["output"], CASES[name])
+def test_rotary_embedding() -> None:
+    for case in collected("rotary_embedding").values():
+        given, expected, attributes = unpacked(case)
+        found = onnx_adapter.rotary_embedding(given, attributes)
+        assert_similar(found, expected["output"], case)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import strategies
 from numpy.typing import NDArray
+from one_test import in_one_test
 
 import regard
 from regard import position
@@ -192,9 +193,9 @@ def test_t5_buckets_by_hand() -> None:
         assert bias.bucket(distance) == (16 + bucket if distance else 0), distance
 
 
-@pytest.mark.parametrize("buckets", [4, 8, 32, 64])
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("max_distance", [40, 128, 1000])
+@in_one_test("buckets", [4, 8, 32, 64])
+@in_one_test("bidirectional", [True, False])
+@in_one_test("max_distance", [40, 128, 1000])
 def test_t5_buckets_are_the_papers_formula(buckets: int, bidirectional: bool, max_distance: int) -> None:
     bias = position.t5_buckets(table(buckets), bidirectional=bidirectional, max_distance=max_distance)
     distances = np.arange(-1200, 1201)
@@ -202,8 +203,8 @@ def test_t5_buckets_are_the_papers_formula(buckets: int, bidirectional: bool, ma
     np.testing.assert_array_equal(bias.bucket(distances), expected)
 
 
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, ">i4"])
+@in_one_test("bidirectional", [True, False])
+@in_one_test("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, ">i4"])
 def test_t5_buckets_of_distances_of_any_size_are_those_of_int64(dtype: Any, bidirectional: bool) -> None:
     bucket = position.t5_buckets(table(32), bidirectional=bidirectional).bucket
     limits = np.iinfo(dtype)
@@ -342,7 +343,7 @@ def test_frequencies_are_those_of_another_implementation(
 
 
 @pytest.mark.parametrize("scaling", [None, *(other[2] for other in OTHERS)], ids=str)
-@pytest.mark.parametrize("interleaved", [False, True])
+@in_one_test("interleaved", [False, True])
 def test_scaled_rotary_is_complex_numbers_turned(scaling: Any, interleaved: bool) -> None:
     x = np.random.default_rng(0).standard_normal((2, 5, 10))
     places = np.array([0.0, 1, 7, 100, 5000])

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 import regard
 from regard import scores, weights
@@ -170,14 +171,15 @@ every_score = pytest.mark.parametrize("name", BUILT)
 
 
 @every_score
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int16, np.int64, np.uint64])
-def test_integers_do_not_wrap_round(name: str, dtype: Any) -> None:
+def test_integers_do_not_wrap_round(name: str) -> None:
     """A call gives what it gives for the same numbers as floats: sums of powers of two, which are exact."""
-    most = 1 if dtype is bool else np.iinfo(dtype).max // 2 + 1
-    queries, keys = np.array([[most, 0]], dtype), np.array([[most, 1], [0, 1]], dtype)
-    found = BUILT[name](queries, keys)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, BUILT[name](queries.astype(float), keys.astype(float)))
+    for dtype in (bool, np.uint8, np.int8, np.int16, np.int64, np.uint64):
+        most = 1 if dtype is bool else np.iinfo(dtype).max // 2 + 1
+        queries, keys = np.array([[most, 0]], dtype), np.array([[most, 1], [0, 1]], dtype)
+        found = BUILT[name](queries, keys)
+        assert found.dtype == np.float64
+        expected = BUILT[name](queries.astype(float), keys.astype(float))
+        np.testing.assert_array_equal(found, expected, err_msg=str(dtype))
 
 
 def test_the_product_of_large_integers_by_hand() -> None:
@@ -188,12 +190,13 @@ def test_the_product_of_large_integers_by_hand() -> None:
 
 
 @every_score
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8])
-def test_a_call_gives_the_scores_that_attend_sees(name: str, dtype: Any) -> None:
+def test_a_call_gives_the_scores_that_attend_sees(name: str) -> None:
     rng = np.random.default_rng(0)
-    queries, keys = ((4 * rng.standard_normal(shape)).astype(dtype) for shape in ((3, 4, 2), (2, 2)))
-    seen = regard.attend(queries, keys, keys, score=BUILT[name]).scores
-    np.testing.assert_array_equal(BUILT[name](queries, keys).astype(seen.dtype), seen)
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8):
+        queries, keys = ((4 * rng.standard_normal(shape)).astype(dtype) for shape in ((3, 4, 2), (2, 2)))
+        seen = regard.attend(queries, keys, keys, score=BUILT[name]).scores
+        found = BUILT[name](queries, keys).astype(seen.dtype)
+        np.testing.assert_array_equal(found, seen, err_msg=str(dtype))
 
 
 @every_score
@@ -248,7 +251,7 @@ def test_a_learned_number_of_any_float_stays_one(dtype: Any) -> None:
     assert weights.local_p(np.ones(3, dtype), width=2.0).positions.dtype == dtype
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "text",
     [
         *("scores.dot()", "scores.scaled_dot()", "scores.gaussian()", "scores.gaussian(width=0.5)"),

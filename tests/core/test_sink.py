@@ -257,7 +257,6 @@ DOORS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     ("sink", "kind", "said"),
     [
@@ -279,9 +278,10 @@ DOORS: dict[str, Any] = {
         ),
     ],
 )
-def test_law_10_a_wrong_sink_is_told(door: str, sink: Any, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said):
-        DOORS[door](*(x.astype(np.float32) for x in arrays()), sink=sink)
+def test_law_10_a_wrong_sink_is_told(sink: Any, kind: type[Exception], said: str) -> None:
+    for door in DOORS.values():
+        with pytest.raises(kind, match=said):
+            door(*(x.astype(np.float32) for x in arrays()), sink=sink)
 
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "entmax15", "hard", weights.local_p([1.0], 2.0)])

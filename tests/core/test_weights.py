@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from one_test import in_one_test
 
 import regard
 from regard import weights
@@ -68,7 +69,7 @@ def test_a_row_that_sees_nothing_is_0(name: str) -> None:
 
 
 @every_function
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)])
+@in_one_test("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)])
 def test_zero_sizes(name: str, shape: tuple[int, ...]) -> None:
     assert FUNCTIONS[name](np.zeros(shape)).shape == shape
 

@@ -19,7 +19,10 @@ SETS = library.instruction_sets()
 
 
 # For the whole module, since hypothesis wants no fixture that is made for each test.
-@pytest.fixture(scope="module", params=SETS or ["none"])
+@pytest.fixture(
+    scope="module",
+    params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])],
+)
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each instruction set in turn."""
     loaded = library.load()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 import strategies
 from numpy.typing import NDArray
+from one_test import in_one_test
 from strategies import BATCH, DTYPES, HEADS, OPTIONS, Case, case
 
 import regard
@@ -64,16 +65,7 @@ def same(a: Any, b: Any) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def gradients(
-    arrays: tuple[Any, ...], dcontext: Array, kernel: str = "native", **options: Any
-) -> dict[str, Array]:
-    """All gradients of a call by name."""
-    _, pullback = regard.attention_vjp(*arrays, kernel=kernel, **options)
-    found = pullback(dcontext)
-    named = {"queries": found.queries, "keys": found.keys, "values": found.values}
-    if found.bias is not None:
-        named["bias"] = found.bias
-    return named | {f"score.{k}": v for k, v in found.score.items()}
+gradients = partial(strategies.gradients, kernel="native")
 
 
 # ---- law 1: the budget, for sizes that the oracle is too slow for ---------------------------------------------
@@ -135,6 +127,7 @@ def assert_native_within(name: str, dtype: str, sizes: tuple[int, int, int, int]
     budget.assert_within(context, exact, allowed, f"{name} {dtype} {sizes}")
 
 
+@pytest.mark.slow
 @every_native_option
 def test_the_magnitudes_used_here_are_those_of_the_oracle(name: str) -> None:
     c = case(name, np.float64, seed=1)
@@ -147,7 +140,7 @@ def test_the_magnitudes_used_here_are_those_of_the_oracle(name: str) -> None:
     np.testing.assert_allclose(found[seen], c.answer.magnitude[seen], rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @every_native_option
 def test_law_1_within_the_budget_of_exact_arithmetic(isa: str, name: str, dtype: str) -> None:
     c = case(name, DTYPES[dtype], seed=1)
@@ -750,7 +743,7 @@ def test_law_5_the_place_in_the_batch(isa: str, n: int) -> None:
     assert same(regard.attention(*turned, bias=bias[::-1], kernel="native"), whole[::-1])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("n", [1, 3, 4, 20])
 def test_law_5_shared_keys_are_bitwise_repeated_keys(isa: str, n: int, dtype: str) -> None:
     """Queries of several heads that read one key head are packed together where they are few."""
@@ -781,13 +774,13 @@ BANDS = {
 
 @pytest.mark.parametrize("band", BANDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5)])
-def test_a_band_takes_the_short_way_to_the_same_bits(isa: str, band: str, dtype: str, n: int, m: int) -> None:
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4, n, 8), (2, m, 8), (2, m, 3)))
-    out = np.empty((4, n, 3), dtype)  # nobody goes the short way with it
-    regard.attention(q, k, v, mask=BANDS[band], kernel="native", out=out)
-    assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out)
+def test_a_band_takes_the_short_way_to_the_same_bits(isa: str, band: str, dtype: str) -> None:
+    for n, m in [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5)]:
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4, n, 8), (2, m, 8), (2, m, 3)))
+        out = np.empty((4, n, 3), dtype)  # nobody goes the short way with it
+        regard.attention(q, k, v, mask=BANDS[band], kernel="native", out=out)
+        assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out), (n, m)
 
 
 def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
@@ -848,8 +841,8 @@ def test_gradients_keep_the_shapes_that_there_were(isa: str) -> None:
         assert same(found, right)
 
 
-@pytest.mark.parametrize("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
-@pytest.mark.parametrize("place", [0, 1, 2])
+@in_one_test("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
+@in_one_test("place", [0, 1, 2])
 def test_integers_beside_what_is_no_number(other: str, place: int) -> None:
     """The short way makes floats of integers, but of nothing that is none."""
     arrays = [np.ones((4, 4), int) for _ in range(3)]
@@ -1194,7 +1187,7 @@ MIRRORS: dict[str, Any] = {
 
 
 @needs_library
-@pytest.mark.parametrize("name", MIRRORS)
+@in_one_test("name", MIRRORS)
 def test_every_field_of_a_structure_has_the_librarys_offset_and_size(name: str) -> None:
     loaded = library.load()
     assert loaded is not None

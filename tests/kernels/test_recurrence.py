@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from strategies import unaligned
 
 from regard import nn, scores
 from regard.context import attend
@@ -294,14 +295,6 @@ def strided(x: Array) -> Array:
     wide[..., ::2] = x
     wide.flags.writeable = False
     return wide[..., ::2]
-
-
-def unaligned(x: Array) -> Array:
-    """The same numbers, one byte off."""
-    memory = np.zeros(x.nbytes + 1, np.uint8)
-    moved = memory[1:].view(x.dtype).reshape(x.shape)
-    moved[...] = x
-    return moved
 
 
 def batch_first(x: Array) -> Array:

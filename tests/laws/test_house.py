@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import inspect
 import json
@@ -111,11 +112,17 @@ def breaches(module: str, imports: set[str]) -> list[str]:
     return [f"{module} imports {name}" for name in sorted(imports) if floor_of(name) not in allowed]
 
 
-@pytest.mark.parametrize("path", FILES, ids=MODULES)
-def test_a_module_imports_only_from_the_floors_above_it(path: Path) -> None:
-    module = module_name(path)
-    imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
-    assert breaches(module, imports) == []
+@functools.cache
+def imports_of_the_package() -> dict[str, set[str]]:
+    """What each module of this package imports of it, by name."""
+    return {
+        module: imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+        for path, module in zip(FILES, MODULES, strict=True)
+    }
+
+
+def test_a_module_imports_only_from_the_floors_above_it() -> None:
+    assert [fault for item in imports_of_the_package().items() for fault in breaches(*item)] == []
 
 
 def room_of(module: str) -> str:
@@ -134,11 +141,8 @@ def room_breaches(module: str, imports: set[str]) -> list[str]:
     return [f"{module} imports {name}" for name in sorted(imports) if room_of(name) not in allowed]
 
 
-@pytest.mark.parametrize("path", FILES, ids=MODULES)
-def test_a_room_of_seq2seq_imports_only_from_those_before_it(path: Path) -> None:
-    module = module_name(path)
-    imports = imported(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
-    assert room_breaches(module, imports) == []
+def test_a_room_of_seq2seq_imports_only_from_those_before_it() -> None:
+    assert [fault for item in imports_of_the_package().items() for fault in room_breaches(*item)] == []
 
 
 def test_the_reader_of_rooms_sees_a_breach() -> None:
@@ -147,18 +151,14 @@ def test_the_reader_of_rooms_sees_a_breach() -> None:
     assert room_breaches("regard.seq2seq.model", {"regard.seq2seq.data.lines", "regard.mask"}) == []
 
 
-@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checking count: a circle of them is read as one room."""
-    graph = {
-        module_name(path): imported(
-            path.read_text(encoding="utf-8"), module_name(path), is_package=path.name == "__init__.py"
-        )
-        & set(MODULES)
-        for path in FILES
-        if path.name != "__init__.py"
+    packages = {module_name(path) for path in FILES if path.name == "__init__.py"}
+    left = {
+        name: imports & set(MODULES)
+        for name, imports in imports_of_the_package().items()
+        if name not in packages
     }
-    left = dict(graph)
     while left:
         free = [name for name, needs in left.items() if not (needs - {name}) & left.keys()]
         assert free, f"a circle among {sorted(left)}"
@@ -221,14 +221,13 @@ def test_the_design_page_lists_the_same_floors() -> None:
 # --------------------------------------------------------------------------------------------- what is public
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_module_says_what_is_public(name: str) -> None:
-    module = importlib.import_module(name)
-    assert inspect.getdoc(module), f"{name} has no docstring"
-    names = module.__all__
-    assert len(names) == len(set(names))
-    assert [n for n in names if not hasattr(module, n)] == []
-    assert [n for n in names if n.startswith("_") and n != "__version__"] == []
+def test_a_public_module_says_what_is_public() -> None:
+    for module in map(importlib.import_module, PUBLIC):
+        name, names = module.__name__, module.__all__
+        assert inspect.getdoc(module), f"{name} has no docstring"
+        assert len(names) == len(set(names)), name
+        assert [n for n in names if not hasattr(module, n)] == [], name
+        assert [n for n in names if n.startswith("_") and n != "__version__"] == [], name
 
 
 def test_the_package_itself_only_imports() -> None:
@@ -423,12 +422,14 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("path", FILES, ids=MODULES)
-def test_no_function_is_longer_than_a_screen(path: Path) -> None:
+def test_no_function_is_longer_than_a_screen() -> None:
     functions = [
-        n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)
+        (path.name, node)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
     ]
-    assert [f"{f.name}: {code_lines(f)} lines" for f in functions if code_lines(f) > 40] == []
+    assert [(file, f.name, code_lines(f)) for file, f in functions if code_lines(f) > 40] == []
 
 
 # ------------------------------------------------------------------------------------------ examples that run
@@ -529,6 +530,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(fresh(code.replace("STATEMENT", statement)).split())
 
 
+@pytest.mark.slow
 def test_importing_loads_nothing_besides_numpy() -> None:
     """Counted in modules, since a clock would judge the machine."""
     loaded = loaded_by("import regard")

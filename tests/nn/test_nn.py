@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+from one_test import in_one_test
 
 from regard import nn
 
@@ -22,7 +23,7 @@ def test_linear() -> None:
     assert nn.check_gradients(nn.linear, [draw(3, 4), draw(4, 5)]) < 1e-6
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("call", "said"),
     [
         (lambda: nn.linear(draw(2, 3), draw(4, 5)), "weight must have shape (3, 5). Got (4, 5) instead."),
@@ -145,7 +146,7 @@ FLOATS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@in_one_test("name", FLOATS)
 def test_whole_numbers_and_lists_are_refused(name: str) -> None:
     call, first = FLOATS[name]
     for make, got in (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 import regard
 from regard import nn
@@ -195,7 +196,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
     np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("call", "kind", "said"),
     [
         (

@@ -211,7 +211,7 @@ def learned(**options: Any) -> Seq2Seq:
 
 @pytest.fixture(scope="module")
 def three() -> list[Seq2Seq]:
-    return [learned(epochs=60, seed=1), learned(epochs=60, seed=2), learned(**SMALL, seed=3)]
+    return [learned(epochs=40, seed=1), learned(epochs=40, seed=2), learned(**SMALL, seed=3)]
 
 
 def test_models_translate_together(three: list[Seq2Seq]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq import model as module
@@ -62,7 +63,7 @@ def fitted(pairs: Any, **options: Any) -> Seq2Seq:
 
 @pytest.fixture(scope="module")
 def reverser() -> Seq2Seq:
-    return fitted(reversals(300, 0, longest=3), epochs=20)
+    return fitted(reversals(300, 0, longest=3), epochs=14)
 
 
 @pytest.mark.slow
@@ -251,7 +252,7 @@ def test_minutes_end_the_training() -> None:
     assert steps[0].best
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("options", "said"),
     [
         ({"epochs": 0}, "epochs must be at least 1. Got 0 instead."),

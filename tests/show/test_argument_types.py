@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard.show.argument_types import BEAMS, integer, number, positive, value
 
@@ -35,7 +36,7 @@ def test_numbers_are_read(x: float) -> None:
     assert value(repr(x)) == x
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "text", ["", " 1", "1\n", "+1", "1_0", "\uff11", "\u0663", "1.0", "1e3", "0x1", "x", "-1", "\u00b2", "0"]
 )
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
@@ -43,9 +44,7 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
     assert refused(integer(most=BEAMS), text) == f"must be an integer from 1 to 100. Got {text!r} instead."
 
 
-@pytest.mark.parametrize(
-    "text", ["", " 1", "1_0", "\uff11", "nan", "inf", "1e999", ".", "e1", "0x1", "1e", "-1"]
-)
+@in_one_test("text", ["", " 1", "1_0", "\uff11", "nan", "inf", "1e999", ".", "e1", "0x1", "1e", "-1"])
 def test_what_is_no_number_is_refused(text: str) -> None:
     assert refused(positive, text) == f"must be a number greater than 0. Got {text!r} instead."
 

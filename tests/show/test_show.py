@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 import regard
 from regard import cli
@@ -140,7 +141,7 @@ def widths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("widths")
-@pytest.mark.parametrize("word", SEQUENCES)
+@in_one_test("word", SEQUENCES)
 def test_widths_of_sequences(word: str) -> None:
     width = SEQUENCES[word]
     assert display_width(word) == width
@@ -933,7 +934,12 @@ def test_no_text_is_read_as_a_formula() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "grid"),
-    [((1, 3, 4), (1, 1)), ((5, 3, 4), (2, 4)), ((2, 3, 4, 5), (2, 3)), ((6, 2, 1, 9), (6, 2))],
+    [
+        ((1, 3, 4), (1, 1)),
+        ((2, 3, 4, 5), (2, 3)),
+        pytest.param((5, 3, 4), (2, 4), marks=pytest.mark.slow),
+        pytest.param((6, 2, 1, 9), (6, 2), marks=pytest.mark.slow),
+    ],
 )
 def test_heads_stand_in_order_with_one_scale_and_words_at_the_edges(
     shape: tuple[int, ...], grid: tuple[int, int]
@@ -1066,7 +1072,7 @@ def test_explain_draws_all_heads_unless_one_is_chosen(
 # progress
 
 
-@pytest.mark.parametrize("title", ["word " * 56, "e" * 900])
+@pytest.mark.parametrize("title", ["word " * 56, pytest.param("e" * 900, marks=pytest.mark.slow)])
 def test_a_title_is_hardly_wider_than_its_picture(title: str) -> None:
     pytest.importorskip("matplotlib")
     from regard.show.figures import heatmap

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 from regard import cli
 from regard.seq2seq import Seq2Seq
@@ -404,7 +405,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
     assert NOTE not in told(capsys, "model", "test", "--gold", "gold", "--gold-from", "0")[1]
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("arguments", "error"),
     [
         (["--links", "gold"], "--links needs --gold: the reference links"),
@@ -458,7 +459,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
 
 
 @pytest.mark.usefixtures("parrots")
-@pytest.mark.parametrize(
+@in_one_test(
     ("arguments", "error"),
     [
         ([], "give MODEL and TEST, or --hypotheses and --references"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 from regard import _signals
 from regard.cli import main
@@ -1057,8 +1058,8 @@ def test_what_is_no_model_is_not_overwritten(
     assert said == f"{out / 'log.jsonl'} must be a file, or not there yet. It is not a regular file instead."
 
 
-@pytest.mark.parametrize("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
-@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
+@in_one_test("option", ["--epochs", "--max-tokens", "--test-max-tokens"])
+@in_one_test("value", ["0", "-1", "x", "1.5"])
 def test_whole_numbers_are_checked(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(["train", "pairs.tsv", f"{option}={value}"], capsys)
     assert said == f"argument {option}: must be an integer of at least 1. Got {value!r} instead."

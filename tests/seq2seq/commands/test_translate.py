@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 from regard.cli import main
 from regard.seq2seq import Seq2Seq
@@ -262,7 +263,7 @@ def test_a_tab_in_a_text_is_no_column(
     assert said_by(["translate", "m", "--scores"], capsys) == "-0.5000\tb c\n"
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("options", "text"),
     [
         (["--beam=0"], "argument --beam: must be an integer from 1 to 100. Got '0' instead."),

@@ -12,22 +12,16 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
+from errors import error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard.seq2seq.data import parallel_text as module
 from regard.seq2seq.data.parallel_text import Skipped, as_pairs, decode_line, read_lines, read_pairs, read_two
 
 TWO = [("the cat", "le chat"), ("a", "b")]
 DATA = "\ufeffthe cat\tle chat\r\na\tb".encode()
-
-
-def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
-    """The text of the error that a call raises."""
-    with pytest.raises(kind) as caught:
-        function(*args, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
 
 
 def stream(data: bytes) -> BinaryIO:
@@ -72,7 +66,7 @@ BAD_PAIRS = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@in_one_test("packed", [False, True])
 @pytest.mark.parametrize("data", BAD_PAIRS, ids=lambda data: repr(data[:12]) + str(len(data)))
 def test_bad_pairs_are_told_by_line(data: bytes, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -14,8 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from errors import error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard.seq2seq.data import normalization as module
 from regard.seq2seq.data import subwords
@@ -44,15 +47,6 @@ from regard.seq2seq.data.vocabulary import (
     UNKNOWN,
     Vocabulary,
 )
-
-
-def error(kind: type[Exception], function: Any, *args: Any, **options: Any) -> str:
-    """The text of the error that a call raises."""
-    with pytest.raises(kind) as caught:
-        function(*args, **options)
-    assert type(caught.value) is kind
-    return str(caught.value)
-
 
 # ------------------------------------------------------------------------------------------------------- words
 
@@ -110,7 +104,7 @@ def written(script: str) -> str:
     return unicodedata.normalize("NFD", text) if "decomposed" in script else text
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@in_one_test("script", SCRIPTS)
 def test_words_of_many_scripts_are_whole(script: str) -> None:
     by_hand = [
         token
@@ -120,14 +114,14 @@ def test_words_of_many_scripts_are_whole(script: str) -> None:
     assert [unmarked(token) for token in cut(written(script))] == [token for token in by_hand if token]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@in_one_test("script", SCRIPTS)
 def test_words_of_many_scripts_are_those_of_an_established_tokenizer(script: str) -> None:
     theirs = pytest.importorskip("pyonmttok", reason="pyonmttok has no wheel for every Python").Tokenizer
     text = written(script).replace("\u200c", "")  # it cuts Persian words at the joiner
     assert [unmarked(token) for token in cut(text)] == theirs("conservative")(text)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("text", "tokens"),
     [
         ("👨\u200d👩\u200d👧 👍🏽! 🇫🇷🇩🇪", ["👨\u200d👩\u200d👧", "👍🏽", "|!", "🇫🇷", "|🇩🇪"]),
@@ -218,18 +212,21 @@ def test_a_text_can_not_say_the_special_tokens() -> None:
 
 # -------------------------------------------------------------------------------------------------------- normalize
 
-EVERY = [chr(i) for i in range(sys.maxunicode + 1)]
+
+@functools.cache
+def every_character() -> list[str]:
+    return [chr(i) for i in range(sys.maxunicode + 1)]
 
 
 @pytest.mark.slow
 def test_every_character_is_kept_or_becomes_a_space_or_is_an_error() -> None:
-    kinds = {c: unicodedata.category(c) for c in EVERY}
-    spaces = {c for c in EVERY if kinds[c] in ("Cc", "Zl", "Zp") and c != "\0"}
-    wrong = {c for c in EVERY if kinds[c] == "Cs" or c == "\0"}
+    kinds = {c: unicodedata.category(c) for c in every_character()}
+    spaces = {c for c in every_character() if kinds[c] in ("Cc", "Zl", "Zp") and c != "\0"}
+    wrong = {c for c in every_character() if kinds[c] == "Cs" or c == "\0"}
     assert all(normalize(f"a{c}b", "none") == "a b" for c in spaces)
     assert normalize("a\ufeffb", "none") == "ab"
     changed = spaces | wrong | {"\ufeff"}
-    kept = "".join(c for c in EVERY if c not in changed)
+    kept = "".join(c for c in every_character() if c not in changed)
     assert normalize(kept, "none") == kept
     assert {c for c in wrong if is_refused(f"a{c}b")} == wrong
     assert error(ValueError, normalize, "a\0b") == r"text must be Unicode text: character 2 is '\x00'"
@@ -314,7 +311,7 @@ def test_normalising_never_meets_a_long_run_of_marks(
 
 @pytest.mark.slow
 def test_what_has_nothing_visible_is_blank() -> None:
-    invisible = {c for c in EVERY if unicodedata.category(c) in ("Cc", "Cf", "Zs", "Zl", "Zp")}
+    invisible = {c for c in every_character() if unicodedata.category(c) in ("Cc", "Cf", "Zs", "Zl", "Zp")}
     written_before_digits = set(
         "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
     )
@@ -332,7 +329,9 @@ def test_what_has_nothing_visible_is_blank() -> None:
     ):
         assert is_blank(others)
     assert not any(
-        is_blank(c) for c in EVERY if unicodedata.category(c)[0] in "NPS" and c not in "\u2800\U0001d159"
+        is_blank(c)
+        for c in every_character()
+        if unicodedata.category(c)[0] in "NPS" and c not in "\u2800\U0001d159"
     )
     assert all(map(is_blank, ["", " \u200b\u00ad"]))
     assert not any(map(is_blank, ["\u200ba", "\u0301"]))
@@ -506,7 +505,7 @@ def test_lists_of_tokens() -> None:
         assert error(TypeError, learn, kind, [["a"]]) == said
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("source", "target", "token", "borrowed"),
     [
         ("words", "words", "(" + JOIN, "(" + JOIN),  # as it is: it may touch its neighbour here, too
@@ -560,7 +559,7 @@ FINE = {**GOOD, "kind": "subwords", "method": "bpe"}
 SMALL = "\n".join([*SPECIAL, "a"]).encode()
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("described", "data", "said"),
     [
         ([], {}, "the settings of a tokenizer must be a mapping. Got [] instead."),

@@ -177,7 +177,7 @@ def test_no_penalty_overflows(name: str) -> None:
 
 
 @pytest.mark.parametrize("numbers", SCORING)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_a_wide_beam_finds_the_best_of_all(seed: int, numbers: tuple[float, float, float]) -> None:
     network, (source, lengths) = Chance(seed), THREE
     found = beam(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard.cli import main
 from regard.seq2seq.data.packing import packed, unpacked
@@ -483,7 +484,7 @@ def test_restored(order: int) -> None:
 GOOD = Graphones.learn(2, [((5, 6), (6, 7))], SIZES)
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     ("settings_", "change", "message"),
     [
         ({"order": 0, "weight": 1}, {}, "order must be an integer from 1 to 12"),
@@ -573,6 +574,7 @@ def test_translations_are_ranked_by_both(options: dict[str, Any]) -> None:
     assert found[-1][0].tokens == ()
 
 
+@pytest.mark.slow
 def test_fewer_than_were_found(speaker: Seq2Seq) -> None:
     asked = ["walks", "chalked"]
     best = [several[0].tokens for several in speaker.candidates(asked, beam=5)]

@@ -54,6 +54,16 @@ def name(options: dict[str, Any]) -> str:
     return "-".join(str(value) for value in options.values())
 
 
+# One style has every option in the quick tests, the others what is not the same for all of them.
+every_network = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(o, marks=[] if o["style"] == "luong" or len(o) == 1 else [pytest.mark.slow], id=name(o))
+        for o in OPTIONS
+    ],
+)
+
+
 def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
     sizes = {"embedding": 4, "encoder": 3, "decoder": 5, "attention": 3}
     config = RecurrentConfig(9, 11, **{**sizes, **options})
@@ -82,7 +92,7 @@ def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guidance", [0.0, 0.7])
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_the_gradient_of_the_whole_network(options: dict[str, Any], guidance: float) -> None:
     network = made(options)
     loss = loss_of(
@@ -111,7 +121,7 @@ def test_the_gradient_of_a_sampled_softmax(monkeypatch: pytest.MonkeyPatch, agre
     assert nn.check_gradients(loss, [array.copy() for array in parameters.values()], directions=1) < 1e-7
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_padding_has_no_influence(options: dict[str, Any]) -> None:
     network = made(options)
     batch = collate(PAIRS)
@@ -126,7 +136,7 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     p, c = network.parameters, network.config
@@ -145,7 +155,7 @@ def test_a_step_of_the_search_is_one_of_training(options: dict[str, Any]) -> Non
             assert weights.shape == (3, 1, 0)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_a_search_may_change_its_mind(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     words = np.random.default_rng(3).integers(4, 11, (3, 3, 2))  # (n, B, k)
@@ -304,7 +314,7 @@ def test_outside_training_all_words_compete() -> None:
     assert not log_weights.any()
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_a_drawn_network_predicts_the_words_as_often_as_they_come(options: dict[str, Any]) -> None:
     network = made(options, np.float32)
     counts = np.array([0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 50])
@@ -357,7 +367,7 @@ def test_configurations_are_checked(options: dict[str, Any], said: str) -> None:
     assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=name)
+@every_network
 def test_a_configuration_is_read_as_it_was_described(options: dict[str, Any]) -> None:
     config = made(options).config
     assert read_config(describe(config)) == config

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_test import in_one_test
 
 from regard import _files, cli
 from regard.seq2seq import Seq2Seq
@@ -218,7 +219,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("said", CASES)
+@in_one_test("said", CASES)
 def test_what_is_no_model_is_refused(said: str, good: bytes, tmp_path: Path) -> None:
     assert refused(CASES[said](good), tmp_path / "m") == said.replace(
         "FAMILIES", ", ".join(map(repr, FAMILIES))
@@ -504,6 +505,7 @@ def test_only_partial_files_of_the_path_are_removed(tmp_path: Path) -> None:
     _files.remove_partial(tmp_path / "no-such-folder" / "it")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     code = "import os, signal; from regard import _files\n"
@@ -650,6 +652,7 @@ def test_a_link_is_the_place_it_points_to(tmp_path: Path) -> None:
         assert not free
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_place_is_free_when_its_process_is_killed(tmp_path: Path) -> None:
     code = "import sys; from regard import _files\nwith _files.alone('model') as free: print(free, flush=True); input()"
