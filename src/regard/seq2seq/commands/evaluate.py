@@ -15,6 +15,7 @@ from regard import _files
 from regard.seq2seq.alignment.links import Gold, word_numbers
 from regard.seq2seq.commands import drawing, linked
 from regard.seq2seq.commands.columns import add_columns, check_one_file
+from regard.seq2seq.commands.examples import beside, loaded
 from regard.seq2seq.commands.labels import names_of
 from regard.seq2seq.commands.link_files import (
     LINKS_FROM,
@@ -25,6 +26,7 @@ from regard.seq2seq.commands.link_files import (
 )
 from regard.seq2seq.commands.loading import Unseen, add_ensemble, load_all, word_links
 from regard.seq2seq.commands.options import check_needs, check_outputs, check_standard_input, first_given
+from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded, Vectors
 from regard.seq2seq.data.normalization import Normalization, normalize
 from regard.seq2seq.data.parallel_text import memoized, read_lines, read_pairs
 from regard.seq2seq.data.tokenizers import Sentence, Tokenizer
@@ -90,6 +92,12 @@ class _Test(NamedTuple):
         None,
         None,
     )  # of source and target, if there is a model
+    examples: list[Loaded] | None = None  # the sources, where these are arrays
+
+    @property
+    def inputs(self) -> list[str] | list[Loaded]:
+        """Return what models translate."""
+        return self.measured_side[1] if self.examples is None else self.examples
 
     @property
     def targets(self) -> list[str]:
@@ -276,9 +284,8 @@ def run(args: argparse.Namespace) -> int:
     names = _names(args)
     models: list[Translator] = []
     if not args.hypotheses:  # all models, before the first translates
-        models = [load_all(args.model, args.ensemble), *map(Seq2Seq.load, args.compare)]
-        first = models[0].model
-        test = test._replace(token_types=(first.source.token_type, first.target.token_type))
+        models = [load_all(args.model, args.ensemble, arrays=None), *map(Seq2Seq.load, args.compare)]
+        test = _for_models(args, test, models)
     columns = _columns(test, args.tokenize)
     key = _headline(args.measure, columns, test)
     results = []
@@ -292,6 +299,28 @@ def run(args: argparse.Namespace) -> int:
         with warned(args.png):
             _draw(args.png, columns[key], key, test, results)
     return 0
+
+
+def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translator]) -> _Test:
+    """Return the test set with what the models say of its sides; sources that are arrays are read."""
+    source, target = models[0].model.source, models[0].model.target.token_type
+    if len({_layout(model.model.source) for model in models}) > 1:
+        raise ValueError("the models to compare must all read text, or arrays of the same size")
+    if not isinstance(source, ArraySource):
+        return test._replace(token_types=(source.token_type, target))
+    if args.gold:
+        raise ValueError(f"--gold has links between words: {args.model} reads {source.token_type}")
+    names = test.sources or []
+    paths = (beside(str(args.test), name) for name in names)
+    examples = loaded(paths, source, len(names), f"{test.name}, source ")
+    return test._replace(sources=None, token_types=(None, target), examples=examples)
+
+
+def _layout(source: Tokenizer | ArraySource) -> tuple[Any, ...]:
+    """Return what models must have in common that are given the same sources."""
+    if isinstance(source, Images):
+        return (source,)
+    return ("vectors", source.size, source.positions) if isinstance(source, Vectors) else ("text",)
 
 
 # ----------------------------------------------------------------------------------------------- arguments and files
@@ -451,7 +480,8 @@ def _outputs(
         raise ValueError("--gold needs attention: one of the models was trained without")
     unseen = Unseen()
     for model in models:
-        _check_lengths(test, "source", test.measured_side[1], model.model.source, unseen)
+        if test.examples is None:
+            _check_lengths(test, "source", test.measured_side[1], model.model.source_tokenizer, unseen)
         if gold is not None:
             _check_lengths(test, "target", test.targets, model.model.target)
             _check_gold(args, model, test, gold)
@@ -489,7 +519,7 @@ def _blocks(lines: Sequence[str], name: str) -> Iterator[list[int]]:
 
 
 def _translated(model: Translator, test: _Test, beam: int, name: str) -> list[str]:
-    sources = test.measured_side[1]
+    sources = test.inputs
     texts = [""] * len(sources)
     for block in _blocks(sources, f"translating ({name})"):
         for i, translation in zip(

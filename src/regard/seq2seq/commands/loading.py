@@ -44,8 +44,8 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool = False) -> Translator:
-    """Load a model, or an ensemble, by files or folders; of text, or of arrays where they are expected.
+def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = False) -> Translator:
+    """Load a model, or an ensemble, by files or folders; of text, of `arrays`, or of either (None).
 
     Examples
     --------
@@ -56,7 +56,7 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool = False) -> T
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
-    if isinstance(models[0].source, ArraySource) is not arrays:
+    if arrays is not None and isinstance(models[0].source, ArraySource) is not arrays:
         kind = models[0].source.token_type if isinstance(models[0].source, ArraySource) else "text"
         raise ValueError(
             f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it"
