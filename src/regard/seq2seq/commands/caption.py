@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.seq2seq.commands import drawing
+from regard.seq2seq.commands.examples import load
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, load_all, make_picture_folder
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
+from regard.seq2seq.data.normalization import is_blank
 from regard.seq2seq.decoding.beam import BEAM
 from regard.seq2seq.translator import Translation
 from regard.show import argument_types
@@ -87,14 +89,14 @@ def run(args: argparse.Namespace) -> int:
     source = model.model.source
     assert isinstance(source, ArraySource)  # as `load_all` has checked
     if args.show and not (model.attention and isinstance(source, Images)):
-        needs = "attention" if isinstance(source, Images) else "a model of pictures"
-        raise ValueError(f"--show needs {needs}, which {args.model} has not")
+        of_images = isinstance(source, Images)
+        needs = "attention" if of_images else "a model of pictures"
+        lack = "without" if of_images else f"of {source.token_type}"
+        raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
     make_picture_folder(args.show)
-    beam, number = args.beam or max(BEAM, args.n_best or 1), 0
+    beam, best, number = args.beam or max(BEAM, args.n_best or 1), args.n_best or 1, 0
     for block in _blocks(args.images, source):
-        for example, captions in zip(
-            block, model.candidates(block, beam=beam, n_best=args.n_best or 1), strict=True
-        ):
+        for example, captions in zip(block, model.candidates(block, beam=beam, n_best=best), strict=True):
             number += 1
             _print(example, captions, with_scores=args.n_best is not None)
             if args.show and isinstance(source, Images):
@@ -105,16 +107,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _blocks(names: Sequence[str], source: ArraySource) -> Iterator[list[Loaded]]:
-    """Read the examples that are named as arguments, or by lines of standard input."""
+    """Read the examples that are named as arguments, or by lines of standard input.
 
-    def load(name: str) -> Loaded:
-        return Loaded(name, source.read(name))
+    An error comes after all examples before it.
+    """
+    named = iter([list(names)]) if names else read_blocks("-", _named)
+    for group in windows(named, _TOGETHER):
+        block: list[Loaded] = []
+        for name in group:
+            try:
+                block.append(load(name, source))
+            except (ValueError, TypeError, OSError):
+                if block:
+                    yield block
+                raise
+        yield block
 
-    if names:
-        for start in range(0, len(names), _TOGETHER):
-            yield [load(name) for name in names[start : start + _TOGETHER]]
-    else:
-        yield from windows(read_blocks("-", load))
+
+def _named(line: str) -> str:
+    if is_blank(line):
+        raise ValueError("empty; expected the name of a file")
+    return line
 
 
 def _print(example: Loaded, captions: Sequence[Translation], *, with_scores: bool) -> None:

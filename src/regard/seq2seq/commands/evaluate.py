@@ -310,9 +310,8 @@ def _for_models(args: argparse.Namespace, test: _Test, models: Sequence[Translat
         return test._replace(token_types=(source.token_type, target))
     if args.gold:
         raise ValueError(f"--gold has links between words: {args.model} reads {source.token_type}")
-    names = test.sources or []
-    paths = (beside(str(args.test), name) for name in names)
-    examples = loaded(paths, source, len(names), f"{test.name}, source ")
+    paths = [beside(str(args.test), name) for name in test.sources or []]
+    examples = loaded(paths, source, [f"{test.name}, source {i}" for i in range(1, len(paths) + 1)])
     return test._replace(sources=None, token_types=(None, target), examples=examples)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from regard.seq2seq.data.array_sources import ArraySource, Loaded
-from regard.seq2seq.data.parallel_text import Pair
+from regard.seq2seq.data.parallel_text import Pair, display_name
 from regard.show.progress import Progress
 
-__all__ = ["beside", "load_pairs", "loaded"]
+__all__ = ["beside", "load", "load_pairs", "loaded"]
 
 
 def beside(file: str, name: str) -> str:
@@ -25,32 +25,52 @@ def beside(file: str, name: str) -> str:
     return name if file == "-" else str(Path(file).parent / name)
 
 
-def load_pairs(pairs: Sequence[Pair], source: ArraySource, file: str) -> list[Pair]:
-    """Read the sources of pairs, which are names of files.
+def load_pairs(pairs: Sequence[Pair], source: ArraySource, file: str, lines: Sequence[int]) -> list[Pair]:
+    """Read the sources of pairs, which are names of files, given the line number of each pair.
 
     Raises
     ------
     ValueError, TypeError, OSError
         If one can't be read; the text begins with the line of the pair.
     """
-    loads = loaded((beside(file, str(name)) for name, _ in pairs), source, len(pairs), f"{file}: line ")
+    paths = [beside(file, str(name)) for name, _ in pairs]
+    loads = loaded(paths, source, [f"{display_name(file)}, line {line}" for line in lines])
     return [(example, target) for example, (_, target) in zip(loads, pairs, strict=True)]
 
 
-def loaded(paths: Iterable[str], source: ArraySource, count: int, where: str) -> list[Loaded]:
-    """Read files, and report the progress.
+def load(path: str, source: ArraySource) -> Loaded:
+    """Read one file, as a model expects it: the model itself standardises the numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regard.seq2seq.data.array_sources import Vectors
+    >>> np.save("x.npy", [[1.0, 2.0]])
+    >>> load("x.npy", Vectors(2, mean=(1.0, 1.0), scale=(2.0, 2.0))).rows
+    array([[1., 2.]], dtype=float32)
+    """
+    return Loaded(path, source.load(path))
+
+
+def loaded(paths: Sequence[str], source: ArraySource, locations: Sequence[str]) -> list[Loaded]:
+    """Read files, without standardisation, and report the progress.
 
     Raises
     ------
     ValueError, TypeError, OSError
-        If one can't be read; the text begins with `where` and its number.
+        If one can't be read; the text begins with its location.
     """
-    examples: list[Loaded] = []
-    with Progress(count, f"reading {source.token_type}") as progress:
-        for number, path in enumerate(paths, 1):
+    examples: dict[str, Loaded] = {}  # a picture with several captions is read once
+    with Progress(len(paths), f"reading {source.token_type}") as progress:
+        for path, location in zip(paths, locations, strict=True):
             try:
-                examples.append(Loaded(path, source.read(path)))
+                if path not in examples:
+                    examples[path] = load(path, source)
             except (ValueError, TypeError) as error:
-                raise type(error)(f"{where}{number}: {error}") from None
+                raise type(error)(f"{location}: {error}") from None
+            except OSError as error:
+                if error.filename is not None:
+                    error.filename = f"{location}: {error.filename}"
+                raise
             progress.advance()
-    return examples
+    return [examples[path] for path in paths]

@@ -56,18 +56,20 @@ def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
         yield block
 
 
-def windows(blocks: Iterator[list[T]]) -> Iterator[list[T]]:
+def windows(blocks: Iterator[list[T]], most: int = WINDOW) -> Iterator[list[T]]:
     """Split blocks into parts of limited length.
 
     Parameters
     ----------
     blocks : iterator of list
         Blocks of any length.
+    most : int
+        The largest number of items in a part.
 
     Yields
     ------
     list
-        At most 2,000 items.
+        At most `most` items.
 
     Examples
     --------
@@ -75,5 +77,5 @@ def windows(blocks: Iterator[list[T]]) -> Iterator[list[T]]:
     [2000, 1, 1]
     """
     for block in blocks:
-        for start in range(0, len(block), WINDOW):
-            yield block[start : start + WINDOW]
+        for start in range(0, len(block), most):
+            yield block[start : start + most]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -309,8 +310,9 @@ class _Data:
         # Limits of length may differ between validation and test.
         same = not self.own_test and test == len(run.training.valid)
         tested = " and test" if same else f", {test} for test"
+        where = _where_tokens_are(run.model)
         return (
-            f"{train}, {len(run.training.pairs)} of them with at most {with_noun(longest, 'token')} on both sides;"
+            f"{train}, {len(run.training.pairs)} of them with at most {with_noun(longest, 'token')} {where};"
             f" {valid} for validation{tested}"
         )
 
@@ -358,7 +360,8 @@ def _check_options(args: argparse.Namespace) -> None:
     """Check which options go together, which argparse cannot do."""
     if args.compare and _options("network", args.network).get("score") == "none":
         raise ValueError("--compare needs a score: score=none has no attention to compare with")
-    _source(args)
+    if isinstance(_source(args), ArraySource) and (option := first_given(args, _OF_TEXT)):
+        raise ValueError(f"{option} needs tokens in the source. --source {args.source} has none.")
     check_needs(args, (("--links-by", "--links", ""), (LINKS_FROM, "--links", "")))
     if args.links and args.skip_empty and (args.columns or is_csv(args.pairs[0])):
         raise ValueError(
@@ -366,6 +369,7 @@ def _check_options(args: argparse.Namespace) -> None:
         )
 
 
+_OF_TEXT = ("--links", "--lower", "--extras")
 _OF_IMAGES, _OF_VECTORS = ("--channels", "--cell"), ("--order", "--positions")
 
 
@@ -549,11 +553,12 @@ def _pairs(
         )
     check_one_file(args.columns, files, name)
     on_skipped = skipped.add if args.skip_empty else None
+    lines = array("Q")
     if len(files) == 2:
-        pairs: list[Pair] = list(read_two(*files, skipped=on_skipped))
+        pairs: list[Pair] = list(read_two(*files, skipped=on_skipped, kept=lines.append))
     else:
-        pairs = list(read_pairs(files[0], skipped=on_skipped, columns=args.columns))
-    return pairs if reads is None else load_pairs(pairs, reads, files[0])
+        pairs = list(read_pairs(files[0], skipped=on_skipped, kept=lines.append, columns=args.columns))
+    return pairs if reads is None else load_pairs(pairs, reads, files[0], lines)
 
 
 def _short_pairs(
@@ -572,8 +577,13 @@ def _short_pairs(
     ]
     if not short and args is not None:
         name = (args.test or args.valid or args.pairs)[0]
-        raise ValueError(f"{name}: no pair has at most {with_noun(longest, 'token')} on both sides")
+        most = f"{with_noun(longest, 'token')} {_where_tokens_are(model)}"
+        raise ValueError(f"{name}: no pair has at most {most}")
     return short
+
+
+def _where_tokens_are(model: Seq2Seq) -> str:
+    return "in the target" if isinstance(model.source, ArraySource) else "on both sides"
 
 
 def _model_paths(args: argparse.Namespace) -> list[Path]:

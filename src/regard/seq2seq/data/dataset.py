@@ -234,7 +234,8 @@ def encode_pairs(
     corpus = Corpus(encoded())
     if not len(corpus):
         count = f"{len(pairs)} pair{'s' * (len(pairs) != 1)}"
-        most = f"{longest} (max_tokens) tokens on both sides"
+        where = "in the target" if isinstance(tokenizers[0], ArraySource) else "on both sides"
+        most = f"{longest} (max_tokens) tokens {where}"
         raise ValueError(f"no {what} pair has between 1 and {most}: {count} given")
     return corpus
 

@@ -80,10 +80,15 @@ class Skipped(NamedTuple):
 
 
 _OnSkipped = Callable[[Skipped], object]
+_OnKept = Callable[[int], object]
 
 
 def read_pairs(
-    path: Readable, *, skipped: _OnSkipped | None = None, columns: Columns | None = None
+    path: Readable,
+    *,
+    skipped: _OnSkipped | None = None,
+    kept: _OnKept | None = None,
+    columns: Columns | None = None,
 ) -> list[tuple[str, str]]:
     """Read sentence pairs from one file.
 
@@ -95,6 +100,8 @@ def read_pairs(
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because one or both sides are empty. By default such a
         pair raises an error.
+    kept : callable, optional
+        Called with the line number of each pair that is returned.
     columns : two of str or int, optional
         The columns of source and target: names if the first line is a header, or numbers from 1 if there is none.
 
@@ -128,7 +135,7 @@ def read_pairs(
     name = display_name(path)
     lines = chain.from_iterable(read_lines(path))
     if columns is not None or tables.is_csv(name):
-        return _of_table(tables.records(lines, name, columns), name, skipped)
+        return _of_table(tables.records(lines, name, columns), name, skipped, kept)
     shared = memoized(_same)
     pairs: list[tuple[str, str]] = []
     number = quoted = 0
@@ -140,6 +147,7 @@ def read_pairs(
             quoted += sum(map(tables.is_quoted, cells))
         if len(cells) == 2 and not is_blank(cells[0]) and not is_blank(cells[1]):
             pairs.append(shared((cells[0], cells[1])))
+            _keep(number, kept)
         else:
             _no_pair(line, cells, name, number, skipped)
     tables.note_quotes(quoted, 2 * number, name)
@@ -147,7 +155,7 @@ def read_pairs(
 
 
 def _of_table(
-    records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None
+    records: Iterable[tables.Record], name: str, skipped: _OnSkipped | None, kept: _OnKept | None
 ) -> list[tuple[str, str]]:
     """Return the sentence pairs of a table with two columns."""
     pairs: list[tuple[str, str]] = []
@@ -156,6 +164,7 @@ def _of_table(
         filled = [not is_blank(cell) for cell in cells]
         if all(filled) and cells:
             pairs.append((cells[0], cells[1]))
+            _keep(line, kept)
         else:
             what = (
                 f"the {_SIDES[filled[0]]} is empty"
@@ -207,6 +216,11 @@ def _skip(pair: Skipped, skipped: _OnSkipped | None) -> None:
     skipped(pair)
 
 
+def _keep(line: int, kept: _OnKept | None) -> None:
+    if kept is not None:
+        kept(line)
+
+
 def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Return the pairs; raise an error if there are none."""
     if not pairs:
@@ -217,7 +231,11 @@ def _not_empty(pairs: list[tuple[str, str]], names: Sequence[str], count: int) -
 
 
 def read_two(
-    source: Readable, target: Readable, *, skipped: _OnSkipped | None = None
+    source: Readable,
+    target: Readable,
+    *,
+    skipped: _OnSkipped | None = None,
+    kept: _OnKept | None = None,
 ) -> list[tuple[str, str]]:
     """Read sentence pairs from two line-aligned files.
 
@@ -228,6 +246,8 @@ def read_two(
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
+    kept : callable, optional
+        Called with the line number of each pair that is returned.
 
     Returns
     -------
@@ -256,6 +276,7 @@ def read_two(
     for pair in zip(*files, strict=False):
         if not any(map(is_blank, pair)):
             pairs.append(shared(pair))
+            _keep(files[1].count, kept)
         else:
             side = not is_blank(pair[0])
             _skip(Skipped(files[1].count, f"the {_SIDES[side]} is empty", names[side]), skipped)
@@ -298,6 +319,8 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
+    kept : callable, optional
+        Called with the line number of each pair that is returned.
     arrays : bool
         Whether the sources are arrays or the names of their files, which are checked when they are read.
 

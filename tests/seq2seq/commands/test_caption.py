@@ -1,0 +1,280 @@
+"""The verb `caption`, and models of pictures and vectors in `evaluate`, `translate` and `align`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from drawn import captioner, draw, reader_of_labels, text_model
+
+from regard.cli import main
+from regard.seq2seq import Seq2Seq
+from regard.seq2seq.commands import caption
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, arrays, and a model of each kind; no test changes it."""
+    made = tmp_path_factory.mktemp("models")
+    captioner(made)
+    reader_of_labels(made)
+    text_model(made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+PICTURES = [f"pictures/{number}.png" for number in range(3)]
+CAPTIONER, READER, TEXT = "captioner.safetensors", "reader.safetensors", "text.safetensors"
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out.splitlines()
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], before: str = "") -> str:
+    """The one line of an error, after nothing else or after some output."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == before
+    prefix = f"regard {arguments[0]}: error: "
+    assert err.startswith(prefix)
+    assert err.count("\n") == 1
+    return err.removeprefix(prefix).removesuffix("\n")
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
+
+
+# ------------------------------------------------------------------------------------------------- caption
+
+
+def test_one_line_for_each_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [found.text for found in Seq2Seq.load(CAPTIONER).translate(PICTURES)]
+    lines = printed(["caption", CAPTIONER, *PICTURES], capsys)
+    assert lines == [f"{name}\t{text}" for name, text in zip(PICTURES, texts, strict=True)]
+
+
+def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(["caption", CAPTIONER, *PICTURES[:2], "--n-best", "3"], capsys)
+    rows = [line.split("\t") for line in lines]
+    assert [row[0] for row in rows] == [PICTURES[0]] * 3 + [PICTURES[1]] * 3
+    expected = Seq2Seq.load(CAPTIONER).candidates(PICTURES[:2], n_best=3)
+    assert [row[1:] for row in rows] == [[f"{one.score:.4f}", one.text] for each in expected for one in each]
+    assert float(rows[0][1]) >= float(rows[1][1]) >= float(rows[2][1])
+    said = refused(["caption", CAPTIONER, PICTURES[0], "--n-best", "3", "--beam", "2"], capsys)
+    assert said == "--n-best must be at most --beam = 2. Got 3 instead."
+
+
+def test_names_come_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = printed(["caption", CAPTIONER, *PICTURES], capsys)
+    typed(monkeypatch, "\n".join(PICTURES).encode())
+    assert printed(["caption", CAPTIONER], capsys) == expected
+
+
+def test_many_pictures_are_read_in_parts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = printed(["caption", CAPTIONER, *PICTURES], capsys)
+    monkeypatch.setattr(caption, "_TOGETHER", 2)
+    assert printed(["caption", CAPTIONER, *PICTURES], capsys) == expected
+    typed(monkeypatch, "\n".join(PICTURES).encode())
+    assert printed(["caption", CAPTIONER], capsys) == expected
+
+
+def test_an_error_comes_after_the_captions_before_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = "".join(f"{line}\n" for line in printed(["caption", CAPTIONER, PICTURES[0]], capsys))
+    no_picture = "labels.tsv: not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
+    missing = "none.png: No such file or directory"
+    wrong = "0.npy: an image must have shape (height, width, channels) = (8, 12, 3). Got (1, 2) instead."
+    for name, message in {"labels.tsv": no_picture, "none.png": missing, "0.npy": wrong}.items():
+        assert refused(["caption", CAPTIONER, PICTURES[0], name, PICTURES[1]], capsys, before) == message
+        typed(monkeypatch, f"{PICTURES[0]}\n{name}\n".encode())
+        assert refused(["caption", CAPTIONER], capsys, before) == message
+    typed(monkeypatch, f"{PICTURES[0]}\n\n".encode())
+    expected = "standard input, line 2: empty; expected the name of a file"
+    assert refused(["caption", CAPTIONER], capsys, before) == expected
+    assert refused(["caption", CAPTIONER, ""], capsys).startswith("argument IMAGE: ")
+
+
+@pytest.mark.slow
+def test_where_the_model_attended_is_drawn_for_each_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    shown = tmp_path / "shown"
+    printed(["caption", CAPTIONER, *PICTURES[:2], PICTURES[0], "--show", str(shown)], capsys)
+    assert sorted(path.name for path in shown.iterdir()) == ["1-0.png", "2-1.png", "3-0.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in shown.iterdir())
+
+
+def test_what_can_not_be_shown_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = tmp_path / "shown"
+    said = refused(["caption", READER, "0.npy", "--show", str(shown)], capsys)
+    assert said == f"--show needs a model of pictures. {READER} is a model of vectors."
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = refused(["caption", CAPTIONER, PICTURES[0], "--show", str(shown)], capsys)
+    assert said == 'pictures need Matplotlib: pip install "regard[cli]"'
+    assert not shown.exists()
+
+
+def test_without_attention_there_is_nothing_to_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(captioner(tmp_path, attention=False))
+    assert len(printed(["caption", model, *PICTURES], capsys)) == 3
+    said = refused(["caption", model, PICTURES[0], "--show", str(tmp_path / "shown")], capsys)
+    assert said == f"--show needs attention. {model} is a model without."
+
+
+def test_pictures_need_pillow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    for arguments in (["caption", CAPTIONER, PICTURES[0]], ["evaluate", CAPTIONER, "pairs.tsv"]):
+        assert main(arguments) == 2
+        err = capsys.readouterr().err.splitlines()[-1]
+        assert err.endswith('error: pictures need Pillow: pip install "regard[images]"')
+
+
+def test_vectors_are_standardised_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers are far from 0: a model that standardised them twice would read about the same in every file."""
+    arrays = [np.load(f"{number}.npy") for number in range(4)]
+    assert [found.text for found in Seq2Seq.load(READER).translate(arrays)] == ["low", "high"] * 2
+    names = [f"{number}.npy" for number in range(4)]
+    assert printed(["caption", READER, *names], capsys) == [
+        "0.npy\tlow",
+        "1.npy\thigh",
+        "2.npy\tlow",
+        "3.npy\thigh",
+    ]
+
+
+def test_an_array_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = tmp_path / "two.npz"
+    np.savez(archive, low=np.load("0.npy"), high=np.load("1.npy"))
+    names = [f"{archive}:low", f"{archive}:high"]
+    assert printed(["caption", READER, *names], capsys) == [f"{names[0]}\tlow", f"{names[1]}\thigh"]
+    said = refused(["caption", READER, str(archive)], capsys)
+    assert said == f"{archive}: .npz:NAME names an array; it has low, high"
+
+
+# ------------------------------------------------------------------------------------------------- which models
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["caption", TEXT, PICTURES[0]], f"{TEXT} is a model of text: regard translate uses it"),
+        (["translate", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
+        (["translate", READER], f"{READER} is a model of vectors: regard caption uses it"),
+        (["align", CAPTIONER], f"{CAPTIONER} is a model of images: regard caption uses it"),
+        (
+            ["align", TEXT, "--reverse", CAPTIONER],
+            f"{CAPTIONER} is a model of images: regard caption uses it",
+        ),
+    ],
+)
+def test_each_verb_names_the_one_to_use(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"")
+    assert refused(arguments, capsys) == message
+
+
+@pytest.mark.parametrize("verb", ["caption", "evaluate"])
+@pytest.mark.parametrize("other", [TEXT, READER])
+def test_an_ensemble_is_of_one_kind(verb: str, other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    example = "pairs.tsv" if verb == "evaluate" else PICTURES[0]
+    said = refused([verb, CAPTIONER, example, "--ensemble", other], capsys)
+    reason = "models must know the same tokens of the source. Model 2 differs from model 1."
+    assert said.startswith(f"{CAPTIONER} and {other}: {reason}")
+    assert "\n" not in said
+
+
+def test_an_ensemble_of_captioners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = str(captioner(tmp_path, seed=2))
+    lines = printed(["caption", CAPTIONER, *PICTURES, "--ensemble", other], capsys)
+    assert [line.split("\t")[0] for line in lines] == PICTURES
+
+
+# ------------------------------------------------------------------------------------------------- evaluate
+
+
+def test_captions_are_measured_without_a_copying_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sacrebleu")
+    report = tmp_path / "report.json"
+    assert main(["evaluate", CAPTIONER, "pairs.tsv", "--json", str(report)]) == 0
+    out = capsys.readouterr().out
+    assert "6 items of pairs.tsv, beam 5" in out
+    assert out.split("\n")[2].split() == ["BLEU", "chrF", "exact", "%", "errors", "%"]
+    assert "by words in the reference" in out
+    assert "copying" not in out
+    measured = json.loads(report.read_text())
+    assert "copying" not in measured
+    assert measured["items"] == 6
+
+
+def test_labels_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", READER, "labels.tsv", "--measure", "exact"]) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("reader"))
+    assert row.split()[-2:] == ["100.0", "0.0"]
+
+
+def test_several_captions_of_a_picture_are_alternatives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw(tmp_path / "a.png", "red", "left")
+    text = Seq2Seq.load(CAPTIONER).translate([str(tmp_path / "a.png")])[0].text
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"a.png\tsomething else\na.png\t{text or 'x'}\n", encoding="utf-8")
+    assert main(["evaluate", CAPTIONER, str(pairs), "--alternatives", "--measure", "exact"]) == 0
+    out = capsys.readouterr().out
+    assert f"1 item of {pairs}" in out
+
+
+def test_what_can_not_be_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gold").write_text("0-0\n" * 6)
+    said = refused(["evaluate", CAPTIONER, "pairs.tsv", "--gold", str(tmp_path / "gold")], capsys)
+    assert said == f"--gold has links between words: {CAPTIONER} reads images"
+    for other in (TEXT, READER):
+        said = refused(["evaluate", CAPTIONER, "pairs.tsv", "--compare", other], capsys)
+        assert said == "the models to compare must all read text, or arrays of the same size"
+    (tmp_path / "pairs.tsv").write_text("no.png\tred\n")
+    assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    where = f"{tmp_path / 'pairs.tsv'}, source 1: {tmp_path / 'no.png'}"
+    assert last == f"regard evaluate: error: {where}: No such file or directory"
+
+
+def test_a_picture_with_several_captions_is_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.seq2seq.commands import examples
+
+    paths: list[str] = []
+    load = examples.load
+    monkeypatch.setattr(examples, "load", lambda path, source: paths.append(path) or load(path, source))
+    name = Path(PICTURES[0]).resolve()
+    (tmp_path / "pairs.tsv").write_text(f"{name}\tred\n{name}\tleft\n")
+    assert main(["evaluate", CAPTIONER, str(tmp_path / "pairs.tsv")]) == 0
+    assert paths == [str(name)]
