@@ -23,12 +23,15 @@ __all__ = ["main"]
 
 VERBS = {
     "explain": ("regard.show.explain", "explain the three steps of attention with numbers"),
-    "train": ("regard.seq2seq.commands.train", "train a translator on sentence pairs"),
+    "train": (
+        "regard.seq2seq.commands.train",
+        "train a model to translate, or to describe images or vectors",
+    ),
     "translate": (
         "regard.seq2seq.commands.translate",
         "translate sentences, and show the attention weights",
     ),
-    "caption": ("regard.seq2seq.commands.caption", "describe pictures, and show where the model attended"),
+    "caption": ("regard.seq2seq.commands.caption", "describe images, and show where the model attended"),
     "align": ("regard.seq2seq.commands.align", "link the words of sentences and their translations"),
     "evaluate": ("regard.seq2seq.commands.evaluate", "measure models on test pairs"),
     "curve": ("regard.seq2seq.commands.curve", "draw the learning curves of a training log"),

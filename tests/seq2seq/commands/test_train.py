@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import NETWORK, SIZE, captions, draw, labels
 from one_test import in_one_test
 
 from regard import _signals
@@ -1099,7 +1100,346 @@ def test_pairs_that_are_too_long_are_told(
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize("verb", ["train", "translate"])
+@pytest.mark.parametrize("verb", ["train", "translate", "caption"])
 def test_help(verb: str, capsys: pytest.CaptureFixture[Any]) -> None:
     assert main([verb, "--help"]) == 0
     assert "examples:" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------------- images and vectors
+
+
+def caption_training(pairs: Path, out: Path, *options: str) -> list[str]:
+    return ["train", str(pairs), *SIZE, *NETWORK, "--epochs", "2", "--out", str(out), *options]
+
+
+@pytest.mark.slow
+def test_a_captioner_is_trained_measured_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, out = captions(tmp_path / "data", 24), tmp_path / "m"
+    assert main(caption_training(pairs, out)) == 0
+    said, told = capsys.readouterr()
+    counted = "22 training pairs, 22 of them with at most 50 tokens in the target; 2 others for validation"
+    assert counted in told
+    assert " with attention, on 2 held-out pairs that also chose the model, beam 5" in said
+    assert "by copying the source" not in said
+    names = re.findall(r"^source: +(.*)$", said, re.MULTILINE)
+    assert len(names) == 2
+    assert {Path(name).parent for name in names} == {tmp_path / "data" / "pictures"}
+    assert (out / "alignment-1.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "curve.png").exists()
+    found = Seq2Seq.load(out).translate([names[0]])[0]
+    assert found.grid == (2, 3)
+
+
+@pytest.mark.slow
+def test_the_files_of_pairs_may_be_in_different_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are relative to the file that contains them, and absolute where they begin with a slash."""
+    pairs, valid, test = (captions(tmp_path / name, count) for name, count in (("a", 6), ("b", 4), ("c", 5)))
+    with test.open("a", encoding="utf-8") as file:
+        file.write(f"{tmp_path / 'a' / 'pictures' / '0.png'}\tred\n")
+    monkeypatch.chdir(tmp_path)
+    given = ["--valid", "b/pairs.tsv", "--test", "c/pairs.tsv"]
+    assert main(caption_training(pairs.relative_to(tmp_path), tmp_path / "m", *given)) == 0
+    said, told = capsys.readouterr()
+    assert "6 training pairs" in told
+    assert "4 for validation, 6 for test" in told
+    assert "on 6 held-out pairs" in said
+    assert valid.exists()
+
+
+@pytest.mark.slow
+def test_two_files_and_a_table_name_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [line.split("\t") for line in captions(tmp_path).read_text().splitlines()]
+    for side, name in enumerate(("names", "texts")):
+        (tmp_path / name).write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
+    two = ["train", str(tmp_path / "names"), str(tmp_path / "texts"), *SIZE, *NETWORK, "--epochs", "2"]
+    assert main([*two, "--out", str(tmp_path / "two")]) == 0
+    table = tmp_path / "table.csv"
+    lines = ["id,caption,file", *(f"{i},{row[1]},{row[0]}" for i, row in enumerate(rows))]
+    table.write_text("\n".join(lines), encoding="utf-8")
+    chosen = ["--columns", "file", "caption"]
+    assert main(caption_training(table, tmp_path / "one", *chosen)) == 0
+    one, two_files = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert one.read_bytes() == two_files.read_bytes()
+    capsys.readouterr()
+    (tmp_path / "pictures" / "1.png").unlink()
+    said = bad_source(caption_training(table, tmp_path / "x", *chosen), capsys)
+    assert said == f"{table}, line 3: {tmp_path / 'pictures' / '1.png'}: No such file or directory"
+
+
+@pytest.mark.slow
+def test_a_picture_that_changes_makes_another_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, out = captions(tmp_path), tmp_path / "m"
+    assert main(caption_training(pairs, out)) == 0
+    before = (out / "model.safetensors").read_bytes()
+    capsys.readouterr()
+    assert main(caption_training(pairs, out)) == 0
+    said, told = capsys.readouterr()
+    assert said == f"the model is in {out / 'model.safetensors'}\n"
+    assert told.splitlines()[-1].startswith("training is done already; --fresh trains anew")
+    draw(tmp_path / "pictures" / "0.png", "blue", "right")
+    said = bad_source(caption_training(pairs, out), capsys)
+    assert (
+        said == f"--out: {out / 'model.safetensors'} is done; --fresh trains it anew, another --out keeps it"
+    )
+    assert (out / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["images", "vectors"])
+def test_an_interrupted_training_on_arrays_resumes(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = SIZE if kind == "images" else ["--source", "vectors", "--size", "2", "--order", "set"]
+    pairs = captions(tmp_path, 24) if kind == "images" else labels(tmp_path)
+
+    def arguments(name: str) -> list[str]:
+        return ["train", str(pairs), *size, *NETWORK, "--epochs", "4", "--out", str(tmp_path / name)]
+
+    validated = Run.validated
+
+    def interrupted(self: Run, step: Step) -> Any:
+        if step.epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        return validated(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validated", interrupted)
+        assert main(arguments("stopped")) == 130
+    assert (tmp_path / "stopped" / "checkpoint.safetensors").exists()
+    assert main(arguments("stopped")) == 0
+    assert "resuming after step" in capsys.readouterr().err
+    assert main(arguments("whole")) == 0
+    stopped, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("stopped", "whole"))
+    assert stopped == whole
+
+
+@pytest.mark.slow
+def test_a_captioner_is_compared_with_one_without_attention(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m.safetensors"
+    assert main(caption_training(captions(tmp_path), out, "--compare")) == 0
+    said = capsys.readouterr().out
+    assert " with attention, on " in said
+    assert " without attention, on " in said
+    assert not Seq2Seq.load(tmp_path / "m-without-attention.safetensors").attention
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--channels", "1", "--cell", "2"],
+        ["--family", "transformer", "--network", "width=8", "heads=2", "hidden=8"],
+        ["--no-attention"],
+        ["--target", "characters"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_every_kind_of_captioner_can_be_trained(options: list[str], tmp_path: Path) -> None:
+    pairs = captions(tmp_path)
+    arguments = ["train", str(pairs), *SIZE, "--epochs", "1", "--out", str(tmp_path / "m")]
+    assert main([*arguments, *options]) == 0
+    assert len(Seq2Seq.load(tmp_path / "m").translate([str(tmp_path / "pictures" / "0.png")])) == 1
+
+
+@pytest.mark.slow
+def test_vectors_with_positions_are_rows_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--source", "vectors", "--size", "1", "--positions", "1", *NETWORK, "--epochs", "1"]
+    assert main(["train", str(labels(tmp_path)), *options, "--out", str(tmp_path / "m")]) == 0
+    said = capsys.readouterr().out
+    assert "drawn in" in said
+    source = Seq2Seq.load(tmp_path / "m").model.source
+    assert (source.size, source.positions, source.order) == (1, 1, "sequence")
+
+
+@pytest.mark.slow
+def test_a_picture_of_one_pixel_and_its_model(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("dot.png\tblack\n", encoding="utf-8")
+    assert main(caption_training(pairs, tmp_path / "m")) == 0
+
+
+def bad_source(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of a training, which may come after the progress of reading files."""
+    assert main(arguments) == 2
+    said, told = capsys.readouterr()
+    assert said == ""
+    lines = told.splitlines()
+    assert not [line for line in lines[:-1] if not line.startswith("reading ")]
+    assert lines[-1].startswith("regard train: error: ")
+    return lines[-1].removeprefix("regard train: error: ")
+
+
+def write_bad_files(folder: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(0).integers(0, 255, (40, 40, 3)).astype(np.uint8)
+    image.fromarray(noise).save(folder / "cut.png")
+    data = (folder / "cut.png").read_bytes()
+    (folder / "cut.png").write_bytes(data[: len(data) // 2])
+    (folder / "huge.ppm").write_bytes(b"P6 20000 20000 255\n")
+    (folder / "text.png").write_text("hello")
+    (folder / "empty.png").write_bytes(b"")
+    (folder / "folder.png").mkdir()
+    pixels, rows = np.zeros((8, 12, 3)), np.zeros((4, 3))
+    pixels[0, 0, 0] = np.nan
+    rows[2, 1] = np.inf
+    arrays = {
+        "small": np.zeros((4, 4, 3), np.uint8),
+        "whole": np.zeros((8, 12, 3), int),
+        "nan": pixels,
+        "inf": rows,
+        "none": np.zeros((0, 3)),
+        "narrow": np.zeros((4, 2)),
+        "words": np.array([["a", "b", "c"]]),
+        "complex": np.zeros((4, 3), complex),
+        "objects": np.array([[{}, 1, 2]], object),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=True)
+    np.savez(folder / "two.npz", x=rows, y=rows)
+
+
+NO_PICTURE = "not a picture (PNG, JPEG, WEBP, GIF, BMP, TIFF, PPM)"
+BAD_IMAGES = {
+    "missing.png": "No such file or directory",
+    "folder.png": "Is a directory",
+    "text.png": NO_PICTURE,
+    "empty.png": NO_PICTURE,
+    "cut.png": "image file is truncated",
+    "huge.ppm": "a picture must have at most 67,108,864 pixels",
+    "small.npy": "an image must have shape (height, width, channels) = (8, 12, 3). Got (4, 4, 3) instead.",
+    "whole.npy": "an image must hold uint8, or floats from 0 to 1. Got dtype int64 instead.",
+    "nan.npy": "an image of float64 must have numbers from 0 to 1. Got nan to nan instead.",
+    "objects.npy": "it must hold numbers. Python objects are not read.",
+    "two.npz": ".npz:NAME names an array; it has x, y",
+    "two.npz:z": "the archive has no array 'z'; it has x, y",
+}
+BAD_VECTORS = {
+    "missing.npy": "No such file or directory",
+    "none.npy": "an array must have 1 to 100,000 rows. Got 0 instead.",
+    "narrow.npy": "an array must have shape (m, size) = (m, 3). Got (4, 2) instead.",
+    "inf.npy": "an array must hold finite numbers. Got inf in row 2, column 1.",
+    "words.npy": "an array must hold real numbers of at most 64 bits. Got dtype <U1 instead.",
+    "complex.npy": "an array must hold real numbers of at most 64 bits. Got dtype complex128 instead.",
+    "objects.npy": "it must hold numbers. Python objects are not read.",
+    "two.npz": ".npz:NAME names an array; it has x, y",
+}
+
+
+@pytest.mark.parametrize("option", ["pairs", "--valid", "--test"])
+@pytest.mark.parametrize("kind", ["images", "vectors"])
+def test_bad_files_are_named_with_their_line_before_the_training(
+    kind: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bad_files(tmp_path)
+    np.save(tmp_path / "rows.npy", np.zeros((4, 3)))
+    good = captions(tmp_path, name="good.tsv")
+    size, first = SIZE, "pictures/0.png"
+    if kind == "vectors":
+        good.write_text("rows.npy\tlow\n")
+        size, first = ["--source", "vectors", "--size", "3"], "rows.npy"
+    bad, out = tmp_path / "bad.tsv", tmp_path / "out"
+    files = [str(bad)] if option == "pairs" else [str(good), option, str(bad)]
+    for name, message in (BAD_IMAGES if kind == "images" else BAD_VECTORS).items():
+        bad.write_text(f"{first}\tgood\n\tno source\n{name}\tbad\n")
+        said = bad_source(["train", *files, *size, "--skip-empty", "--out", str(out)], capsys)
+        assert said.startswith(f"{bad}, line 3: {tmp_path / name}: {message}"), name
+    assert not out.exists()
+
+
+@in_one_test(
+    ("options", "message"),
+    [
+        (["--source", "images"], "--source images needs --size HEIGHT WIDTH"),
+        (["--source", "images", "--size", "8"], "--source images needs --size HEIGHT WIDTH"),
+        (["--source", "images", "--size", "8", "8", "3"], "--source images needs --size HEIGHT WIDTH"),
+        (
+            ["--source", "vectors"],
+            "--source vectors needs --size N, the numbers of a vector without its position",
+        ),
+        (
+            ["--source", "vectors", "--size", "2", "2"],
+            "--source vectors needs --size N, the numbers of a vector without its position",
+        ),
+        (
+            ["--source", "images", "--size", "9", "12"],
+            "height must be a multiple of cell = 4. Got 9 instead.",
+        ),
+        ([*SIZE, "--cell", "3"], "cell must be a power of 2. Got 3 instead."),
+        ([*SIZE, "--cell", "8"], "width must be a multiple of cell = 8. Got 12 instead."),
+        ([*SIZE, "--channels", "65"], "channels must be at most 64. Got 65 instead."),
+        (["--size", "8", "12"], "--size needs --source images or vectors"),
+        (["--channels", "1"], "--channels needs --source images"),
+        (["--cell", "4"], "--cell needs --source images"),
+        (["--order", "set"], "--order needs --source vectors"),
+        (["--positions", "2"], "--positions needs --source vectors"),
+        ([*SIZE, "--order", "set"], "--order needs --source vectors"),
+        (["--source", "vectors", "--size", "2", "--cell", "4"], "--cell needs --source images"),
+        ([*SIZE, "--links", "links"], "--links needs tokens in the source. --source images has none."),
+        ([*SIZE, "--lower"], "--lower needs tokens in the source. --source images has none."),
+        (
+            ["--source", "vectors", "--size", "2", "--extras", "graphones=3"],
+            "--extras needs tokens in the source. --source vectors has none.",
+        ),
+        (
+            [*SIZE, "--no-lower"],
+            "lower must not be given with a source of arrays: it is about the source's tokens.",
+        ),
+        (
+            ["--source", "vectors", "--size", "0"],
+            "argument --size: must be an integer of at least 1. Got '0' instead.",
+        ),
+        (
+            ["--source", "vectors", "--size", "2", "--positions", "4"],
+            "argument --positions: must be an integer from 1 to 3. Got '4' instead.",
+        ),
+    ],
+)
+def test_options_of_arrays_are_checked_before_files(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(["train", "no-such-file", *options, "--out", str(tmp_path / "m")], capsys) == message
+    assert not (tmp_path / "m").exists()
+
+
+def test_one_side_without_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = captions(tmp_path)
+    for line, message in {
+        "pictures/0.png\t": "the target is empty",
+        "\tred": "the source is empty",
+        "pictures/0.png": "expected source TAB target, found 1 column",
+    }.items():
+        pairs.write_text(f"pictures/0.png\tred\n{line}\n")
+        assert refused(caption_training(pairs, tmp_path / "m"), capsys) == f"{pairs}, line 2: {message}"
+    assert not (tmp_path / "m").exists()
+
+
+def test_captions_that_are_too_long_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = captions(tmp_path)
+    said = bad_source(caption_training(pairs, tmp_path / "m", "--max-tokens", "1"), capsys)
+    assert said == "no training pair has between 1 and 1 (max_tokens) tokens in the target: 6 pairs given"
+    said = bad_source(caption_training(pairs, tmp_path / "m", "--test-max-tokens", "1"), capsys)
+    assert said == f"{pairs}: no pair has at most 1 token in the target"
+
+
+def test_training_on_pictures_needs_pillow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = captions(tmp_path)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    said = bad_source(caption_training(pairs, tmp_path / "m"), capsys)
+    assert said == 'pictures need Pillow: pip install "regard[images]"'
+    assert not (tmp_path / "m").exists()

@@ -1,4 +1,4 @@
-"""The verb `caption`: describe pictures, or other arrays, and show where the model attended."""
+"""The verb `caption`: describe images, or other arrays, and show where the model attended."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ __all__ = ["add_arguments", "run"]
 _TOGETHER = 64  # pictures that are read before they are described
 
 EXAMPLES = """\
-One line is written for each picture: its path, a TAB, and the caption; with --n-best, several lines for each, with the
-score before the caption. A model of vectors reads .npy files, or FILE.npz:NAME for one array of an archive.
+One line is printed for each image: its name, a TAB, and the caption. With --n-best there are N lines for each image,
+with the score of the caption between the name and the caption. Pictures of any size are scaled to the size of the
+model. Arrays must have that size.
 
 examples:
   regard caption runs/mine photo.png
   regard caption runs/mine pictures/*.png --n-best 3 --show shown
   ls pictures/*.png | regard caption runs/mine
+  regard caption runs/labels measured.npy archive.npz:first     a model that was trained with --source vectors
 """
 
 
@@ -49,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=argument_types.non_empty,
         metavar="IMAGE",
-        help="pictures; by default their names are read from standard input, one a line",
+        help="pictures, or arrays: FILE.npy or FILE.npz:NAME; by default their names are read from standard input, one"
+        " a line",
     )
     add_ensemble(parser)
     add(
@@ -62,18 +65,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--n-best",
         type=argument_types.integer(most=argument_types.BEAMS),
         metavar="N",
-        help="write the N best captions of each picture, with their scores",
+        help="print the N best captions of each image, with their scores",
     )
     add(
         "--show",
         type=argument_types.path,
         metavar="FOLDER",
-        help="save for each picture where the model attended at each word: 1-NAME.png, ...",
+        help="save a picture for each image that shows where the model attended at each word: 1-NAME.png, ...",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Describe each picture.
+    """Describe each image.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The verb `train`: train a translator on sentence pairs, measure it, and show its attention."""
+"""The verb `train`: train a model on pairs, measure it, and show its attention."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ with --fresh. Pairs that are too long are left out and counted. The output folde
 the pictures curve.png and alignment-1.png, ..., and checkpoint.safetensors until training is done; with --compare,
 also model-without-attention.safetensors with its own log and curve.
 
+With --source images or vectors, the first column has names of files, relative to the folder of PAIRS. Images are
+pictures, which are scaled to --size, or arrays of that size. Vectors are arrays, one vector a row. Arrays are in
+.npy files, or in archives: FILE.npz:NAME.
+
 examples:
   regard train pairs.tsv                                train, with some of the pairs held out
   regard train text.en text.fr --out runs/en-fr         two files, line by line
@@ -64,8 +68,9 @@ examples:
   regard train pairs.tsv --network style=luong score=general cell=lstm layers=2
   regard train pairs.tsv --compare                      also train the same model without attention
   regard train pairs.tsv --links links.txt              with word alignments by regard align or by hand
-  regard train captions.tsv --source images --size 64 64          names of pictures TAB captions
-  regard train labels.tsv --source vectors --size 13    names of .npy files, of vectors of 13 numbers
+  regard train captions.tsv --source images --size 64 64        names of pictures TAB captions
+  regard train labels.tsv --source vectors --size 13            names of arrays with rows of 13 numbers TAB labels
+  regard train boxes.tsv --source vectors --size 4 --order set --positions 2        rows of 4 numbers, then x and y
 """
 
 
@@ -106,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train anew, and replace an existing checkpoint or finished model",
     )
     _add_model(parser.add_argument_group("the model"))
+    _add_arrays(parser.add_argument_group("sources that are images or vectors").add_argument)
     _add_recipe(parser.add_argument_group("training"))
 
 
@@ -133,7 +139,7 @@ def _add_model(group: Any) -> None:
         help="translation_memory=N: append the targets of the N most similar training pairs to each source; "
         "graphones=N: rerank by joint n-grams of source and target tokens, at most 12-grams (letters to sounds: 8)",
     )
-    arrays = "; or images, or vectors: files that the first column names, relative to PAIRS"
+    arrays = "; or images or vectors, in files that the first column names"
     for side, more, described in (("source", ARRAY_SOURCES, arrays), ("target", (), "")):
         add(
             f"--{side}",
@@ -141,7 +147,6 @@ def _add_model(group: Any) -> None:
             default="words",
             help=f"type of tokens of the {side} (default words){described}",
         )
-    _add_arrays(add)
     _add_cutting(add)
 
 
@@ -152,30 +157,31 @@ def _add_arrays(add: Any) -> None:
         nargs="+",
         type=argument_types.integer(),
         metavar="N",
-        help="height and width of images, in pixels: multiples of --cell; or the numbers of a vector",
+        help="of images: height and width in pixels, multiples of --cell; of vectors: how many numbers each has,"
+        " without its position",
     )
     add(
         "--channels",
         type=argument_types.integer(),
         metavar="N",
-        help="of images: 1 for grey, 3 for colours (default 3)",
+        help="channels of the images: 1 for grey, 3 for colours (default 3)",
     )
     add(
         "--cell",
         type=argument_types.integer(),
         metavar="N",
-        help="side of the cells of an image that are attended to: 4 pixels by default, or another power of 2",
+        help="side in pixels of the square cells that are attended to, a power of 2 (default 4)",
     )
     add(
         "--order",
         choices=("sequence", "set"),
-        help="whether the order of vectors has a meaning (default sequence)",
+        help="whether the order of the vectors of an example matters (default sequence)",
     )
     add(
         "--positions",
         type=argument_types.integer(1, 3),
         metavar="N",
-        help="position coordinates, the last N numbers of each vector",
+        help="coordinates of positions, which follow the numbers of each vector (default 0)",
     )
 
 
