@@ -319,8 +319,6 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
-    kept : callable, optional
-        Called with the line number of each pair that is returned.
     arrays : bool
         Whether the sources are arrays or the names of their files, which are checked when they are read.
 
