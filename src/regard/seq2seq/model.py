@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data.array_sources import ArraySource
+from regard.seq2seq.data.array_sources import ArraySource, Loaded
+from regard.seq2seq.data.arrays import is_path, located
 from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
@@ -246,12 +248,8 @@ class Seq2Seq(Translator):
             _check.fail(
                 f"listener must be a function. Got {type(listener).__name__} instead.", kind=TypeError
             )
-        if isinstance(self.source, ArraySource):
-            pairs = paired_examples(sources, targets, self.source)
-            validation = None if valid is None else paired_examples(*_two_sides(valid), self.source)
-        else:
-            pairs = paired(sources, targets, "targets")
-            validation = None if valid is None else paired(*_two_sides(valid), "the targets of valid")
+        pairs = self._paired(sources, targets, "targets")
+        validation = None if valid is None else self._paired(*_two_sides(valid), "the targets of valid")
         for step in self.steps(pairs, validation, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -418,12 +416,18 @@ class Seq2Seq(Translator):
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
         return Training(network, learned, validation, recipe, options)
 
+    def _paired(self, sources: Any, targets: Any, name: str) -> list[Pair]:
+        """Pair texts or arrays with their targets."""
+        if isinstance(self.source, ArraySource):
+            return paired_examples(sources, targets, self.source, name)
+        return paired(sources, targets, name)
+
     def _checked(
         self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None
     ) -> list[Pair]:
-        """Check pairs; texts keep their tokens."""
+        """Check pairs; arrays are read, and texts keep their tokens."""
         if isinstance(self.source, ArraySource):
-            return as_pairs(pairs, skipped=skipped, arrays=True)
+            return as_pairs(pairs, skipped=skipped, load=partial(_loaded, self.source))
         shared: dict[str, str] = {}
         return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
@@ -604,6 +608,14 @@ class Seq2Seq(Translator):
         )
         loaded._model = model
         return loaded
+
+
+def _loaded(source: ArraySource, example: Any, where: str) -> Loaded:
+    """Read an example, unless it has been read."""
+    if isinstance(example, Loaded):
+        return example
+    rows = located(source.load, example, where)
+    return Loaded(os.fspath(example) if is_path(example) else "", rows)
 
 
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:

@@ -108,7 +108,7 @@ def _blocks(names: Sequence[str], source: ArraySource) -> Iterator[list[Loaded]]
     """Read the examples that are named as arguments, or by lines of standard input."""
 
     def load(name: str) -> Loaded:
-        return Loaded(name, source.read(name))
+        return Loaded(name, source.load(name))
 
     if names:
         for start in range(0, len(names), _TOGETHER):

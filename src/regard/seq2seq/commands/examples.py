@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.seq2seq.data.array_sources import ArraySource, Loaded
+from regard.seq2seq.data.arrays import located
 from regard.seq2seq.data.parallel_text import Pair
 from regard.show.progress import Progress
 
@@ -48,9 +49,6 @@ def loaded(paths: Iterable[str], source: ArraySource, count: int, where: str) ->
     examples: list[Loaded] = []
     with Progress(count, f"reading {source.token_type}") as progress:
         for number, path in enumerate(paths, 1):
-            try:
-                examples.append(Loaded(path, source.read(path)))
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"{where}{number}: {error}") from None
+            examples.append(Loaded(path, located(source.load, path, f"{where}{number}: ")))
             progress.advance()
     return examples
