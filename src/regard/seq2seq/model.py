@@ -156,11 +156,7 @@ class Seq2Seq(Translator):
         self.normalization = as_normalization(normalization)
         self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
-        if self._network_input is not None and (self.extras or self.lower is not None):
-            given = "extras" if self.extras else "lower"
-            _check.fail(
-                f"{given} must not be given with a source of arrays: it is about the source's tokens."
-            )
+        self._refuse_options_of_tokens()
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -177,6 +173,14 @@ class Seq2Seq(Translator):
         defaults.check(self.family, self.network, self.recipe, self._network_input)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
+
+    def _refuse_options_of_tokens(self) -> None:
+        """Check that options that are about the tokens of the source are not given with arrays."""
+        if self._network_input is not None and (self.extras or self.lower is not None):
+            given = "extras" if self.extras else "lower"
+            _check.fail(
+                f"{given} must not be given with a source of arrays: it is about the source's tokens."
+            )
 
     @property
     def _augmented(self) -> bool:
@@ -381,12 +385,9 @@ class Seq2Seq(Translator):
             pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # pairs with an empty side are left out
             valid = self._checked(valid, skipped=lambda _: None)
-        source = self.source
-        if isinstance(source, ArraySource):
-            source = source.fitted(pair[0] for pair in pairs)
         tokenizers = learn_tokenizers(
             pairs,
-            (source, self.target),
+            (self._fitted_source(pairs), self.target),
             min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
@@ -415,6 +416,12 @@ class Seq2Seq(Translator):
         network.draw(np.random.default_rng(self.seed), counts)
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
         return Training(network, learned, validation, recipe, options)
+
+    def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
+        """Return the token type of the source, or what reads arrays like those of the training pairs."""
+        if isinstance(self.source, ArraySource):
+            return self.source.fitted(pair[0] for pair in pairs)
+        return self.source
 
     def _paired(self, sources: Any, targets: Any, name: str) -> list[Pair]:
         """Pair texts or arrays with their targets."""
