@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import _check, _files
-from regard.seq2seq.data.array_sources import ArraySource
+from regard.seq2seq.data.array_sources import ArraySource, Loaded
+from regard.seq2seq.data.arrays import is_path, located
 from regard.seq2seq.data.batching import Corpus, Links
 from regard.seq2seq.data.dataset import check_links, encode_pairs, keep_tokens, learn_tokenizers, own_tokens
 from regard.seq2seq.data.normalization import as_normalization
@@ -154,11 +156,7 @@ class Seq2Seq(Translator):
         self.normalization = as_normalization(normalization)
         self.subwords = _segmentation(subwords, types)
         self.extras = check_options(extras)
-        if self._network_input is not None and (self.extras or self.lower is not None):
-            given = "extras" if self.extras else "lower"
-            _check.fail(
-                f"{given} must not be given with a source of arrays: it is about the source's tokens."
-            )
+        self._refuse_options_of_tokens()
         if self._augmented and self.network.get("score") == "none":
             _check.fail(
                 f"extras that append tokens need attention, which reads them. Got {self.extras} instead."
@@ -175,6 +173,14 @@ class Seq2Seq(Translator):
         defaults.check(self.family, self.network, self.recipe, self._network_input)
         self._model: files.Model[Network] | None = None
         self._held_out: list[tuple[Row, Row]] = []  # pairs to which the weight of a reranker is fitted
+
+    def _refuse_options_of_tokens(self) -> None:
+        """Check that options that are about the tokens of the source are not given with arrays."""
+        if self._network_input is not None and (self.extras or self.lower is not None):
+            given = "extras" if self.extras else "lower"
+            _check.fail(
+                f"{given} must not be given with a source of arrays: it is about the source's tokens."
+            )
 
     @property
     def _augmented(self) -> bool:
@@ -246,12 +252,8 @@ class Seq2Seq(Translator):
             _check.fail(
                 f"listener must be a function. Got {type(listener).__name__} instead.", kind=TypeError
             )
-        if isinstance(self.source, ArraySource):
-            pairs = paired_examples(sources, targets, self.source)
-            validation = None if valid is None else paired_examples(*_two_sides(valid), self.source)
-        else:
-            pairs = paired(sources, targets, "targets")
-            validation = None if valid is None else paired(*_two_sides(valid), "the targets of valid")
+        pairs = self._paired(sources, targets, "targets")
+        validation = None if valid is None else self._paired(*_two_sides(valid), "the targets of valid")
         for step in self.steps(pairs, validation, links=links, checkpoint=checkpoint):
             if listener is not None:
                 listener(step)
@@ -383,12 +385,9 @@ class Seq2Seq(Translator):
             pairs, valid, links = split_validation(pairs, links, self.fits)
         else:  # pairs with an empty side are left out
             valid = self._checked(valid, skipped=lambda _: None)
-        source = self.source
-        if isinstance(source, ArraySource):
-            source = source.fitted(pair[0] for pair in pairs)
         tokenizers = learn_tokenizers(
             pairs,
-            (source, self.target),
+            (self._fitted_source(pairs), self.target),
             min_count=self.min_count,
             size=self.vocabulary,
             lower=self.lower,
@@ -418,12 +417,24 @@ class Seq2Seq(Translator):
         options = {name: getattr(self, name) for name in ("source", "target", "extras")}
         return Training(network, learned, validation, recipe, options)
 
+    def _fitted_source(self, pairs: Sequence[Pair]) -> str | ArraySource:
+        """Return the token type of the source, or what reads arrays like those of the training pairs."""
+        if isinstance(self.source, ArraySource):
+            return self.source.fitted(pair[0] for pair in pairs)
+        return self.source
+
+    def _paired(self, sources: Any, targets: Any, name: str) -> list[Pair]:
+        """Pair texts or arrays with their targets."""
+        if isinstance(self.source, ArraySource):
+            return paired_examples(sources, targets, self.source, name)
+        return paired(sources, targets, name)
+
     def _checked(
         self, pairs: Iterable[Any], skipped: Callable[[Skipped], object] | None = None
     ) -> list[Pair]:
-        """Check pairs; texts keep their tokens."""
+        """Check pairs; arrays are read, and texts keep their tokens."""
         if isinstance(self.source, ArraySource):
-            return as_pairs(pairs, skipped=skipped, arrays=True)
+            return as_pairs(pairs, skipped=skipped, load=partial(_loaded, self.source))
         shared: dict[str, str] = {}
         return [keep_tokens(pair, shared) for pair in as_pairs(pairs, skipped=skipped)]
 
@@ -604,6 +615,14 @@ class Seq2Seq(Translator):
         )
         loaded._model = model
         return loaded
+
+
+def _loaded(source: ArraySource, example: Any, where: str) -> Loaded:
+    """Read an example, unless it has been read."""
+    if isinstance(example, Loaded):
+        return example
+    rows = located(source.load, example, where)
+    return Loaded(os.fspath(example) if is_path(example) else "", rows)
 
 
 def _check_own(translation: Translation, weights: NDArray[Any]) -> None:

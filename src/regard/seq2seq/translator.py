@@ -15,6 +15,7 @@ from regard._threads import one_blas_thread, two_threads
 from regard.context import recording
 from regard.seq2seq.alignment.links import copies
 from regard.seq2seq.data.array_sources import ArraySource
+from regard.seq2seq.data.arrays import located
 from regard.seq2seq.data.batching import EncodedPair, Ids, collate, source_batch
 from regard.seq2seq.data.batching import Row as BatchRow
 from regard.seq2seq.data.dataset import target_ids
@@ -429,7 +430,7 @@ class Translator(ABC):
         """Cut and encode texts, or read arrays."""
         side = self.model.source
         if isinstance(side, ArraySource):
-            rows = [_located(side.read, source, f"source {i}: ") for i, source in enumerate(sources, 1)]
+            rows = [located(side.read, source, f"source {i}: ") for i, source in enumerate(sources, 1)]
             return [_Read(side.names(len(row)), (), row) for row in rows]
         tokens = [side.cut(source) for source in sources]
         for number, words in enumerate(tokens, 1):
@@ -565,13 +566,26 @@ def as_examples(name: str, sources: Any, side: Tokenizer | ArraySource) -> Seque
     """
     if not isinstance(side, ArraySource):
         return as_sentences(name, sources)
-    if isinstance(sources, str | bytes | Mapping) or not hasattr(sources, "__len__"):
-        rule = f"{name} must be a sequence of {side.token_type}. Got {type(sources).__name__} instead."
+    single = isinstance(sources, np.ndarray) and (not sources.ndim or _is_example(sources, side))
+    if single or isinstance(sources, str | bytes | Mapping) or not hasattr(sources, "__len__"):
+        got = f"one array of shape {sources.shape}" if single else type(sources).__name__
+        rule = f"{name} must be a sequence of examples. Got {got} instead."
         _check.fail(rule, hint="[example], not example", kind=TypeError)
     return list(sources)
 
 
-def paired_examples(sources: Any, targets: Any, side: Tokenizer | ArraySource) -> list[tuple[Any, Side]]:
+def _is_example(array: Array, side: ArraySource) -> bool:
+    """Return whether an array is one example, where several are needed."""
+    try:
+        side.load(array)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def paired_examples(
+    sources: Any, targets: Any, side: Tokenizer | ArraySource, name: str = "targets"
+) -> list[tuple[Any, Side]]:
     """Check and pair sources, of either kind, and targets.
 
     Parameters
@@ -580,6 +594,8 @@ def paired_examples(sources: Any, targets: Any, side: Tokenizer | ArraySource) -
         As many.
     side : Tokenizer or ArraySource
         What reads the sources.
+    name : str
+        The name of the targets, for errors.
 
     Returns
     -------
@@ -598,19 +614,11 @@ def paired_examples(sources: Any, targets: Any, side: Tokenizer | ArraySource) -
     [('one', 'un')]
     """
     if not isinstance(side, ArraySource):
-        return paired(sources, targets, "targets")
-    given, texts = as_examples("sources", sources, side), as_sentences("targets", targets)
+        return paired(sources, targets, name)
+    given, texts = as_examples("sources", sources, side), as_sentences(name, targets)
     if len(given) != len(texts):
-        _check.fail(f"targets must be as many as sources. Got {len(texts)} for {len(given)} instead.")
+        _check.fail(f"{name} must be as many as sources. Got {len(texts)} for {len(given)} instead.")
     return list(zip(given, texts, strict=True))
-
-
-def _located(read: Callable[[Any], Array], source: Any, where: str) -> Array:
-    """Read an array; an error says which one it is."""
-    try:
-        return read(source)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{where}{error}") from None
 
 
 def check_length(count: int, where: str = "") -> None:
@@ -644,7 +652,7 @@ def _by_length(rows: Sequence[BatchRow]) -> Iterator[list[int]]:
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
         length = max(len(rows[i]) - 1, 1)
         together = max(1, min(_TOGETHER, 4096 // length))
-        if group and (len(group) >= together or length > _PADDED * (len(rows[group[0]]) - 1)):
+        if group and (len(group) >= together or length > _PADDED * max(len(rows[group[0]]) - 1, 1)):
             yield group
             group = []
         group.append(i)

@@ -14,9 +14,9 @@ from regard.seq2seq.networks.encoders.images import ImageInput, annotate
 
 INPUTS = [
     ImageInput(8, 8, 1, (2, 3)),
-    ImageInput(7, 5, 3, (2, 3)),
-    ImageInput(5, 6, 2, (3,)),
-    ImageInput(1, 1, 1, (2, 2, 2)),
+    ImageInput(8, 12, 3, (2, 3)),
+    ImageInput(6, 6, 2, (3,)),
+    ImageInput(8, 8, 1, (2, 2, 2)),
 ]
 
 
@@ -28,9 +28,22 @@ def parameters(inputs: ImageInput, size: int, dtype: Any = np.float64) -> dict[s
 
 
 def images(inputs: ImageInput, count: int, dtype: Any = np.float64) -> Any:
-    """A source (H, B, W * C)."""
-    shape = inputs.height, count, inputs.width * inputs.channels
+    """A source (h * w, B, c * c * C)."""
+    (rows, columns), cell = inputs.grid, inputs.cell
+    shape = rows * columns, count, cell * cell * inputs.channels
     return np.random.default_rng(count).random(shape).astype(dtype)
+
+
+def cells_of(inputs: ImageInput, pictures: Any) -> Any:
+    """The source of pictures (B, H, W, C), cell by cell."""
+    c, (rows, columns) = inputs.cell, inputs.grid
+    return np.array(
+        [
+            [x[i * c : (i + 1) * c, j * c : (j + 1) * c].ravel() for x in pictures]
+            for i in range(rows)
+            for j in range(columns)
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,11 +91,11 @@ def test_there_is_no_dropout_without_a_generator() -> None:
     [
         (40, 40, (32, 64), (10, 10)),
         (40, 24, (8,), (20, 12)),
-        (7, 5, (2, 3), (2, 2)),
-        (9, 8, (2, 3), (3, 2)),
-        (1, 17, (2, 2, 2), (1, 3)),
-        (1, 1, (2,) * 12, (1, 1)),
-        (4096, 4095, (2,) * 12, (1, 1)),
+        (8, 8, (2, 3), (2, 2)),
+        (12, 8, (2, 3), (3, 2)),
+        (8, 24, (2, 2, 2), (1, 3)),
+        (64, 64, (2,) * 6, (1, 1)),
+        (4096, 4096, (2,) * 12, (1, 1)),
     ],
 )
 def test_the_grid(height: int, width: int, filters: tuple[int, ...], grid: tuple[int, int]) -> None:
@@ -134,7 +147,7 @@ def test_a_batch_of_no_images() -> None:
     inputs = INPUTS[1]
     p = parameters(inputs, 4, np.float32)
     annotations, back = annotate(p, inputs, images(inputs, 0, np.float32))
-    assert annotations.shape == (4, 0, 4)
+    assert annotations.shape == (6, 0, 4)
     assert not any(gradient.any() for gradient in back(annotations).values())
 
 
@@ -155,7 +168,7 @@ def test_a_pixel_is_seen_from_the_cells_near_it() -> None:
     inputs = ImageInput(40, 40, 1, (4, 6))
     p, source = parameters(inputs, 4), images(inputs, 1)
     other = source.copy()
-    other[0, 0, 39] += 1  # the first row's last pixel
+    other[9, 0, 3] += 1  # the first row's last pixel
     changed = np.abs(annotate(p, inputs, other)[0] - annotate(p, inputs, source)[0]).max(axis=(1, 2)) > 0
     assert changed[9]
     assert not changed.reshape(10, 10)[4:].any()
@@ -163,10 +176,10 @@ def test_a_pixel_is_seen_from_the_cells_near_it() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_channels_of_a_pixel_lie_side_by_side(channels: int) -> None:
+def test_the_network_sees_the_picture(channels: int) -> None:
     inputs = ImageInput(6, 4, channels, (3,))
-    p, source = parameters(inputs, 4), images(inputs, 2)
-    stage = source.transpose(1, 0, 2).reshape(2, 6, 4, channels)
+    p, stage = parameters(inputs, 4), np.random.default_rng(2).random((2, 6, 4, channels))
+    source = cells_of(inputs, stage)
     y, _ = nn.convolution(stage, p["image_0_weight"], p["image_0_bias"], stride=2)
     y, _ = nn.relu(nn.layer_norm(y, p["image_0_gain"], p["image_0_shift"])[0])
     z, _ = nn.convolution(y, p["image_inner_weight"], p["image_inner_bias"])
@@ -202,7 +215,7 @@ def test_initial_values() -> None:
 
 
 def test_a_configuration_comes_back_from_json() -> None:
-    inputs = ImageInput(40, 30, 3, (16, 32, 64))
+    inputs = ImageInput(40, 32, 3, (16, 32, 64))
     again = ImageInput(**json.loads(json.dumps(asdict(inputs))))
     assert again == inputs
     assert hash(again) == hash(inputs)
@@ -217,14 +230,14 @@ SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"width": 10**30}, ValueError, f"width must be at most 4096. Got {10**30} instead."),
     ({"channels": 0}, ValueError, "channels must be at least 1. Got 0 instead."),
     ({"channels": 257}, ValueError, "channels must be at most 256. Got 257 instead."),
-    ({"height": 4.0}, TypeError, "height must be a whole number. Got 4.0 instead."),
-    ({"width": True}, TypeError, "width must be a whole number. Got True instead."),
-    ({"width": None}, TypeError, "width must be a whole number. Got None instead."),
+    ({"height": 4.0}, TypeError, "height must be an integer. Got 4.0 instead."),
+    ({"width": True}, TypeError, "width must be an integer. Got True instead."),
+    ({"width": None}, TypeError, "width must be an integer. Got None instead."),
     ({"filters": ()}, ValueError, "filters must have 1 to 12 stages. Got 0 instead."),
     ({"filters": [1] * 13}, ValueError, "filters must have 1 to 12 stages. Got 13 instead."),
     ({"filters": (4, 0)}, ValueError, "filters[1] must be at least 1. Got 0 instead."),
     ({"filters": (2049, 1)}, ValueError, "filters[0] must be at most 2048. Got 2049 instead."),
-    ({"filters": [4, "8"]}, TypeError, "filters[1] must be a whole number. Got '8' instead."),
+    ({"filters": [4, "8"]}, TypeError, "filters[1] must be an integer. Got '8' instead."),
     ({"filters": 32}, TypeError, "filters must be a tuple of whole numbers. Got 32 instead."),
     ({"filters": "32"}, TypeError, "filters must be a tuple of whole numbers. Got '32' instead."),
     ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of whole numbers. Got {'0': 32} instead."),
@@ -238,19 +251,32 @@ def test_sizes_are_checked(given: dict[str, Any], kind: type[Exception], text: s
     assert str(caught.value) == text
 
 
-@pytest.mark.parametrize("shape", [(8, 2, 15), (15, 2, 8), (2, 7, 15), (7, 15), (7, 2, 5, 3)])
+@pytest.mark.parametrize(
+    "shape", [(12, 2, 8 * 3), (8, 2, 12 * 3), (2, 6, 48), (6, 48), (6, 2, 16, 3), (6, 2, 16), (5, 2, 48)]
+)
 def test_a_source_must_have_the_size_of_the_images(shape: tuple[int, ...]) -> None:
     inputs = INPUTS[1]
     with pytest.raises(ValueError) as caught:
         annotate(parameters(inputs, 4), inputs, np.zeros(shape))
-    assert str(caught.value) == f"source must have shape (H, B, W * C) = (7, B, 15). Got {shape} instead."
+    assert (
+        str(caught.value)
+        == f"source must have shape (h * w, B, c * c * C) = (6, B, 48). Got {shape} instead."
+    )
 
 
 def test_a_source_must_be_of_floats() -> None:
     inputs = INPUTS[1]
     with pytest.raises(TypeError) as caught:
-        annotate(parameters(inputs, 4), inputs, np.zeros((7, 2, 15), np.uint8))
+        annotate(parameters(inputs, 4), inputs, np.zeros((6, 2, 48), np.uint8))
     assert str(caught.value) == "source must be an array of float32 or float64. Got dtype uint8 instead."
+
+
+@pytest.mark.parametrize(("height", "width"), [(6, 8), (8, 6), (2, 2), (9, 8)])
+def test_cells_divide_the_sides(height: int, width: int) -> None:
+    with pytest.raises(ValueError) as caught:
+        ImageInput(height, width, 1, (2, 3))
+    rule = "height and width must be multiples of 4, the side of a cell."
+    assert str(caught.value) == f"{rule} Got {height} x {width} instead."
 
 
 def test_a_gradient_must_have_the_shape_of_the_annotations() -> None:
@@ -258,4 +284,4 @@ def test_a_gradient_must_have_the_shape_of_the_annotations() -> None:
     _, back = annotate(parameters(inputs, 4), inputs, images(inputs, 2))
     with pytest.raises(ValueError) as caught:
         back(np.zeros((2, 4, 4)))
-    assert str(caught.value) == "dy must have shape (4, 2, 4). Got (2, 4, 4) instead."
+    assert str(caught.value) == "dy must have shape (6, 2, 4). Got (2, 4, 4) instead."

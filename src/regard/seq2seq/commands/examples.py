@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.seq2seq.data.array_sources import ArraySource, Loaded
+from regard.seq2seq.data.arrays import located
 from regard.seq2seq.data.parallel_text import Pair, display_name
 from regard.show.progress import Progress
 
@@ -65,9 +66,7 @@ def loaded(paths: Sequence[str], source: ArraySource, locations: Sequence[str]) 
         for path, location in zip(paths, locations, strict=True):
             try:
                 if path not in examples:
-                    examples[path] = load(path, source)
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"{location}: {error}") from None
+                    examples[path] = located(lambda name: load(name, source), path, f"{location}: ")
             except OSError as error:
                 if error.filename is not None:
                     error.filename = f"{location}: {error.filename}"

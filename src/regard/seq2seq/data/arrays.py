@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, Self, TypeGuard
+from typing import IO, Any, Self, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from regard import _check, _files
 
-__all__ = ["Loaded", "is_array_file", "is_path", "load_array"]
+__all__ = ["Loaded", "is_array_file", "is_path", "load_array", "located"]
 
 Check = Callable[[tuple[int, ...], np.dtype[Any]], None]
+T = TypeVar("T")
 
 _VERSION = (1, 0)  # the others are for long headers, which are read into memory before they can be checked
 _ARCHIVE = ".npz"
@@ -231,6 +232,41 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if any(side < 0 for side in shape):
         raise ValueError(f"its header is damaged: shape {shape}")
     return shape, dtype
+
+
+def located(read: Callable[[Any], T], example: Any, where: str) -> T:
+    """Read an example; the text of an error begins with which one it is.
+
+    Parameters
+    ----------
+    read : callable
+        A source's `read` or `load`.
+    example : object
+        The example.
+    where : str
+        Which one it is.
+
+    Returns
+    -------
+    ndarray
+        What `read` returns.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `read` raises one, or a subclass of it.
+
+    Examples
+    --------
+    >>> located(float, "one", "source 3: ")
+    Traceback (most recent call last):
+    ValueError: source 3: could not convert string to float: 'one'
+    """
+    try:
+        return read(example)
+    except (ValueError, TypeError) as error:  # a subclass, such as UnicodeError, may need other arguments
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}{error}") from None
 
 
 def settings_of(described: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> dict[str, Any]:

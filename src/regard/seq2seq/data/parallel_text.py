@@ -309,7 +309,12 @@ class _Lines(Iterator[str]):
         return self.count
 
 
-def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays: bool = False) -> list[Pair]:
+def as_pairs(
+    pairs: Iterable[Pair],
+    *,
+    skipped: _OnSkipped | None = None,
+    load: Callable[[Any, str], Any] | None = None,
+) -> list[Pair]:
     """Validate sentence pairs given as Python objects.
 
     Parameters
@@ -319,8 +324,9 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays
     skipped : callable, optional
         Called with a `Skipped` for each pair that is skipped because a side is empty. By default such a pair raises an
         error.
-    arrays : bool
-        Whether the sources are arrays or the names of their files, which are checked when they are read.
+    load : callable, optional
+        Called with each source and the beginning of an error, where sources are arrays or names of their files; returns
+        what takes the source's place.
 
     Returns
     -------
@@ -345,13 +351,14 @@ def as_pairs(pairs: Iterable[Pair], *, skipped: _OnSkipped | None = None, arrays
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise TypeError(f"pair {number} must be a source and a target. Got {pair!r:.60} instead.")
         empty = [
-            not (arrays and what == _SIDES[0]) and _is_empty(side, f"pair {number}: the {what}")
+            not (load and what == _SIDES[0]) and _is_empty(side, f"pair {number}: the {what}")
             for what, side in zip(_SIDES, pair, strict=True)
         ]
         if any(empty):
             _skip(Skipped(number, f"the {_SIDES[empty.index(True)]} is empty"), skipped)
         else:
-            complete.append((pair[0], pair[1]))
+            source = load(pair[0], f"pair {number}: ") if load else pair[0]
+            complete.append((source, pair[1]))
     if not complete:
         got = f"{number} with an empty side" if number else "none"
         raise ValueError(f"there must be sentence pairs. Got {got} instead.")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from regard.seq2seq.data.arrays import Loaded
 from regard.seq2seq.data.parallel_text import Pair
 
 __all__ = ["hold_out", "split_validation"]
@@ -57,7 +58,9 @@ def split_validation(
 
 
 def _key(source: Any) -> Any:
-    """Return what two equal sources have in common: texts, tokens, files or arrays."""
+    """Return what two equal sources have in common: texts, tokens or arrays."""
+    if isinstance(source, Loaded):
+        return _key(source.rows)
     if isinstance(source, np.ndarray):
         return source.shape, source.dtype.str, hashlib.sha256(np.ascontiguousarray(source).data).digest()
     nested = isinstance(source, Sequence) and not isinstance(source, str)

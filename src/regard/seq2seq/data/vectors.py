@@ -110,8 +110,9 @@ class Vectors:
         rows = self.load(example)
         if self.mean is None or self.scale is None:
             return rows
-        standard: NDArray[np.float64] = (rows - np.array(self.mean)) / np.array(self.scale)
-        return standard.astype(np.float32)
+        with np.errstate(over="ignore"):
+            standard: NDArray[np.float64] = (rows - np.array(self.mean)) / np.array(self.scale)
+        return _as_float32("a standardised example", standard)
 
     def load(
         self, example: ArrayLike | str | os.PathLike[str] | tuple[ArrayLike, ArrayLike]

@@ -32,6 +32,7 @@ from regard.seq2seq.data.tokenizers import Tokenizer, restore
 from regard.seq2seq.extras import EXTRAS, extra_class
 from regard.seq2seq.extras.base import Extra, Reranker, SourceAugmenter
 from regard.seq2seq.networks.base import Network, Predictor
+from regard.seq2seq.networks.encoders.inputs import Input, check_fit
 from regard.seq2seq.networks.families import Config, build, describe, read_config
 from regard.seq2seq.networks.parameters import Parameters
 from regard.seq2seq.storage.safetensors import Container, Wrong, opened, write
@@ -222,6 +223,8 @@ def _read(file: Container) -> Model[Network]:
         _restored(file, side, restored, f"its {side} tokenizer")
         for side, restored in zip(SIDES, restores, strict=True)
     )
+    if config.inputs and isinstance(source, ArraySource):
+        _check_inputs(config.inputs, source)
     parts = [*SIDES, *names]
     _check_names(
         file, [*config.shapes(), *(f"{part}.{name}" for part in parts for name in _array_names(file, part))]
@@ -229,6 +232,13 @@ def _read(file: Container) -> Model[Network]:
     sizes = counts
     extras = {name: _restored(file, name, extra_class(name).restore, name, sizes) for name in names}
     return _assembled(file, config, source, target, extras)
+
+
+def _check_inputs(inputs: Input, source: ArraySource) -> None:
+    try:
+        check_fit(inputs, source)
+    except ValueError as error:
+        raise Wrong(f"its configuration is damaged: {error}") from None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 from regard import _check
@@ -11,18 +11,11 @@ from regard.seq2seq.data.array_sources import ArraySource, Images, Vectors
 from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.vectors import VectorInput
 
-__all__ = ["Input", "as_input", "check_source", "describe_input", "input_of"]
+__all__ = ["Input", "as_input", "check_fit", "check_source", "describe_input", "input_of"]
 
 Input: TypeAlias = VectorInput | ImageInput
 
-_FILTERS = (
-    32,
-    64,
-    64,
-    64,
-    64,
-    64,
-)  # channels of the stages that halve a picture, the first ones' at full size
+_FILTERS = 32, 64  # channels of the first stage, which halves a picture at full size, and of the others
 _KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in (VectorInput, ImageInput)}
 
 
@@ -103,8 +96,40 @@ def input_of(source: ArraySource) -> Input:
     if isinstance(source, Vectors):
         return VectorInput(source.size + source.positions, source.order)
     assert isinstance(source, Images)
-    filters = tuple(_FILTERS[: source.cell.bit_length() - 1])
+    first, others = _FILTERS
+    filters = first, *(others,) * (source.cell.bit_length() - 2)
     return ImageInput(source.height, source.width, source.channels, filters)
+
+
+def check_fit(inputs: Input, source: ArraySource) -> None:
+    """Check that a network reads what a source returns, where both are of an untrusted file.
+
+    Parameters
+    ----------
+    inputs : Input
+        The input of the network.
+    source : ArraySource
+        What reads its sources.
+
+    Raises
+    ------
+    ValueError
+        If they differ in kind, size or order; the channels of a picture's stages may be any.
+
+    Examples
+    --------
+    >>> from regard.seq2seq.data.array_sources import Vectors
+    >>> check_fit(VectorInput(3), Vectors(2))
+    Traceback (most recent call last):
+    ValueError: the network must read what its source returns. It has VectorInput(size=3, order='sequence') ...
+    """
+    needed = input_of(source)
+    if isinstance(inputs, ImageInput) and isinstance(needed, ImageInput) and inputs.cell == needed.cell:
+        needed = replace(needed, filters=inputs.filters)
+    if inputs != needed:
+        _check.fail(
+            f"the network must read what its source returns. It has {inputs} for {source!s:.80} instead."
+        )
 
 
 def check_source(config: Any) -> None:

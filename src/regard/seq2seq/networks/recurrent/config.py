@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard import _check
+from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.inputs import Input, check_source
 from regard.seq2seq.networks.encoders.vectors import VectorInput
 from regard.seq2seq.networks.parameters import check_sizes
@@ -139,6 +140,7 @@ class RecurrentConfig:
         needs = {
             "attention": (self.projects_keys, "a score that projects states: additive or scaled_dot"),
             "feeding": (self.style == "luong", "the style luong"),
+            "encoder_layers": (not isinstance(self.inputs, ImageInput), "a source of tokens or vectors"),
         }
         return {name: need for name, (has_effect, need) in needs.items() if not has_effect}
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.context import Attention, record
+from regard.seq2seq.data.batching import source_batch
 from regard.seq2seq.networks.padding import Padding
 from regard.seq2seq.networks.transformer.layers import no_dropout
 from regard.seq2seq.networks.transformer.network import TransformerNetwork
@@ -86,18 +87,14 @@ def head_weights(
     [(3, 2, 3, 3), (1, 2, 1, 1), (1, 2, 1, 3)]
     """
     p, heads, n = network.parameters, network.config.heads, len(target) - 2
-    over, at = Padding(np.array([len(source)])), Padding(np.array([len(target) - 1]))
+    column, length = source_batch([source])
+    over, at = Padding(length), Padding(np.array([len(target) - 1]))
     with record() as encoder:
-        memory, _ = encode(p, network.config, _column(source), over, no_dropout)
+        memory, _ = encode(p, network.config, column, over, no_dropout)
     with record() as decoder:  # one step more than there are tokens: END
         decode(p, np.array(target[:-1]), at, memory, over, no_dropout, heads=heads)
     to_target, to_source = (_stacked(decoder[first::2])[:, :, :n] for first in (0, 1))
     return _stacked(encoder), to_target[..., :n], to_source
-
-
-def _column(source: Sequence[int] | Array) -> Array:
-    """Return a source as a batch of one."""
-    return np.asarray(source)[:, None]
 
 
 def _stacked(layers: Sequence[Attention]) -> Array:
