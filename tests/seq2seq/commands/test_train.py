@@ -1117,10 +1117,10 @@ def caption_training(pairs: Path, out: Path, *options: str) -> list[str]:
 def test_a_captioner_is_trained_measured_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pairs, out = captions(tmp_path / "data", 24), tmp_path / "m"
+    pairs, out = captions(tmp_path / "data", 20), tmp_path / "m"
     assert main(caption_training(pairs, out)) == 0
     said, told = capsys.readouterr()
-    counted = "22 training pairs, 22 of them with at most 50 tokens in the target; 2 others for validation"
+    counted = "18 training pairs, 18 of them with at most 50 tokens in the target; 2 others for validation"
     assert counted in told
     assert " with attention, on 2 held-out pairs that also chose the model, beam 5" in said
     assert "by copying the source" not in said
