@@ -1118,7 +1118,7 @@ def test_a_captioner_is_trained_measured_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs, out = captions(tmp_path / "data", 20), tmp_path / "m"
-    assert main(caption_training(pairs, out)) == 0
+    assert main(caption_training(pairs, out, "--epochs", "30")) == 0
     said, told = capsys.readouterr()
     counted = "18 training pairs, 18 of them with at most 50 tokens in the target; 2 others for validation"
     assert counted in told
