@@ -246,7 +246,7 @@ def _add_recipe(group: Any) -> None:
         "--rate",
         type=argument_types.positive,
         metavar="X",
-        help="largest learning rate of Adam (default 0.005; 0.001 for a transformer)",
+        help="largest learning rate of Adam (default 0.005; 0.001 for a transformer or images)",
     )
     add(
         "--recipe",

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard import _check
 from regard.seq2seq.data.batching import Corpus
+from regard.seq2seq.networks.encoders.images import ImageInput
 from regard.seq2seq.networks.encoders.inputs import Input
 from regard.seq2seq.networks.families import FAMILIES, Config
 from regard.seq2seq.training.loop import Recipe
@@ -19,6 +20,7 @@ __all__ = ["check", "choose_config", "choose_epochs", "choose_recipe"]
 
 _LARGEST = 1 << 40  # parameters, at most
 _FEW, _SOME, _MANY = 1000, 5000, 100_000  # pairs
+_OF_IMAGES = 1e-3  # the largest rate: with more, the filters of the first layers never settle
 _OF_MANY = 0.4  # factor of the rate, since many pairs mean many steps and larger networks
 
 _CHOSEN = ("source_tokens", "target_tokens", "inputs")  # of a configuration: by the data
@@ -211,4 +213,6 @@ def choose_recipe(config: Config, corpus: Corpus, options: Mapping[str, Any]) ->
     hurried, first = _sized(type(config), pairs, options.get("minutes"), {}), config.grows[0]
     if getattr(config, first) <= hurried[first]:  # a larger network would diverge
         chosen["rate"] *= config.hurry[1] ** _halvings(config, pairs, options.get("minutes"))
+    if isinstance(config.inputs, ImageInput):
+        chosen["rate"] = min(chosen["rate"], _OF_IMAGES)
     return Recipe(**{**chosen, **options})

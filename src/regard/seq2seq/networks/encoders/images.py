@@ -25,6 +25,8 @@ Named = dict[str, Array]
 Shapes = dict[str, tuple[int, ...]]
 Back = Callable[[Array, Named], Array]
 
+_EPSILON = 0.03  # of normalisations: what is faint or empty stays so, instead of being as strong as any edge
+_POSITIONS = 0.3  # deviation of the first positions, beside annotations of deviation 1
 _WINDOW = 3  # rows and columns of a filter
 _MOST = {"height": 4096, "width": 4096, "channels": 256}  # an untrusted file may ask for anything
 _MOST_STAGES, _MOST_FILTERS = 12, 2048
@@ -108,7 +110,7 @@ class ImageInput:
         if name.endswith(("shift", "bias")):
             return np.zeros(shape, np.float32)
         if name in ("image_rows", "image_columns"):
-            return rng.normal(0, 0.1, shape).astype(np.float32)
+            return rng.normal(0, _POSITIONS, shape).astype(np.float32)
         gain = 1 if name == "image_out_weight" else 2  # a rectifier follows the others, or will
         return rng.normal(0, math.sqrt(gain / math.prod(shape[:-1])), shape).astype(np.float32)
 
@@ -209,7 +211,7 @@ def _images(inputs: ImageInput, source: Array) -> Array:
 def _stage(p: Mapping[str, Array], name: str, x: Array, stride: int) -> tuple[Array, Back]:
     """Apply a convolution, a layer normalisation over the channels and a rectifier."""
     summed, convolution_back = convolution(x, p[name + "weight"], p[name + "bias"], stride=stride)
-    normal, norm_back = layer_norm(summed, p[name + "gain"], p[name + "shift"])
+    normal, norm_back = layer_norm(summed, p[name + "gain"], p[name + "shift"], epsilon=_EPSILON)
     y, relu_back = relu(normal)
 
     def back(dy: Array, g: Named) -> Array:
@@ -224,7 +226,7 @@ def _residual(p: Mapping[str, Array], x: Array) -> tuple[Array, Back]:
     """Add two convolutions to x, and normalise the sum."""
     inner, inner_back = _stage(p, "image_inner_", x, 1)
     outer, outer_back = convolution(inner, p["image_outer_weight"], p["image_outer_bias"])
-    y, norm_back = layer_norm(x + outer, p["image_outer_gain"], p["image_outer_shift"])
+    y, norm_back = layer_norm(x + outer, p["image_outer_gain"], p["image_outer_shift"], epsilon=_EPSILON)
 
     def back(dy: Array, g: Named) -> Array:
         dsum, g["image_outer_gain"], g["image_outer_shift"] = norm_back(dy)
