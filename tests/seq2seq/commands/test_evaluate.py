@@ -36,14 +36,16 @@ class Parrot:
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
+        source = SimpleNamespace(
+            token_type="words",
+            glue=glue,
+            cut=self.cut,
+            encode=lambda tokens: [4] * len(tokens),
+            plain=str,
+        )
         self.model = SimpleNamespace(
-            source=SimpleNamespace(
-                token_type="words",
-                glue=glue,
-                cut=self.cut,
-                encode=lambda tokens: [4] * len(tokens),
-                plain=str,
-            ),
+            source=source,
+            source_tokenizer=source,
             target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
 

@@ -56,15 +56,15 @@ def read_blocks(path: Readable, parse: Callable[[str], T]) -> Iterator[list[T]]:
         yield block
 
 
-def windows(blocks: Iterator[list[T]], most: int = WINDOW) -> Iterator[list[T]]:
+def windows(blocks: Iterator[list[T]], most: int | None = None) -> Iterator[list[T]]:
     """Split blocks into parts of limited length.
 
     Parameters
     ----------
     blocks : iterator of list
         Blocks of any length.
-    most : int
-        The largest number of items in a part.
+    most : int, optional
+        The largest number of items in a part; by default 2,000.
 
     Yields
     ------
@@ -76,6 +76,7 @@ def windows(blocks: Iterator[list[T]], most: int = WINDOW) -> Iterator[list[T]]:
     >>> [len(window) for window in windows(iter([[0] * 2001, [0]]))]
     [2000, 1, 1]
     """
+    size = WINDOW if most is None else most
     for block in blocks:
-        for start in range(0, len(block), most):
-            yield block[start : start + most]
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
