@@ -46,6 +46,7 @@ class Parrot:
             ),
             target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
+        self.model.source_tokenizer = self.model.source
 
     @classmethod
     def load(cls, path: Path) -> Parrot:

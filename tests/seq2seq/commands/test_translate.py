@@ -38,7 +38,7 @@ class Model:
 
     attention = True
     side = SimpleNamespace(cut=cut, glue=glue, token_type="words", encode=lambda tokens: [4] * len(tokens))
-    model = SimpleNamespace(source=side, target=side)
+    model = SimpleNamespace(source=side, source_tokenizer=side, target=side)
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, Any]]] = []

@@ -56,8 +56,9 @@ def load_all(path: Path, ensemble: Sequence[Path], *, arrays: bool | None = Fals
     if len({_files.real(model_file(file)) for file in (path, *ensemble)}) <= len(ensemble):
         raise ValueError("the models of an ensemble must be different files")
     models = [Seq2Seq.load(file) for file in (path, *ensemble)]
-    if arrays is not None and isinstance(models[0].source, ArraySource) is not arrays:
-        kind = models[0].source.token_type if isinstance(models[0].source, ArraySource) else "text"
+    source = models[0].model.source
+    if arrays is not None and isinstance(source, ArraySource) is not arrays:
+        kind = source.token_type if isinstance(source, ArraySource) else "text"
         raise ValueError(
             f"{path} is a model of {kind}: regard {'translate' if arrays else 'caption'} uses it"
         )
