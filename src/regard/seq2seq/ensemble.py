@@ -192,8 +192,10 @@ def _check_models(models: Any) -> None:
 
 def _requirements(first: Model[Predictor], other: Model[Predictor]) -> list[tuple[str, object, object]]:
     """Return for each requirement its text and the values of both models, which must be equal."""
+    arrays = isinstance(first.source, ArraySource) or isinstance(other.source, ArraySource)
+    same_source = "read sources in the same way" if arrays else "know the same tokens of the source"
     return [
-        ("know the same tokens of the source", _content(first.source), _content(other.source)),
+        (same_source, _content(first.source), _content(other.source)),
         ("know the same tokens of the target", _content(first.target), _content(other.target)),
         *(
             (f"have the same {name}, or none", _shared_part(first, name), _shared_part(other, name))

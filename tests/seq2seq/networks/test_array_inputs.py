@@ -174,6 +174,7 @@ def test_numbers_in_the_padding_are_not_read(family: str, inputs: Input, options
         assert one[0].score == pytest.approx(two[0].score, rel=1e-10)
 
 
+@pytest.mark.slow
 @every_network
 def test_a_search_alone_is_one_with_others(family: str, inputs: Input, options: dict[str, Any]) -> None:
     network, rows = made(family, inputs, options), [pair.source for pair in pairs_of(inputs)]
@@ -232,7 +233,7 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
         assert network.loss(collate(pairs))[0] > 10 * allowed(dtype)  # the budget says something
 
 
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("width", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @sets_only
 def test_a_search_permutes_the_weights_of_a_set(

@@ -219,9 +219,10 @@ def _read(file: Container) -> Model[Network]:
         restore_source if config.inputs else partial(restore, size=counts[0]),
         partial(restore, size=counts[1]),
     ]
+    whats = "its source" if config.inputs else "its source tokenizer", "its target tokenizer"
     source, target = (
-        _restored(file, side, restored, f"its {side} tokenizer")
-        for side, restored in zip(SIDES, restores, strict=True)
+        _restored(file, side, restored, what)
+        for side, restored, what in zip(SIDES, restores, whats, strict=True)
     )
     if config.inputs and isinstance(source, ArraySource):
         _check_inputs(config.inputs, source)
