@@ -67,6 +67,34 @@ def test_one_line_for_each_picture(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines == [f"{name}\t{text}" for name, text in zip(PICTURES, texts, strict=True)]
 
 
+def test_json_has_the_most_attended_cell_of_each_token(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "captions.jsonl"
+    printed(["caption", CAPTIONER, *PICTURES, "--json", str(file)], capsys)
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    for record, path, found in zip(
+        records, PICTURES, Seq2Seq.load(CAPTIONER).translate(PICTURES), strict=True
+    ):
+        assert (record["path"], record["caption"], record["tokens"]) == (path, found.text, [*found.tokens])
+        assert found.grid is not None
+        assert found.alignment is not None
+        weights = found.alignment.reshape(-1, *found.grid)
+        assert record["grid"] == [*found.grid]
+        assert [
+            each[row, column] for each, (row, column) in zip(weights, record["cells"], strict=True)
+        ] == weights.max(axis=(1, 2)).tolist()
+    printed(["caption", READER, "0.npy", "--json", str(file)], capsys)
+    (record,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(record["vectors"]) == len(record["tokens"])
+    assert "grid" not in record
+    before = Path(PICTURES[0]).read_bytes()
+    assert "would be overwritten" in refused(
+        ["caption", CAPTIONER, PICTURES[0], "--json", PICTURES[0]], capsys
+    )
+    assert Path(PICTURES[0]).read_bytes() == before
+
+
 def test_n_best_captions_with_their_scores(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(["caption", CAPTIONER, *PICTURES[:2], "--n-best", "3"], capsys)
     rows = [line.split("\t") for line in lines]

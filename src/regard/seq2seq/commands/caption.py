@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from regard import _files
 from regard.seq2seq.commands import drawing
 from regard.seq2seq.commands.examples import load
 from regard.seq2seq.commands.line_blocks import read_blocks, windows
 from regard.seq2seq.commands.loading import add_ensemble, load_all, make_picture_folder
+from regard.seq2seq.commands.options import check_outputs
 from regard.seq2seq.data.array_sources import ArraySource, Images, Loaded
 from regard.seq2seq.data.normalization import is_blank
+from regard.seq2seq.data.vocabulary import JOIN
 from regard.seq2seq.decoding.beam import BEAM
+from regard.seq2seq.storage.model_file import model_file
 from regard.seq2seq.translator import Translation
 from regard.show import argument_types
 from regard.show.terminal import clean
@@ -73,6 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="save a picture for each image that shows where the model attended at each word: 1-NAME.png, ...",
     )
+    add(
+        "--json",
+        type=argument_types.path,
+        metavar="FILE",
+        help="write a line of JSON for each caption: its path, caption, score, tokens, and for each token the most"
+        " attended cell [row, column] of the grid [rows, columns], or the most attended vector; all counted from 0",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,15 +112,21 @@ def run(args: argparse.Namespace) -> int:
         lack = "without" if of_images else f"of {source.token_type}"
         raise ValueError(f"--show needs {needs}. {args.model} is a model {lack}.")
     make_picture_folder(args.show)
+    check_outputs({"--json": args.json}, [args.model, model_file(args.model), *map(Path, args.images)])
+    records: list[dict[str, Any]] = []
     beam, best, number = args.beam or max(BEAM, args.n_best or 1), args.n_best or 1, 0
     for block in _blocks(args.images, source):
         for example, captions in zip(block, model.candidates(block, beam=beam, n_best=best), strict=True):
             number += 1
             _print(example, captions, with_scores=args.n_best is not None)
+            records += [_record(example, caption) for caption in captions] if args.json else []
             if args.show and isinstance(source, Images):
                 name = f"{number}-{Path(example).stem}.png"
                 drawing.save_captioned(source, example, captions[0], args.show / name)
         sys.stdout.flush()  # for a reader who waits for these lines
+    if args.json:
+        with _files.replacing(args.json) as file:
+            file.writelines(json.dumps(record).encode() + b"\n" for record in records)
     return 0
 
 
@@ -139,3 +160,17 @@ def _print(example: Loaded, captions: Sequence[Translation], *, with_scores: boo
         text = clean(caption.text) if sys.stdout.isatty() else caption.text
         columns = [str(example), *([f"{caption.score:.4f}"] if with_scores else []), text]
         print("\t".join(column.replace("\t", " ") for column in columns))
+
+
+def _record(example: Loaded, caption: Translation) -> dict[str, Any]:
+    """Return a caption and what it attended to, for JSON."""
+    record: dict[str, Any] = {"path": str(example), "caption": caption.text, "score": caption.score}
+    record["tokens"] = [token.replace(JOIN, "") for token in caption.tokens]
+    if caption.alignment is not None:
+        attended = caption.alignment.argmax(axis=1) if caption.tokens else np.zeros(0, np.int64)
+        if caption.grid is None:
+            record["vectors"] = attended.tolist()
+        else:
+            record["grid"] = list(caption.grid)
+            record["cells"] = np.stack(np.unravel_index(attended, caption.grid), axis=1).tolist()
+    return record
