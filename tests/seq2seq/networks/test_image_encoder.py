@@ -180,7 +180,8 @@ def test_the_network_sees_the_picture(channels: int) -> None:
     inputs = ImageInput(6, 4, channels, (3,))
     p, stage = parameters(inputs, 4), np.random.default_rng(2).random((2, 6, 4, channels))
     source = cells_of(inputs, stage)
-    y, _ = nn.convolution(stage, p["image_0_weight"], p["image_0_bias"], stride=2)
+    y, _ = nn.convolution(stage[:, ::-1, ::-1], p["image_0_weight"], p["image_0_bias"], stride=2)
+    y = y[:, ::-1, ::-1]
     y, _ = nn.relu(nn.layer_norm(y, p["image_0_gain"], p["image_0_shift"], epsilon=0.03)[0])
     z, _ = nn.convolution(y, p["image_inner_weight"], p["image_inner_bias"])
     z, _ = nn.relu(nn.layer_norm(z, p["image_inner_gain"], p["image_inner_shift"], epsilon=0.03)[0])
@@ -195,6 +196,26 @@ def test_the_network_sees_the_picture(channels: int) -> None:
                 np.testing.assert_allclose(annotations[2 * i + j, b], expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("filters", [(3,), (3, 4), (3, 4, 4)])
+def test_the_window_of_a_cell_is_centred_on_it(filters: tuple[int, ...]) -> None:
+    """The pixels that an annotation depends on, by changing each: as many on both sides of the cell, up to one."""
+    cell = 2 ** len(filters)
+    inputs = ImageInput(9 * cell, 9 * cell, 1, filters)
+    p, rng = parameters(inputs, 4), np.random.default_rng(0)
+    picture = rng.random((1, 9 * cell, 9 * cell, 1))
+    before, _ = annotate(p, inputs, cells_of(inputs, picture))
+    changed = []
+    for x in range(9 * cell):  # columns; rows are treated alike
+        other = picture.copy()
+        other[:, :, x] += 1.0
+        after, _ = annotate(p, inputs, cells_of(inputs, other))
+        if not np.allclose(after[4 * 9 + 4], before[4 * 9 + 4], atol=1e-12):
+            changed.append(x)
+    left, right = 4 * cell - changed[0], changed[-1] - (5 * cell - 1)
+    assert changed == list(range(changed[0], changed[-1] + 1))
+    assert abs(left - right) == 1
+
+
 def test_initial_values() -> None:
     inputs, rng = ImageInput(40, 40, 3, (32, 64)), np.random.default_rng(0)
     drawn = {name: inputs.draw(name, shape, rng) for name, shape in inputs.shapes(128).items()}
@@ -207,7 +228,7 @@ def test_initial_values() -> None:
     for name, deviation in (
         ("image_0_weight", (2 / 27) ** 0.5),
         ("image_1_weight", (2 / 288) ** 0.5),
-        ("image_outer_weight", (2 / 576) ** 0.5),
+        ("image_outer_weight", (2 / 64) ** 0.5),
         ("image_out_weight", 1 / 8),
         ("image_rows", 0.3),
     ):

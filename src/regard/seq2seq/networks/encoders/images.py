@@ -98,7 +98,7 @@ class ImageInput:
         ):
             shapes |= _convolution(f"image_{number}_", before, after) | _norm(f"image_{number}_", after)
         shapes |= _convolution("image_inner_", last, last) | _norm("image_inner_", last)
-        shapes |= _convolution("image_outer_", last, last) | _norm("image_outer_", last)
+        shapes |= _convolution("image_outer_", last, last, window=1) | _norm("image_outer_", last)
         shapes |= {"image_out_weight": (last, size), "image_out_bias": (size,)}
         return shapes | {"image_rows": (height, size), "image_columns": (width, size)}
 
@@ -125,8 +125,8 @@ def _checked_filters(filters: Any) -> tuple[int, ...]:
     )
 
 
-def _convolution(name: str, before: int, after: int) -> Shapes:
-    return {name + "weight": (_WINDOW, _WINDOW, before, after), name + "bias": (after,)}
+def _convolution(name: str, before: int, after: int, window: int = _WINDOW) -> Shapes:
+    return {name + "weight": (window, window, before, after), name + "bias": (after,)}
 
 
 def _norm(name: str, size: int) -> Shapes:
@@ -178,7 +178,10 @@ def annotate(
     """
     x, backs = _images(inputs, source), []
     for number in range(len(inputs.filters)):
-        x, back = _stage(p, f"image_{number}_", x, 2)
+        # A window of stride 2 is half a pixel of its own input before the cell's centre. With the last stage from the
+        # other end, a cell's window is centred on the cell, to half a pixel of the picture.
+        stage = _from_the_end if number == len(inputs.filters) - 1 else _stage
+        x, back = stage(p, f"image_{number}_", x, 2)
         backs.append(back)
     for layer in (_residual, _project):
         x, back = layer(p, x)
@@ -222,8 +225,22 @@ def _stage(p: Mapping[str, Array], name: str, x: Array, stride: int) -> tuple[Ar
     return y, back
 
 
+def _from_the_end(p: Mapping[str, Array], name: str, x: Array, stride: int) -> tuple[Array, Back]:
+    """Apply a stage from the last row and column to the first."""
+    y, stage_back = _stage(p, name, x[:, ::-1, ::-1], stride)
+
+    def back(dy: Array, g: Named) -> Array:
+        return stage_back(np.ascontiguousarray(dy[:, ::-1, ::-1]), g)[:, ::-1, ::-1]
+
+    return np.ascontiguousarray(y[:, ::-1, ::-1]), back
+
+
 def _residual(p: Mapping[str, Array], x: Array) -> tuple[Array, Back]:
-    """Add two convolutions to x, and normalise the sum."""
+    """Add two convolutions to x, and normalise the sum.
+
+    The second has windows of one cell: annotations of small windows are where the objects are, and are learned in fewer
+    steps.
+    """
     inner, inner_back = _stage(p, "image_inner_", x, 1)
     outer, outer_back = convolution(inner, p["image_outer_weight"], p["image_outer_bias"])
     y, norm_back = layer_norm(x + outer, p["image_outer_gain"], p["image_outer_shift"], epsilon=_EPSILON)
