@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from errors import error
 
+from regard import cli
 from regard.seq2seq import Ensemble, Images, Seq2Seq, Vectors
 from regard.seq2seq.data.array_sources import ArraySource, Loaded
 from regard.seq2seq.data.splits import hold_out, split_validation
@@ -160,6 +161,16 @@ def test_a_saved_model_translates_alike(family: str, kind: str, tmp_path: Path) 
     assert again.align(sources, targets) == model.align(sources, targets)
     assert again.candidates(sources, n_best=3) == model.candidates(sources, n_best=3)
     assert again.sample(sources, count=2, rng=4) == model.sample(sources, count=2, rng=4)
+
+
+@pytest.mark.slow
+def test_a_verb_standardises_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, example = small("recurrent", "set"), one_example("set")
+    model.save(tmp_path / "m")
+    np.save(tmp_path / "x.npy", example)
+    assert cli.main(["caption", str(tmp_path / "m"), str(tmp_path / "x.npy"), "--n-best", "1"]) == 0
+    (found,) = model.translate([example])
+    assert capsys.readouterr().out == f"{tmp_path / 'x.npy'}\t{found.score:.4f}\t{found.text}\n"
 
 
 def test_a_loaded_model_learns_anew_from_other_examples(tmp_path: Path) -> None:
