@@ -74,7 +74,7 @@ def keep_tokens(pair: Pair, shared: dict[str, str] | None = None) -> Pair:
     ('read', ['R', 'IY1', 'D'])
     """
     source, target = (
-        Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded) else side
+        Sentence(side, shared) if isinstance(side, str) and not isinstance(side, Loaded | Sentence) else side
         for side in pair
     )
     return source, target
