@@ -48,7 +48,6 @@ class Parrot:
             source_tokenizer=source,
             target=SimpleNamespace(token_type="words", glue=glue, cut=self.cut, normalization="NFC"),
         )
-        self.model.source_tokenizer = self.model.source
 
     @classmethod
     def load(cls, path: Path) -> Parrot:
