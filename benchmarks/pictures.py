@@ -1,6 +1,6 @@
 """Redraw the pictures of the README and the documentation, in docs/images.
 
-    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length
+    python benchmarks/pictures.py [NAME ...]      all of them, or alignment, heads, length, caption
 
 =============  ====================================================================  ==========================
 picture        what it shows                                                         where
@@ -8,10 +8,12 @@ picture        what it shows                                                    
 alignment.png  the attention weights of the default translator for one sentence      README.md
 heads.png      the cross-attention of all heads of a transformer for one sentence    docs/translate.md
 length.png     BLEU by sentence length, as `benchmarks/length.py` measured it        README.md
+caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
 =============  ====================================================================  ==========================
 
-The two models learn from data/help-en-fr, for as long as the pages say, and stay in runs/pictures, so that the next
-drawing takes seconds. Remove that folder to train anew.
+The captioner and its scenes are those that `make caption` leaves. The other two models learn from data/help-en-fr, for
+as long as the pages say, and stay in runs/pictures, so that the next drawing takes seconds. Remove that folder to train
+anew.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from typing import Any
 from PIL import Image
 from trial import sides
 
-from regard.seq2seq import Seq2Seq, read_pairs
-from regard.seq2seq.commands.drawing import save_alignment, save_heads
+from regard.seq2seq import Images, Seq2Seq, read_pairs
+from regard.seq2seq.commands.drawing import save_alignment, save_captioned, save_heads
+from regard.seq2seq.data.array_sources import Loaded
 from regard.show.figures import save_by_length
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +36,7 @@ IMAGES, MODELS = ROOT / "docs" / "images", ROOT / "runs" / "pictures"
 TRAIN = ROOT / "data" / "help-en-fr" / "train.tsv.gz"
 LONGEST = 15  # tokens on a side
 COLORS = 256  # of a PNG file with a palette, which is half as large
+CAPTIONER, SCENE = ROOT / "runs" / "digits", "test/00495.png"
 ALIGNED = "Change the properties for the selected DDE link."
 HEADS = "Click the icon to open the selected file."
 # What `benchmarks/length.py --minutes 5` has measured, to about 0.1 BLEU: training for it takes ten minutes more.
@@ -80,7 +84,20 @@ def length(path: Path) -> None:
     save_by_length(path, labels, lines, counts, along="tokens in the source")
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {"alignment": alignment, "heads": heads, "length": length}
+def caption(path: Path) -> None:
+    """Draw where the captioner of handwritten digits attends in a scene of three."""
+    model, scene = Seq2Seq.load(CAPTIONER), str(CAPTIONER / "scenes" / SCENE)
+    (found,) = model.translate([scene])
+    assert isinstance(model.source, Images)
+    save_captioned(model.source, Loaded(scene, model.source.load(scene)), found, path)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "alignment": alignment,
+    "heads": heads,
+    "length": length,
+    "caption": caption,
+}
 
 
 def main() -> None:
