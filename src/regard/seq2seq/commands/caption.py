@@ -75,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print the N best captions of each image, with their scores",
     )
+    _add_outputs(add)
+
+
+def _add_outputs(add: Any) -> None:
+    """Add the options of what the model attended to."""
     add(
         "--show",
         type=argument_types.path,
