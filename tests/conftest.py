@@ -28,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["NO_THREADS"] = "1"  # heard by tests/kernels/native/no_threads.c, in child processes too
     # A shell that starts the tests in the background has them ignore SIGINT, and processes that they start do, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):  # which nohup has them ignore
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -293,7 +293,7 @@ def test_shapes_are_checked(call: Any, text: str) -> None:
 def test_a_stride_is_a_whole_number(stride: Any) -> None:
     with pytest.raises(TypeError) as caught:
         nn.convolution(zeros(1, 5, 4, 3), zeros(3, 3, 3, 2), zeros(2), stride=stride)
-    assert str(caught.value) == f"stride must be a whole number. Got {stride!r} instead."
+    assert str(caught.value) == f"stride must be an integer. Got {stride!r} instead."
 
 
 @pytest.mark.parametrize("name", ["images", "weight", "bias", "dy"])

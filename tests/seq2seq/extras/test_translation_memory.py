@@ -205,7 +205,7 @@ def test_training_and_translating_read_the_same(reader: Seq2Seq) -> None:
     again = Seq2Seq(source="characters", target="characters", extras={"translation_memory": 1})
     training = again.begin([(s, known[s[:-1]]) for s in sources[:500]], [(s, "X") for s in sources[500:]])
     for corpus, asked in ((training.pairs, sources[:500]), (training.valid, sources[500:])):
-        rows = [read.row for read in again._read([list(source) for source in asked])]
+        rows = [read.ids for read in again._read([list(source) for source in asked])]
         assert [[int(number) for number in pair.source] for pair in corpus] == rows
 
 
