@@ -181,11 +181,11 @@ def alignments(models: Directions, verses: Sequence[Verse]) -> Found:
     weights = models.there.align(sources, targets)
     there = models.there.align(sources, targets, posterior=True)
     back = models.back.align(targets, sources, posterior=True)
-    pairs = zip(there, back, strict=True)
+    forward, backward = ([translation.full_alignment()[0] for translation in side] for side in (there, back))
     return {
-        "weights": [links(said.alignment) for said in weights],
-        "posterior": [links(said.alignment) for said in there],
-        "both": [links(posterior_product(one.alignment, other.alignment), end=False) for one, other in pairs],
+        "weights": [links(translation.full_alignment()[0]) for translation in weights],
+        "posterior": [links(posterior) for posterior in forward],
+        "both": [links(both, end=False) for both in map(posterior_product, forward, backward)],
     }
 
 

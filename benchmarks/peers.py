@@ -131,7 +131,7 @@ class Data:
         if c.mask == "random":
             return np.random.default_rng(1).random((c.n, c.m), np.float32)[None, None] < 0.5
         if c.mask == "documents":
-            return (self.ids[:, None] == self.ids)[None, None]
+            return np.asarray(self.ids[:, None] == self.ids)[None, None]
         if c.mask == "lengths":
             return np.asarray(j < c.key_lengths[:, None, None, None])
         return None
@@ -230,7 +230,7 @@ class Plain:
             return Turn(
                 lambda: plain_grouped(*map(widened, data.inputs)), lambda x: x.reshape(*case.lead, 1, -1)
             )
-        return Turn(lambda: plain(*map(widened, data.inputs), data.bias, data.seen))
+        return Turn(lambda: plain(*map(widened, data.inputs), bias=data.bias, seen=data.seen))
 
     def _additive(self, case: Case, data: Data) -> Turn:
         if case.backward:
@@ -247,7 +247,7 @@ def widened(x: Array) -> Array:
 
 def softmax(s: Array) -> Array:
     """Return the weights of scores."""
-    w = np.exp(s - s.max(-1, keepdims=True))
+    w: Array = np.exp(s - s.max(-1, keepdims=True))
     w /= w.sum(-1, keepdims=True)
     return w
 
@@ -259,7 +259,7 @@ def plain_weights(q: Array, k: Array, bias: Array | None, seen: Array | None) ->
     return softmax(s if seen is None else np.where(seen, s, -np.inf))
 
 
-def plain(q: Array, k: Array, v: Array, bias: Array | None = None, seen: Array | None = None) -> Array:
+def plain(q: Array, k: Array, v: Array, *, bias: Array | None = None, seen: Array | None = None) -> Array:
     """Return the context (..., n, e)."""
     return plain_weights(q, k, bias, seen) @ v
 

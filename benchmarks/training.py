@@ -16,9 +16,7 @@ compared: from the same parameters all must come to the same.
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +25,7 @@ from peers import installed
 from probe import Probe
 from turns import Tools, Worker, arguments, begin, compete, take_turns
 
-from regard._threads import Each, two_threads
+from regard._threads import Each, Workers, two_threads
 from regard.nn import Adam
 from regard.seq2seq.data.batching import Batch
 from regard.seq2seq.data.vocabulary import START
@@ -38,7 +36,7 @@ SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
 AGREE = 1e-4  # by how much losses may differ
 Step = Callable[[], float]
-Threads = tuple[Executor, Executor]
+Threads = tuple[Workers, Workers]
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,9 @@ class Task:
         return network
 
 
-def multiplied(network: RecurrentNetwork, source: float, target: float) -> float:
+def multiplied(parameters: Mapping[str, np.ndarray], source: float, target: float) -> float:
     """Return the FLOPs of the products that read and predict so many words, for one target word."""
-    matrices = {name: x.size for name, x in network.parameters.items() if "bias" not in name}
+    matrices = {name: x.size for name, x in parameters.items() if "bias" not in name}
     del matrices["source_embedding"], matrices["attention_vector"]  # it is looked up; it belongs to looking
     once = matrices.pop("start_weight")
     reading = sum(matrices.pop(name) for name in list(matrices) if name.startswith(("encoder", "key")))
@@ -114,9 +112,10 @@ def regard_step(task: Task, threads: Threads) -> Step:
 
 def torch_step(task: Task, compiled: bool = False) -> Step:
     """Return a step as it is written for PyTorch: nn.GRU, the decoder's steps by hand, a fused Adam."""
-    torch = importlib.import_module("torch")
+    import torch
+
     torch.set_num_threads(task.threads)
-    model = torch_model(torch, task.network().parameters, DROPOUT if task.as_trained else 0.0)
+    model = torch_model(task.network().parameters, DROPOUT if task.as_trained else 0.0)
     batch = task.batch()
     source, target = torch.from_numpy(batch.source), torch.from_numpy(batch.target)
     adam = torch.optim.Adam(model.parameters(), lr=RATE, betas=BETAS, fused=True)
@@ -133,12 +132,14 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
     return step
 
 
-def torch_model(torch: Any, parameters: Mapping[str, Any], rate: float = 0.0) -> Any:
+def torch_model(parameters: Mapping[str, np.ndarray], rate: float = 0.0) -> Any:
     """Return the same model with the same parameters."""
-    nn = torch.nn
+    import torch
+    from torch import nn
+
     p = {name: torch.from_numpy(array.copy()) for name, array in parameters.items()}
 
-    class Model(nn.Module):  # type: ignore[name-defined, misc]
+    class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             # PyTorch's matrices lie the other way; its second bias is 0 and stays so, as it isn't in the model
@@ -227,7 +228,7 @@ def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
         workers[name] = Worker(command, task.threads, blas.get(name, task.threads), tools.preload)
     print(f"\nTarget words, {task.threads} thread" + "s" * (task.threads > 1))
     # the way back has two products for each one of the way there; a short list has fewer of them
-    products = None if task.as_trained else 3 * multiplied(task.network(), WORDS, WORDS)
+    products = None if task.as_trained else 3 * multiplied(task.network().parameters, WORDS, WORDS)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
     losses = compete("words", workers, rounds, limit, products)
     for name, loss in losses.items():

@@ -17,10 +17,8 @@ word by word.
 from __future__ import annotations
 
 import argparse
-import importlib
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,25 +26,24 @@ from typing import Any
 import numpy as np
 from peers import installed
 from probe import Probe
-from training import EMBEDDING, HIDDEN, STATE, multiplied, torch_model
+from training import EMBEDDING, HIDDEN, SENTENCES, STATE, multiplied, torch_model
 from trial import sides
 from turns import Tools, Worker, arguments, begin, compete, take_turns
 
-from regard._threads import two_threads
+from regard._threads import Workers, two_threads
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.data.batching import Ids, source_batch
 from regard.seq2seq.data.vocabulary import END, START
 from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.search import longest
-from regard.seq2seq.translator import _alike
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST, VOCABULARY = 25, 2500  # tokens of a side; words of a side
 DIFFERENT = 0.005  # of the translations may be: two words can be equally probable but for rounding
-EncodedPair = tuple[Ids, Ids]  # (T, B) and lengths (B,)
+SourceBatch = tuple[Ids, Ids]  # (T, B) and lengths (B,)
 Words = list[list[int]]
-Translate = Callable[[list[EncodedPair]], list[Words]]
-Threads = tuple[Executor, Executor]
+Translate = Callable[[list[SourceBatch]], list[Words]]
+Threads = tuple[Workers, Workers]
 
 
 @dataclass(frozen=True)
@@ -62,25 +59,24 @@ class Task:
         """Read the model that everybody has."""
         return Seq2Seq.load(self.path)
 
-    def batches_of(self, model: Seq2Seq) -> list[EncodedPair]:
+    def batches_of(self, model: Seq2Seq) -> list[SourceBatch]:
         """Return full batches, from short to long."""
-        tokens = [model.model.source.cut(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
-        tokens = [words for words in tokens if len(words) <= LONGEST]
-        groups = list(_alike(tokens))
-        full = [group for group in groups if len(group) == max(map(len, groups))]
-        chosen = [full[i] for i in np.linspace(0, len(full) - 1, self.batches).astype(int)]
-        encode = model.model.source.encode
-        return [source_batch([[*encode(tokens[i]), END] for i in group]) for group in chosen]
+        tokenizer = model.model.source_tokenizer
+        sources = [tokenizer.cut(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
+        rows = sorted(([*tokenizer.encode(s), END] for s in sources if len(s) <= LONGEST), key=len)
+        starts = np.linspace(0, len(rows) // SENTENCES - 1, self.batches).astype(int) * SENTENCES
+        return [source_batch(rows[start : start + SENTENCES]) for start in starts.tolist()]
 
     def products(self, found: list[Words]) -> float | None:
         """Return the FLOPs of a sentence's products; with a beam they depend on where a search may stop."""
         if self.width > 1:
             return None
         model = self.model()
+        parameters = model.model.network.parameters
         source = np.concatenate([lengths for _, lengths in self.batches_of(model)])
         target = [len(words) + 1 for batch in found for words in batch]  # the end is predicted, too
         sizes = zip(source.tolist(), target, strict=True)
-        return float(np.mean([n * multiplied(model.model.network, m, n) for m, n in sizes]))
+        return float(np.mean([n * multiplied(parameters, m, n) for m, n in sizes]))
 
 
 def trained(path: Path, epochs: int) -> None:
@@ -98,10 +94,10 @@ def trained(path: Path, epochs: int) -> None:
 def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
     """Return regard's search, with a thread for every other batch if there are two."""
 
-    def search(batch: EncodedPair) -> Words:
+    def search(batch: SourceBatch) -> Words:
         return [list(best.tokens) for (best,) in beam(model.model.network, *batch, width=task.width)]
 
-    def translate(batches: list[EncodedPair]) -> list[Words]:
+    def translate(batches: list[SourceBatch]) -> list[Words]:
         if task.threads == 1:
             return [search(batch) for batch in batches]
         waiting = [threads[i % 2].submit(search, batch) for i, batch in enumerate(batches)]
@@ -112,12 +108,13 @@ def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
 
 def in_torch(task: Task, model: Seq2Seq, _: Threads) -> Translate:
     """Return PyTorch's."""
-    torch = importlib.import_module("torch")
+    import torch
+
     torch.set_num_threads(task.threads)
-    reader = Reader(torch, torch_model(torch, model.model.network.parameters).eval())
+    reader = Reader(torch, torch_model(model.model.network.parameters).eval())
     search = Greedy(reader) if task.width == 1 else Beam(reader, task.width)
 
-    def translate(batches: list[EncodedPair]) -> list[Words]:
+    def translate(batches: list[SourceBatch]) -> list[Words]:
         with torch.inference_mode():
             return [search(*map(torch.from_numpy, batch)) for batch in batches]
 
@@ -218,7 +215,7 @@ class Beam:
         totals[:, 0] = 0
         words = torch.full((len(lengths) * k,), START)
         said = torch.zeros(len(lengths), k, 0, dtype=torch.long)  # what each beginning has said
-        bars, best = torch.full((len(lengths),), -torch.inf), [[] for _ in lengths]
+        bars, best = torch.full((len(lengths),), -torch.inf), list[list[int]]([] for _ in lengths)
         for t in range(int(most.max())):
             state, logits = self.reader.step(words, state, *seen)
             logs = logits.log_softmax(-1).view(len(rows), k, -1)

@@ -277,8 +277,8 @@ def read(path: Path) -> list[Pair]:
 
 def build(debs: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        roots = [unpack(package, debs, Path(folder)) for package in PACKAGES]
-        splits = separate(collect(*roots))
+        source, target = (unpack(package, debs, Path(folder)) for package in PACKAGES)
+        splits = separate(collect(source, target))
     for name, pairs in splits.items():
         write(HERE / f"{name}.tsv.gz", pairs)
 
