@@ -1,6 +1,7 @@
-"""The same attention, asked of every library that is installed: each in the layout and with the options it likes best.
+"""The same attention in every installed library, with the array layout and the options that suit it best.
 
-A library makes a `Turn` of a `Case` and its `Data`: a call to be timed, and how to read its result. None: it can't.
+A library turns a `Case` and its `Data` into a `Turn`: a call to be timed, and a function that reads its result. It
+returns None for a case that it does not support.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WINDOW = 256
 
 @dataclass(frozen=True)
 class Case:
-    """One attention. `lead` are batch and heads, `key_heads` is for grouped heads, `mask` one of the names below."""
+    """A problem of attention. `lead` are batch and heads; `key_heads` is for grouped heads."""
 
     label: str
     n: int
@@ -51,13 +52,13 @@ class Case:
 
     @property
     def flops(self) -> float:
-        """Return the useful floating-point operations: of what is seen, products alone."""
+        """Return the useful floating-point operations: products of visible pairs."""
         each = 8 * self.d + 6 * self.values if self.backward else 2 * (self.d + self.values)
-        return each * self.seen_pairs
+        return each * self.visible_pairs
 
     @property
-    def seen_pairs(self) -> float:
-        """Return how many pairs of query and key are seen."""
+    def visible_pairs(self) -> float:
+        """Return the number of visible pairs of a query and a key."""
         every = math.prod(self.lead) * self.n
         if self.mask == "causal":
             return every * self.m / 2
@@ -69,7 +70,7 @@ class Case:
 
     @property
     def key_lengths(self) -> Array:
-        """Return lengths from nearly all keys down to an eighth (batch,)."""
+        """Return lengths (batch,) from nearly all keys down to an eighth."""
         return np.linspace(self.m, self.m / 8, self.lead[0] + 1)[1:].astype(np.int32)
 
 
@@ -84,13 +85,10 @@ class Data:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def _draw(self, *shape: int) -> Array:
-        kind: Any = (
-            importlib.import_module("ml_dtypes").bfloat16
-            if self.case.dtype == "bfloat16"
-            else self.case.dtype
-        )
-        wide = np.float64 if self.case.dtype == "float64" else np.float32
-        return self.rng.standard_normal(shape, dtype=wide).astype(kind, copy=False)
+        if self.case.dtype == "bfloat16":
+            importlib.import_module("ml_dtypes")  # gives NumPy this data type
+        drawn = self.rng.standard_normal(shape, np.float64 if self.case.dtype == "float64" else np.float32)
+        return drawn.astype(self.case.dtype, copy=False)
 
     @cached_property
     def inputs(self) -> tuple[Array, Array, Array]:
@@ -111,17 +109,17 @@ class Data:
 
     @cached_property
     def vector(self) -> Array:
-        """Return what the additive score weighs its hidden numbers with (d,)."""
+        """Return the vector of the additive score (d,)."""
         return self._draw(self.case.d)
 
     @cached_property
     def ids(self) -> Array:
-        """Return documents of one length (n,)."""
+        """Return the ids (n,) of documents of equal length."""
         return np.arange(self.case.n) * DOCUMENTS // self.case.n
 
     @cached_property
-    def seen(self) -> Array | None:
-        """Return who sees whom, for those who know arrays only (batch or 1, 1, n or 1, m)."""
+    def visible(self) -> Array | None:
+        """Return the mask as an array (batch or 1, 1, n or 1, m); True is visible."""
         c = self.case
         i, j = np.arange(c.n)[:, None], np.arange(c.m)
         if c.mask == "causal":
@@ -139,24 +137,24 @@ class Data:
 
 @dataclass(frozen=True)
 class Turn:
-    """What is timed, and how to read what it returned: the context, or the gradient of the queries, (..., n, size)."""
+    """A call to be timed; `read` gets the context, or the gradient of the queries, (..., n, size) from its result."""
 
     call: Callable[[], Any]
     read: Callable[[Any], Array] = np.asarray
 
 
 def four(x: Array) -> Array:
-    """Return it with batch and heads (batch, heads, n, d)."""
+    """Return an array (batch, heads, n, d), with leading dimensions of 1."""
     return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
 
-def long_first(x: Array) -> Array:
-    """Return (batch, n, heads, d), one after the other."""
+def time_first(x: Array) -> Array:
+    """Return a contiguous array (batch, n, heads, d)."""
     return np.ascontiguousarray(four(x).swapaxes(1, 2))
 
 
 def installed(*names: str) -> str | None:
-    """Return the version of the first of these packages; None unless all are there."""
+    """Return the version of the first of these packages, or None if one is not installed."""
     try:
         versions = [importlib.metadata.version(name) for name in names]
     except importlib.metadata.PackageNotFoundError:
@@ -173,7 +171,7 @@ class Regard:
         self.threads, self.version = threads, regard.__version__
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Ask the fast door."""
+        """Return a call of `attention` or `attention_vjp`."""
         options: dict[str, Any] = {"mask": self._mask(case, data), "bias": data.bias, "threads": self.threads}
         if case.score == "additive":
             options["score"] = scores.additive(None, None, data.vector)
@@ -186,14 +184,14 @@ class Regard:
             _, pullback = regard.attention_vjp(*data.inputs, **options)
             return pullback(data.dcontext)
 
-        return Turn(both, lambda found: found.queries)
+        return Turn(both, lambda gradients: gradients.queries)
 
     def _mask(self, case: Case, data: Data) -> Any:
         make: dict[str, Callable[[], Any]] = {
             "": lambda: None,
             "causal": mask.causal,
             "window": lambda: mask.window(WINDOW - 1, 0),
-            "random": lambda: data.seen,
+            "random": lambda: data.visible,
             "lengths": lambda: mask.lengths(case.key_lengths[:, None]),
             "documents": lambda: mask.documents(data.ids),
         }
@@ -201,17 +199,17 @@ class Regard:
 
 
 class Definition(Regard):
-    """Its definition, which keeps scores, weights and context."""
+    """`attend`, which returns scores, weights and context."""
 
     name = "attend"
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Ask the definition."""
-        return Turn(partial(regard.attend, *data.inputs), lambda found: found.context)
+        """Return a call of `attend`."""
+        return Turn(partial(regard.attend, *data.inputs), lambda result: result.context)
 
 
 class Plain:
-    """The expression that people write in NumPy."""
+    """The usual expression in NumPy."""
 
     name, is_peer = "NumPy", True
 
@@ -219,23 +217,25 @@ class Plain:
         self.version = np.__version__
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Write it out; half precision is widened first, because BLAS has none."""
+        """Return a call of the expression; BLAS has no half precision, which is widened first."""
         if case.score == "additive":
             return self._additive(case, data)
         if case.backward:
             return Turn(
-                lambda: plain_both(*data.inputs, data.dcontext, data.bias, data.seen), lambda found: found[0]
+                lambda: plain_both(*data.inputs, data.dcontext, data.bias, data.visible),
+                lambda gradients: gradients[0],
             )
         if case.key_heads:
             return Turn(
                 lambda: plain_grouped(*map(widened, data.inputs)), lambda x: x.reshape(*case.lead, 1, -1)
             )
-        return Turn(lambda: plain(*map(widened, data.inputs), bias=data.bias, seen=data.seen))
+        return Turn(lambda: plain(*map(widened, data.inputs), bias=data.bias, visible=data.visible))
 
     def _additive(self, case: Case, data: Data) -> Turn:
         if case.backward:
             return Turn(
-                lambda: plain_additive_both(*data.inputs, data.vector, data.dcontext), lambda found: found[0]
+                lambda: plain_additive_both(*data.inputs, data.vector, data.dcontext),
+                lambda gradients: gradients[0],
             )
         return Turn(lambda: plain_additive(*data.inputs, data.vector)[-1])
 
@@ -252,28 +252,28 @@ def softmax(s: Array) -> Array:
     return w
 
 
-def plain_weights(q: Array, k: Array, bias: Array | None, seen: Array | None) -> Array:
+def plain_weights(q: Array, k: Array, bias: Array | None, visible: Array | None) -> Array:
     """Return the weights (..., n, m)."""
     s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     s = s if bias is None else s + bias
-    return softmax(s if seen is None else np.where(seen, s, -np.inf))
+    return softmax(s if visible is None else np.where(visible, s, -np.inf))
 
 
-def plain(q: Array, k: Array, v: Array, *, bias: Array | None = None, seen: Array | None = None) -> Array:
+def plain(q: Array, k: Array, v: Array, *, bias: Array | None = None, visible: Array | None = None) -> Array:
     """Return the context (..., n, e)."""
-    return plain_weights(q, k, bias, seen) @ v
+    return plain_weights(q, k, bias, visible) @ v
 
 
 def plain_grouped(q: Array, k: Array, v: Array) -> Array:
-    """Return the context of one query a head, the heads of a group as the queries of their key head."""
+    """Return the context of one query a head; the heads of a group are the queries of their key head."""
     return plain(q.reshape(*k.shape[:-2], -1, q.shape[-1]), k, v)
 
 
 def plain_both(
-    q: Array, k: Array, v: Array, dc: Array, bias: Array | None, seen: Array | None
+    q: Array, k: Array, v: Array, dc: Array, bias: Array | None, visible: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """Return the gradients of queries, keys, values and bias."""
-    w = plain_weights(q, k, bias, seen)
+    w = plain_weights(q, k, bias, visible)
     context = w @ v
     ds = w * (dc @ v.swapaxes(-1, -2) - (dc * context).sum(-1, keepdims=True))
     scale = 1 / math.sqrt(q.shape[-1])
@@ -281,7 +281,7 @@ def plain_both(
 
 
 def plain_additive(q: Array, k: Array, v: Array, vector: Array) -> tuple[Array, Array, Array]:
-    """Return hidden numbers (..., n, m, d), weights and context of Bahdanau's score."""
+    """Return the hidden layer (..., n, m, d), weights and context of the additive score."""
     hidden = np.tanh(q[..., :, None, :] + k[..., None, :, :])
     w = softmax(hidden @ vector)
     return hidden, w, w @ v
@@ -299,20 +299,20 @@ def plain_additive_both(
 
 
 class PlainSciPy(Plain):
-    """The same with SciPy's softmax, as in many a notebook."""
+    """The same with SciPy's softmax."""
 
     name = "with SciPy"
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Write it out."""
-        from scipy.special import softmax as of_scipy
+        """Return a call of the expression."""
+        from scipy.special import softmax
 
         q, k, v = data.inputs
-        return Turn(lambda: of_scipy(q @ k.swapaxes(-1, -2) / math.sqrt(case.d), axis=-1) @ v)
+        return Turn(lambda: softmax(q @ k.swapaxes(-1, -2) / math.sqrt(case.d), axis=-1) @ v)
 
 
 class Torch:
-    """torch.nn.functional.scaled_dot_product_attention and autograd."""
+    """PyTorch: scaled_dot_product_attention and autograd."""
 
     name, is_peer = "PyTorch", True
 
@@ -323,7 +323,7 @@ class Torch:
             self.torch.set_num_threads(threads)
 
     def tensor(self, x: Array | None) -> Any:
-        """Return the tensor of an array; it knows nothing of ml_dtypes."""
+        """Return an array as a tensor; PyTorch does not accept the bfloat16 of ml_dtypes."""
         if x is None:
             return None
         if x.dtype.name == "bfloat16":
@@ -331,45 +331,45 @@ class Torch:
         return self.torch.from_numpy(x)
 
     def array(self, x: Any) -> Array:
-        """Return the array of a tensor."""
+        """Return a tensor as an array."""
         return np.asarray(x.detach().float() if x.dtype == self.torch.bfloat16 else x.detach())
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Ask its one function, or write out the additive score."""
+        """Return a call of its function, or of the additive score written out."""
         q, k, v, vector = (self.tensor(x) for x in (*map(four, data.inputs), data.vector))
         attend = (
             partial(self._additive, vector=vector) if case.score == "additive" else self._attend(case, data)
         )
         if not case.backward:
-            return Turn(partial(self._quietly, attend, q, k, v), self.array)
-        learned = [q, k, v] + [vector] * (case.score == "additive")
+            return Turn(partial(self._without_gradients, attend, q, k, v), self.array)
+        inputs = [q, k, v] + [vector] * (case.score == "additive")
         bias = attend.keywords.get("bias")
-        learned += [] if bias is None else [bias]
-        for x in learned:
+        inputs += [] if bias is None else [bias]
+        for x in inputs:
             x.requires_grad_()
         dcontext = self.tensor(four(data.dcontext))
         return Turn(
-            lambda: self.torch.autograd.grad(attend(q, k, v), learned, dcontext),
-            lambda found: self.array(found[0]),
+            lambda: self.torch.autograd.grad(attend(q, k, v), inputs, dcontext),
+            lambda gradients: self.array(gradients[0]),
         )
 
     def _attend(self, case: Case, data: Data) -> Any:
         attend = self.torch.nn.functional.scaled_dot_product_attention
         if case.bias:
-            return partial(self._biased, bias=self.tensor(data.bias), seen=self.tensor(data.seen))
+            return partial(self._biased, bias=self.tensor(data.bias), visible=self.tensor(data.visible))
         options: dict[str, Any] = {"is_causal": True} if case.mask == "causal" else {}
         if case.mask not in ("", "causal"):
-            options["attn_mask"] = self.tensor(data.seen)
+            options["attn_mask"] = self.tensor(data.visible)
         if case.key_heads:
             options["enable_gqa"] = True
         return partial(attend, **options)
 
-    def _biased(self, q: Any, k: Any, v: Any, bias: Any, seen: Any) -> Any:
-        """Ask with a bias; a mask beside it has to be added to it."""
-        added = bias if seen is None else bias.masked_fill(~seen, -math.inf)
+    def _biased(self, q: Any, k: Any, v: Any, bias: Any, visible: Any) -> Any:
+        """Attend with a bias, to which a mask is added: there is one argument for both."""
+        added = bias if visible is None else bias.masked_fill(~visible, -math.inf)
         return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=added)
 
-    def _quietly(self, attend: Callable[..., Any], *inputs: Any) -> Any:
+    def _without_gradients(self, attend: Callable[..., Any], *inputs: Any) -> Any:
         with self.torch.inference_mode():
             return attend(*inputs)
 
@@ -393,12 +393,12 @@ class OnnxRuntime:
     def session(self, node: Any, inputs: dict[str, Array], outputs: dict[str, tuple[Any, ...]]) -> Any:
         """Return a session for one node."""
         h = self.helper
-        kinds = {name: h.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
+        types = {name: h.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
         graph = h.make_graph(
             [node],
             "attention",
-            [h.make_tensor_value_info(name, kinds[name], x.shape) for name, x in inputs.items()],
-            [h.make_tensor_value_info(name, kinds["q"], shape) for name, shape in outputs.items()],
+            [h.make_tensor_value_info(name, types[name], x.shape) for name, x in inputs.items()],
+            [h.make_tensor_value_info(name, types["q"], shape) for name, shape in outputs.items()],
         )
         opsets = [h.make_opsetid("", 21), h.make_opsetid("com.microsoft", 1)]
         model = h.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -409,7 +409,7 @@ class OnnxRuntime:
         )
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Build the graph of one operator; it has neither bfloat16 nor float64, and no gradients."""
+        """Return a call of one operator; there is no bfloat16, no float64 and no gradient."""
         if case.backward or case.bias or case.score != "products" or case.dtype not in ("float32", "float16"):
             return None
         return self._decode(case, data) if case.n == 1 and case.m > 1 else self._forward(case, data)
@@ -417,11 +417,11 @@ class OnnxRuntime:
     def _forward(self, case: Case, data: Data) -> Turn | None:
         if case.key_heads:
             return None
-        inputs = {name: rows_of_heads(x) for name, x in zip("qkv", data.inputs, strict=True)}
+        inputs = {name: heads_side_by_side(x) for name, x in zip("qkv", data.inputs, strict=True)}
         names = list(inputs)
         if case.mask not in ("", "causal"):
-            assert data.seen is not None
-            inputs["mask"] = data.seen[:, 0].astype(np.int32)
+            assert data.visible is not None
+            inputs["mask"] = data.visible[:, 0].astype(np.int32)
             if case.mask == "lengths":
                 inputs["mask"] = inputs["mask"][:, 0]
             names += ["", "mask"]
@@ -437,15 +437,15 @@ class OnnxRuntime:
         session = self.session(node, inputs, {"context": (batch, case.n, heads * case.values)})
         return Turn(
             partial(session.run, None, inputs),
-            lambda found: found[0].reshape(batch, case.n, heads, -1).swapaxes(1, 2),
+            lambda outputs: outputs[0].reshape(batch, case.n, heads, -1).swapaxes(1, 2),
         )
 
     def _decode(self, case: Case, data: Data) -> Turn:
-        """Ask for one query after m - 1 keys of a cache that input and output share, and the last key."""
+        """Attend with one query to m - 1 keys of a cache, which input and output share, and to the last key."""
         queries, keys, values = data.inputs
-        last = {name: rows_of_heads(x[..., -1:, :]) for name, x in (("k", keys), ("v", values))}
+        last = {name: heads_side_by_side(x[..., -1:, :]) for name, x in (("k", keys), ("v", values))}
         counts = {"before": np.array([case.m - 1], np.int32), "every": np.array(case.m, np.int32)}
-        small = {"q": rows_of_heads(queries), **last, **counts}
+        small = {"q": heads_side_by_side(queries), **last, **counts}
         caches = {"keys": keys, "values": values}
         node = self.helper.make_node(
             "GroupQueryAttention",
@@ -462,9 +462,9 @@ class OnnxRuntime:
         )
         binding = session.io_binding()
         for name, x in caches.items():
-            held = self.runtime.OrtValue.ortvalue_from_numpy(x)
-            binding.bind_ortvalue_input(name, held)
-            binding.bind_ortvalue_output(f"new_{name}", held)
+            cache = self.runtime.OrtValue.ortvalue_from_numpy(x)
+            binding.bind_ortvalue_input(name, cache)
+            binding.bind_ortvalue_output(f"new_{name}", cache)
         for name, x in small.items():
             binding.bind_ortvalue_input(name, self.runtime.OrtValue.ortvalue_from_numpy(x))
         binding.bind_output("context")
@@ -474,14 +474,14 @@ class OnnxRuntime:
         )
 
 
-def rows_of_heads(x: Array) -> Array:
-    """Return (batch, n, heads * d)."""
-    x = long_first(x)
+def heads_side_by_side(x: Array) -> Array:
+    """Return an array (batch, n, heads * d)."""
+    x = time_first(x)
     return x.reshape(*x.shape[:2], -1)
 
 
 class Jax:
-    """jax.nn.dot_product_attention, compiled beforehand."""
+    """JAX: dot_product_attention, compiled before it is timed."""
 
     name, is_peer = "JAX", True
 
@@ -492,13 +492,13 @@ class Jax:
             self.jax.config.update("jax_enable_x64", True)
 
     def turn(self, case: Case, data: Data) -> Turn | None:
-        """Compile for the shapes of the case; on a CPU it has no float16, and values are as long as keys."""
+        """Return a compiled call; on a CPU there is no float16, and values must be as long as keys."""
         if case.dtype == "float16" or (case.score == "products" and case.values != case.d):
             return None
         if case.score == "additive":
             dcontext = data.dcontext if case.backward else None
             return self._compiled((*data.inputs, data.vector), {}, self._additive, dcontext, np.asarray)
-        inputs = [long_first(x) for x in data.inputs]
+        inputs = [time_first(x) for x in data.inputs]
         attend = self.jax.nn.dot_product_attention
         if case.mask in ("causal", "window"):
             local = (WINDOW - 1, 0) if case.mask == "window" else None
@@ -507,10 +507,10 @@ class Jax:
         if case.mask == "lengths":
             named["key_value_seq_lengths"] = case.key_lengths
         elif case.mask in ("random", "documents"):
-            named["mask"] = np.asarray(data.seen)
+            named["mask"] = np.asarray(data.visible)
         if data.bias is not None:
             inputs.append(four(data.bias))
-        dcontext = long_first(data.dcontext) if case.backward else None
+        dcontext = time_first(data.dcontext) if case.backward else None
         return self._compiled(inputs, named, attend, dcontext, self._heads_first)
 
     def _compiled(
@@ -529,12 +529,12 @@ class Jax:
             return Turn(lambda: run(*placed, **named).block_until_ready(), read)
         placed.append(jnp.asarray(dcontext))
 
-        def both(*given: Any) -> Any:
-            _, pullback = self.jax.vjp(attend, *given[:-1])
-            return pullback(given[-1])
+        def both(*arrays: Any) -> Any:
+            _, pullback = self.jax.vjp(attend, *arrays[:-1])
+            return pullback(arrays[-1])
 
         run = self.jax.jit(both).lower(*placed).compile()
-        return Turn(lambda: self.jax.block_until_ready(run(*placed)), lambda found: read(found[0]))
+        return Turn(lambda: self.jax.block_until_ready(run(*placed)), lambda gradients: read(gradients[0]))
 
     def _heads_first(self, x: Any) -> Array:
         return np.asarray(x).swapaxes(1, 2)
@@ -548,5 +548,5 @@ LIBRARIES = (Regard, Torch, OnnxRuntime, Jax, Plain)
 
 
 def warm(case: Case) -> Case:
-    """Return a small case of the same kind."""
+    """Return a small case with the same options."""
     return replace(case, n=min(case.n, 64), m=min(case.m, 64))

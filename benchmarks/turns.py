@@ -1,4 +1,4 @@
-"""What benchmarks share that take turns with PyTorch: each contestant is a process, with a peak memory of its own."""
+"""Comparison with PyTorch in turns: each contestant is a process, with a peak memory of its own."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from kernel import AS_INSTALLED, AT_HOME, GB, aligned, cell, environment, processor, quotient
+from kernel import AS_INSTALLED, AS_INTEL, GB, aligned, binder, cell, environment, processor, quotient
 from peers import installed
 from probe import Probe, compile_into
 
 __all__ = ["TURN", "Tools", "Worker", "arguments", "begin", "compete", "take_turns"]
 
-TURN = 1.0  # seconds that a turn takes at least
+TURN = 1.0  # seconds, the shortest turn
 
 
 def arguments(about: str | None, contestants: Iterable[str]) -> argparse.ArgumentParser:
-    """Return what reads the command line of such a benchmark."""
+    """Return the parser of the command line of a comparison."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    both = sorted({1, min(os.cpu_count() or 1, 2)})
+    counts = sorted({1, min(os.cpu_count() or 1, 2)})
     parser.add_argument(
-        "--threads", type=int, choices=(1, 2), nargs="+", default=both, help="default: 1 and 2"
+        "--threads", type=int, choices=(1, 2), nargs="+", default=counts, help="default: 1 and 2"
     )
-    parser.add_argument("--rounds", type=int, default=9, help="turns of everybody (default 9)")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each contestant (default 9)")
     parser.add_argument("--as-installed", action="store_true", help=AS_INSTALLED)
     parser.add_argument("--worker", choices=tuple(contestants), help=argparse.SUPPRESS)
     return parser
 
 
 def peak() -> float:
-    """Return the most memory that this process has held, in MiB."""
+    """Return the peak memory of this process in MiB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def take_turns(first: Any, work: Callable[[], float]) -> None:
-    """Tell what was found at first, how much work is done a second whenever asked, and at the end the peak memory."""
+    """Print `first`, the units of `work` a second for each line of standard input, and at its end the peak memory."""
     print(json.dumps(first), flush=True)
     for _ in sys.stdin:
         done, start = 0.0, time.perf_counter()
@@ -58,45 +58,43 @@ def take_turns(first: Any, work: Callable[[], float]) -> None:
 
 
 class Worker:
-    """A process that takes turns, kept to so many processors; BLAS has so many threads."""
+    """A process that takes turns, bound to `threads` processors; its BLAS has `blas` threads."""
 
     def __init__(self, command: list[str], threads: int, blas: int, preload: Path | None) -> None:
-        told = environment(blas, preload, as_installed=preload is None)
-
-        def keep() -> None:
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-
-        able = keep if hasattr(os, "sched_setaffinity") else None
-        pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [sys.executable, *command], env=told, stdin=pipe, stdout=pipe, text=True, preexec_fn=able
+            [sys.executable, *command],
+            env=environment(blas, preload, as_installed=preload is None),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=binder(threads),
         )
         self.first = self._read()
 
     def _read(self) -> Any:
         output: IO[str] | None = self.process.stdout
         line = output.readline() if output else ""
-        return json.loads(line) if line else None  # nothing: it has failed, and has said why
+        return json.loads(line) if line else None  # without a line it has failed, and has printed why
 
     def turn(self) -> float:
-        """Return how much work it does a second."""
+        """Return the units of work a second of one turn."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return float(self._read() or 0.0)
 
     def close(self) -> float:
-        """Return the peak memory in MiB."""
+        """End the process and return its peak memory in MiB."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        found = self._read()
+        memory = self._read()
         self.process.wait()
-        return float(found or 0.0)
+        return float(memory or 0.0)
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What is compiled for this machine: what measures its limit, and what PyTorch is told (see probe.cpp)."""
+    """Libraries compiled for this machine: one measures its limit, one is preloaded for PyTorch (see probe.cpp)."""
 
     probe: Path | None = None
     preload: Path | None = None
@@ -112,43 +110,43 @@ def begin(names: Sequence[str], as_installed: bool) -> Iterator[Tools]:
         probe = compile_into(Path(folder))
         if probe is None:
             print("no C++ compiler: the machine's limit is not measured")
-        beside = len(names) > 1 and "Intel" not in processor()
-        preload = probe if beside and not as_installed else None
-        if beside:
-            print(f"PyTorch's matrix library: {AT_HOME if preload else 'as installed'}")
+        adapts = len(names) > 1 and "Intel" not in processor()
+        preload = probe if adapts and not as_installed else None
+        if adapts:
+            print(f"PyTorch's matrix library: {AS_INTEL if preload else 'as installed'}")
         yield Tools(probe, preload)
 
 
 def compete(
     unit: str, workers: Mapping[str, Worker], rounds: int, limit: Probe | None, products: float | None = None
 ) -> dict[str, Any]:
-    """Let all take turns, print the table, and return what each told at first.
+    """Run the workers in turns, print the table, and return the first output of each.
 
-    `products` are the FLOPs that the products of matrices take for one of these units. The limit is a loop of fused
-    multiply-adds in registers, which takes turns with them.
+    `products` are the FLOPs of the matrix products of one unit. The limit is that of a loop of fused multiply-adds in
+    registers, which takes turns with the workers.
     """
-    able = {name: worker for name, worker in workers.items() if worker.first is not None}
-    rates, limits = race(able, rounds, limit)
-    lines = [["", f"{unit} a second", "% of the limit", "peak MiB", "regard is so many times as fast"]]
-    for name, worker in able.items():
+    running = {name: worker for name, worker in workers.items() if worker.first is not None}
+    rates, limits = race(running, rounds, limit)
+    lines = [["", f"{unit} a second", "% of the limit", "peak MiB", "regard's speed / this"]]
+    for name, worker in running.items():
         ratio = quotient(rates["regard"], rates[name])
-        beside = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
+        compared = "" if name == "regard" else f"{ratio:.2f}" + "  regard LOSES" * (ratio < 1)
         share = f"{products * quotient(rates[name], limits):.0%}" if products and limits else "-"
-        lines.append([name, cell(rates[name]), share.rstrip("%"), f"{worker.close():.0f}", beside])
+        lines.append([name, cell(rates[name]), share.rstrip("%"), f"{worker.close():.0f}", compared])
     aligned(lines)
     if products and limits:
         print(
-            f"  limit: {cell([x / GB for x in limits])} GFLOP/s; {products / 1e6:.3g} MFLOP in products each"
+            f"  limit: {cell([x / GB for x in limits])} GFLOP/s; {products / 1e6:.3g} MFLOP of products each"
         )
-    for name in set(workers) - set(able):
+    for name in set(workers) - set(running):
         print(f"  {name} does not work here")
-    return {name: worker.first for name, worker in able.items()}
+    return {name: worker.first for name, worker in running.items()}
 
 
 def race(
     workers: Mapping[str, Worker], rounds: int, limit: Probe | None
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Return what each does a second, round by round, and the FLOP/s of the limit; each begins a round in turn."""
+    """Return the rates of each worker and the limits in FLOP/s, by round; the order of the workers rotates."""
     rates: dict[str, list[float]] = {name: [] for name in workers}
     limits, order = [], list(workers)
     for _ in range(rounds):
