@@ -1,5 +1,5 @@
-// What this machine can do: fused multiply-adds a second and bytes read a second, on the thread that calls.
-// Compiled by probe.py for the machine it runs on.
+// Loops that measure the limits of a machine for the calling thread: fused multiply-adds and bytes read a second.
+// probe.py compiles them for the machine that it runs on.
 
 #include <chrono>
 #include <cstdint>
@@ -46,31 +46,31 @@ struct Pairs {
 };
 #endif
 
-// Chains of dependent operations, enough of them that none waits for another.
-template <class Kind> double rate(double seconds) {
+// Chains of dependent operations; there are enough of them to hide the latency of each.
+template <class Operation> double rate(double seconds) {
     using Clock = std::chrono::steady_clock;
     volatile double opaque = 1e-6;
-    Kind kind(opaque);
-    typename Kind::Vector sums[SUMS] = {};
+    Operation operation(opaque);
+    typename Operation::Vector sums[SUMS] = {};
     auto start = Clock::now();
     double passed = 0;
     int64_t steps = 0;
     for (; passed < seconds; steps += 4096) {
         for (int i = 0; i < 4096; ++i)
-            for (auto &sum : sums) kind.step(sum);
+            for (auto &sum : sums) operation.step(sum);
         passed = std::chrono::duration<double>(Clock::now() - start).count();
     }
-    volatile float seen = 0;
-    for (auto &sum : sums) seen = seen + float(sum[0]);
-    return kind.flops * SUMS * double(steps) / passed;
+    volatile float used = 0;  // or the compiler would remove the loop
+    for (auto &sum : sums) used = used + float(sum[0]);
+    return Operation::flops * SUMS * double(steps) / passed;
 }
 
 #if defined(__AMX_BF16__) && defined(__linux__)
-// Intel's matrix unit: four products of 16 x 32 and 32 x 16 numbers at a time; 0 where the system doesn't allow it.
-double unit_rate(double seconds) {
+// Intel's matrix unit, four products of 16 x 32 and 32 x 16 numbers at a time; 0 if the system does not allow its use.
+double matrix_unit_rate(double seconds) {
     using Clock = std::chrono::steady_clock;
-    constexpr long ASK = 0x1023, TILES = 18;
-    if (syscall(SYS_arch_prctl, ASK, TILES)) return 0;
+    constexpr long REQUEST = 0x1023, TILES = 18;
+    if (syscall(SYS_arch_prctl, REQUEST, TILES)) return 0;
     alignas(64) uint8_t setup[64] = {1};
     for (int tile = 0; tile < 8; ++tile) setup[16 + 2 * tile] = 64, setup[48 + tile] = 16;
     _tile_loadconfig(setup);
@@ -90,28 +90,29 @@ double unit_rate(double seconds) {
     return 4 * 2.0 * 16 * 16 * 32 * double(steps) / passed;
 }
 #else
-double unit_rate(double) { return 0; }
+double matrix_unit_rate(double) { return 0; }
 #endif
 
 extern "C" {
 
-// PyTorch's matrix library (MKL) asks this function of its own, and takes half as wide vectors where the processor is
-// not Intel's. Preloaded, this answer comes first, so that PyTorch is measured at its best.
+// PyTorch's matrix library (MKL) calls a function of this name, and uses vectors of half the width if the processor is
+// not Intel's. A preloaded library takes precedence, so that PyTorch is measured at its best.
 int mkl_serv_intel_cpu_true() { return 1; }
 
-// FLOP/s of one thread, run for so many seconds; type as in DTYPES of probe.py; 0: the machine has no such instruction.
+// Return the FLOP/s of this thread, measured for some seconds; 0 if the machine lacks the instruction. The types are
+// those of DTYPES in probe.py.
 double probe_flops(int32_t type, double seconds) {
     if (type == 0) return rate<Lanes<float>>(seconds);
     if (type == 1) return rate<Lanes<double>>(seconds);
 #if defined(__AVX512BF16__)
     if (type == 2)
-        if (double unit = unit_rate(seconds)) return unit;
+        if (double flops = matrix_unit_rate(seconds)) return flops;
     if (type == 2) return rate<Pairs>(seconds);
 #endif
     return 0;
 }
 
-// Read all of it once: two streams side by side, asked for ahead of time.
+// Read the data once, as two streams with prefetching, and return their sum.
 double probe_read(const char *data, int64_t bytes) {
     typedef int64_t Vector __attribute__((vector_size(BYTES), aligned(1), may_alias));
     constexpr int64_t STREAMS = 2, STEP = 256, AHEAD = 2048;

@@ -1,6 +1,6 @@
-"""What this machine can do, measured: fused multiply-adds a second and bytes read a second, on so many threads at once.
+"""The limits of this machine: fused multiply-adds and bytes read a second, by any number of threads.
 
-The loops are in probe.cpp, which is compiled for the machine at hand. Without a compiler there is no probe.
+The loops are in probe.cpp, which is compiled for this machine. Without a C++ compiler there is no probe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +23,12 @@ DTYPES = {"float32": 0, "float64": 1, "bfloat16": 2}
 FORCED = {
     "avx2": "-march=haswell",
     "baseline": "-march=x86-64",
-}  # where regard keeps to less, so does its peak
-LONG = 1 << 28  # bytes that are read before the clock is looked at, again and again where there are fewer
+}  # instruction sets that regard can be limited to
+LONG = 1 << 28  # bytes to read in a measurement; smaller arrays are read repeatedly
 
 
 def compile_into(folder: Path) -> Path | None:
-    """Compile the loops; None where there is no C++ compiler."""
+    """Compile the loops and return the library, or None without a C++ compiler."""
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))), None)
     if compiler is None:
         return None
@@ -43,7 +43,7 @@ def compile_into(folder: Path) -> Path | None:
 
 
 class Probe:
-    """The compiled loops, run on so many threads at once."""
+    """The compiled loops, run by `threads` threads at once."""
 
     def __init__(self, library: Path, threads: int) -> None:
         self.threads = threads
@@ -53,41 +53,36 @@ class Probe:
         self._loaded.probe_read.argtypes = [ctypes.c_void_p, ctypes.c_int64]
 
     def flops(self, dtype: str, seconds: float = 0.02) -> float:
-        """Return the FLOP/s of all threads.
-
-        What the machine has no arithmetic for has the peak of float32, to which it is widened.
-        """
-        kind = DTYPES.get(dtype, 0)
-        calls: list[Callable[[], float]] = [partial(self._loaded.probe_flops, kind, seconds)] * self.threads
-        found = sum(self._together(calls))
-        return found or self.flops("float32", seconds)
+        """Return the FLOP/s of all threads; of a data type without arithmetic of its own, those of float32."""
+        loop = partial(self._loaded.probe_flops, DTYPES.get(dtype, 0), seconds)
+        return sum(self._at_once([loop] * self.threads)) or self.flops("float32", seconds)
 
     def read(self, *arrays: np.ndarray) -> float:
-        """Return the bytes a second at which the threads read these arrays, each its share."""
+        """Return the bytes a second at which the threads read these arrays, each a share of them."""
         shares = [
             [(x.ctypes.data + i * x.nbytes // self.threads, x.nbytes // self.threads) for x in arrays]
             for i in range(self.threads)
         ]
-        every = sum(x.nbytes for x in arrays)
-        times = max(1, LONG // every)  # starting threads takes time too
+        size = sum(x.nbytes for x in arrays)
+        times = max(1, LONG // size)  # starting threads takes time
         start = time.perf_counter()
-        self._together([partial(self._read, share * times) for share in shares])
-        return times * every / (time.perf_counter() - start)
+        self._at_once([partial(self._read, share * times) for share in shares])
+        return times * size / (time.perf_counter() - start)
 
     def _read(self, pieces: list[tuple[int, int]]) -> float:
         return float(sum(self._loaded.probe_read(*piece) for piece in pieces))
 
-    def _together(self, calls: list[Callable[[], float]]) -> list[float]:
-        """Run all at once, the first on this thread."""
-        found = [0.0] * len(calls)
+    def _at_once(self, calls: Sequence[Callable[[], float]]) -> list[float]:
+        """Run the calls at once, the first on this thread, and return their results."""
+        results = [0.0] * len(calls)
 
         def run(i: int) -> None:
-            found[i] = calls[i]()
+            results[i] = calls[i]()
 
-        others = [threading.Thread(target=run, args=(i,)) for i in range(1, len(calls))]
-        for other in others:
-            other.start()
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(calls))]
+        for thread in threads:
+            thread.start()
         run(0)
-        for other in others:
-            other.join()
-        return found
+        for thread in threads:
+            thread.join()
+        return results
