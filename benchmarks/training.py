@@ -1,16 +1,15 @@
-"""Print how fast Bahdanau's encoder-decoder is trained here and in PyTorch: the same model, batches and arithmetic.
+"""Compare the speed of training Bahdanau's encoder-decoder with PyTorch: the same model, batches and arithmetic.
 
     python benchmarks/training.py [--threads 1 2] [--rounds 9] [--words 2500] [--as-trained] [--no-compile]
 
-One batch: 64 sentences of 12 words on both sides, words as frequent as Zipf says. A step is the loss of all words, its
-gradients, and Adam with the gradient's length clipped, in float32. By default nothing is left to chance: no dropout,
-and every word of the vocabulary competes in the softmax. With --as-trained both have dropout, and regard compares the
-words of a vocabulary like this with a short list, as `regard train` does.
+A batch has 64 sentences of 12 tokens on both sides, with frequencies by Zipf's law. A step is the loss of all tokens,
+its gradients, gradient clipping and Adam, in float32. By default there is no dropout, and the softmax covers the
+complete vocabulary. With --as-trained both have dropout, and regard has a sampled softmax, as `regard train`.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of
-multiply-adds, of whose speed the products of matrices take the share that is printed. Printed are medians over the
-rounds with minimum and maximum; ratios are medians of what they were within a round. The losses of the first step are
-compared: from the same parameters all must come to the same.
+Each contestant is a process of its own, so that its peak memory is its own. They take turns with a loop of
+multiply-adds; the share of its speed that the matrix products reach is printed. The tables show medians over the
+rounds, with minimum and maximum; ratios are medians of those within a round. The losses of the first step, from the
+same parameters, must agree.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from regard.seq2seq.data.vocabulary import START
 from regard.seq2seq.networks.recurrent.config import RecurrentConfig
 from regard.seq2seq.networks.recurrent.network import RecurrentNetwork
 
-SENTENCES, WORDS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
+SENTENCES, TOKENS, EMBEDDING, STATE, HIDDEN = 64, 12, 96, 128, 96
 RATE, SMOOTHING, DROPOUT, CLIP, BETAS = 1e-3, 0.1, 0.2, 1.0, (0.9, 0.99)
-AGREE = 1e-4  # by how much losses may differ
+AGREE = 1e-4  # the largest difference of losses
 Step = Callable[[], float]
 Threads = tuple[Workers, Workers]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: how many words there are, how many threads may be used, and whether there is chance."""
+    """The size of each vocabulary, the number of threads, and whether there is dropout, as `regard train` has it."""
 
     vocabulary: int
     threads: int
@@ -53,13 +52,13 @@ class Task:
         frequency = 1 / np.arange(1, self.vocabulary - 3)
         source, target = (
             4 + rng.choice(len(frequency), (size, SENTENCES), p=frequency / frequency.sum())
-            for size in (WORDS, WORDS + 1)
+            for size in (TOKENS, TOKENS + 1)
         )
         target[0] = START
-        return Batch(source, np.full(SENTENCES, WORDS), target)
+        return Batch(source, np.full(SENTENCES, TOKENS), target)
 
     def network(self) -> RecurrentNetwork:
-        """Return the network with the parameters that everybody starts from."""
+        """Return the network with the initial parameters of all contestants."""
         config = RecurrentConfig(
             self.vocabulary, self.vocabulary, EMBEDDING, STATE, STATE, HIDDEN, style="bahdanau"
         )
@@ -69,35 +68,35 @@ class Task:
 
 
 def multiplied(parameters: Mapping[str, np.ndarray], source: float, target: float) -> float:
-    """Return the FLOPs of the products that read and predict so many words, for one target word."""
+    """Return the FLOPs of the matrix products of so many source and target tokens, for one target token."""
     matrices = {name: x.size for name, x in parameters.items() if "bias" not in name}
-    del matrices["source_embedding"], matrices["attention_vector"]  # it is looked up; it belongs to looking
+    del matrices["source_embedding"], matrices["attention_vector"]  # a table; a part of `attending`
     once = matrices.pop("start_weight")
-    reading = sum(matrices.pop(name) for name in list(matrices) if name.startswith(("encoder", "key")))
-    looking = HIDDEN + 2 * STATE  # a score, and its part of the context
-    writing = sum(matrices.values()) + source * looking
-    return 2 * (once + source * reading + target * writing) / target
+    encoding = sum(matrices.pop(name) for name in list(matrices) if name.startswith(("encoder", "key")))
+    attending = HIDDEN + 2 * STATE  # a score, and its part of the context
+    decoding = sum(matrices.values()) + source * attending
+    return 2 * (once + source * encoding + target * decoding) / target
 
 
-# --- the contestants: each makes a step, which returns the loss
+# --- the contestants: functions that return a step, which returns the loss
 
 
 def regard_step(task: Task, threads: Threads) -> Step:
-    """Return a step as `regard train` takes it: two halves of the batch, a thread for each if there are two."""
+    """Return a step as in `regard train`: two halves of the batch, each with a thread if there are two."""
     network, batch = task.network(), task.batch()
     adam = Adam(network.parameters.flat, beta1=BETAS[0], beta2=BETAS[1], clip=CLIP)
     each = Each(threads if task.threads == 2 else None)
     halves = [batch.part(slice(half, None, 2)) for half in range(2)]
     gradient = type(network.parameters)(network.config.shapes())
-    chance = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
+    rngs = [np.random.default_rng(half) if task.as_trained else None for half in range(2)]
 
-    def of_half(half: int) -> tuple[float, dict[str, np.ndarray]]:
+    def gradient_of(half: int) -> tuple[float, dict[str, np.ndarray]]:
         dropout = DROPOUT if task.as_trained else 0.0
-        loss, pullback = network.loss(halves[half], dropout=dropout, rng=chance[half], smoothing=SMOOTHING)
+        loss, pullback = network.loss(halves[half], dropout=dropout, rng=rngs[half], smoothing=SMOOTHING)
         return loss / 2, pullback(0.5)
 
     def step() -> float:
-        losses, parts = zip(*each(of_half, range(2)), strict=True)
+        losses, parts = zip(*each(gradient_of, range(2)), strict=True)
 
         def sum_up(names: list[str]) -> None:
             for name in names:
@@ -111,7 +110,7 @@ def regard_step(task: Task, threads: Threads) -> Step:
 
 
 def torch_step(task: Task, compiled: bool = False) -> Step:
-    """Return a step as it is written for PyTorch: nn.GRU, the decoder's steps by hand, a fused Adam."""
+    """Return a step in PyTorch: nn.GRU, a loop over the decoder's steps, the fused Adam."""
     import torch
 
     torch.set_num_threads(task.threads)
@@ -133,7 +132,7 @@ def torch_step(task: Task, compiled: bool = False) -> Step:
 
 
 def torch_model(parameters: Mapping[str, np.ndarray], rate: float = 0.0) -> Any:
-    """Return the same model with the same parameters."""
+    """Return the model in PyTorch, with the same parameters."""
     import torch
     from torch import nn
 
@@ -142,50 +141,52 @@ def torch_model(parameters: Mapping[str, np.ndarray], rate: float = 0.0) -> Any:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            # PyTorch's matrices lie the other way; its second bias is 0 and stays so, as it isn't in the model
-            turned = {name: x.T.contiguous() if x.ndim == 2 else x for name, x in p.items()}
-            kept = [name for name in p if not name.startswith(("encoder", "source"))]
-            self.p = nn.ParameterDict({name: nn.Parameter(turned[name]) for name in kept})
+            # PyTorch's matrices are transposed; its second bias is not in the model, and stays 0
+            transposed = {name: x.T.contiguous() if x.ndim == 2 else x for name, x in p.items()}
+            names = [name for name in p if not name.startswith(("encoder", "source"))]
+            self.p = nn.ParameterDict({name: nn.Parameter(transposed[name]) for name in names})
             self.p["target_embedding"] = nn.Parameter(p["target_embedding"])
             self.source = nn.Embedding.from_pretrained(p["source_embedding"], freeze=False)
             self.encoder = nn.GRU(EMBEDDING, STATE, bidirectional=True)
-            for way, end in enumerate(("l0", "l0_reverse")):
+            for direction, suffix in enumerate(("l0", "l0_reverse")):
                 parts = {
-                    "weight_ih": p["encoder_input"][:, way].T,
-                    "weight_hh": p["encoder_state"][way].T,
-                    "bias_ih": p["encoder_bias"][way],
+                    "weight_ih": p["encoder_input"][:, direction].T,
+                    "weight_hh": p["encoder_state"][direction].T,
+                    "bias_ih": p["encoder_bias"][direction],
                     "bias_hh": torch.zeros(3 * STATE),
                 }
                 for name, x in parts.items():
-                    getattr(self.encoder, f"{name}_{end}").data.copy_(x)
-                getattr(self.encoder, f"bias_hh_{end}").requires_grad_(False)
-            self.little, self.much = nn.Dropout(rate / 2), nn.Dropout(rate)
+                    getattr(self.encoder, f"{name}_{suffix}").data.copy_(x)
+                getattr(self.encoder, f"bias_hh_{suffix}").requires_grad_(False)
+            self.half_dropout, self.dropout = nn.Dropout(rate / 2), nn.Dropout(rate)
 
         def forward(self, source: Any, target: Any) -> Any:
             p, linear = self.p, nn.functional.linear
-            annotations = self.little(self.encoder(self.little(self.source(source)))[0])  # (T, B, 2H)
+            annotations = self.half_dropout(
+                self.encoder(self.half_dropout(self.source(source)))[0]
+            )  # (T, B, 2H)
             final = torch.cat([annotations[-1, :, :STATE], annotations[0, :, STATE:]], -1)
             state = torch.tanh(linear(final, p["start_weight"], p["start_bias"]))
             values = annotations.transpose(0, 1).contiguous()
             keys = linear(values, p["key_weight"])
-            words = self.little(nn.functional.embedding(target[:-1], p["target_embedding"]))
-            inputs = linear(words, p["decoder_word"], p["decoder_bias"])
+            embedded = self.half_dropout(nn.functional.embedding(target[:-1], p["target_embedding"]))
+            inputs = linear(embedded, p["decoder_word"], p["decoder_bias"])
             states, contexts = [], []
-            for given in inputs:
+            for x in inputs:
                 hidden = torch.tanh(linear(state, p["query_weight"])[:, None] + keys)
                 weights = torch.softmax(hidden @ p["attention_vector"], -1)
                 context = torch.bmm(weights[:, None], values)[:, 0]
-                outside = given + linear(context, p["decoder_context"])
-                inside = linear(state, p["decoder_state"])
-                gates = torch.sigmoid(outside[:, : 2 * STATE] + inside[:, : 2 * STATE])
+                from_input = x + linear(context, p["decoder_context"])
+                from_state = linear(state, p["decoder_state"])
+                gates = torch.sigmoid(from_input[:, : 2 * STATE] + from_state[:, : 2 * STATE])
                 reset, update = gates.chunk(2, -1)
-                candidate = torch.tanh(outside[:, 2 * STATE :] + reset * inside[:, 2 * STATE :])
+                candidate = torch.tanh(from_input[:, 2 * STATE :] + reset * from_state[:, 2 * STATE :])
                 state = torch.lerp(candidate, state, update)
                 states.append(state)
                 contexts.append(context)
-            summed = linear(words, p["readout_word"], p["readout_bias"])
+            summed = linear(embedded, p["readout_word"], p["readout_bias"])
             summed = summed + linear(torch.stack(states), p["readout_state"])
-            readout = self.much(torch.tanh(summed + linear(torch.stack(contexts), p["readout_context"])))
+            readout = self.dropout(torch.tanh(summed + linear(torch.stack(contexts), p["readout_context"])))
             logits = linear(readout.flatten(0, 1), p["target_embedding"], p["output_bias"])
             return nn.functional.cross_entropy(logits, target[1:].flatten(), label_smoothing=SMOOTHING)
 
@@ -199,56 +200,58 @@ CONTESTANTS: dict[str, Callable[[Task, Threads], Step]] = {
 }
 
 
-# --- one process for a contestant
+# --- a process for each contestant
 
 
 def work(name: str, task: Task) -> None:
-    """Answer each line that comes with target words a second, and the end with the peak memory."""
+    """Take turns as a contestant: print the first loss, then target tokens a second."""
     with two_threads() as threads:
         step = CONTESTANTS[name](task, threads)
         loss = step()
         for _ in range(4):
             step()
 
-        def words() -> float:
+        def tokens() -> float:
             step()
-            return SENTENCES * WORDS
+            return SENTENCES * TOKENS
 
-        take_turns(loss, words)
+        take_turns(loss, tokens)
 
 
 def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
-    """Let all take turns, and print the table."""
-    # regard's threads are those of the two halves; BLAS keeps to one, as in `regard train`
-    blas = {"regard": 1}
+    """Run all contestants in turns, and print the table."""
     workers = {}
     for name in names:
         command = [__file__, "--worker", name, "--threads", str(task.threads)]
         command += ["--words", str(task.vocabulary)] + ["--as-trained"] * task.as_trained
-        workers[name] = Worker(command, task.threads, blas.get(name, task.threads), tools.preload)
-    print(f"\nTarget words, {task.threads} thread" + "s" * (task.threads > 1))
-    # the way back has two products for each one of the way there; a short list has fewer of them
-    products = None if task.as_trained else 3 * multiplied(task.network().parameters, WORDS, WORDS)
+        # regard's threads are those of the two halves; its BLAS has one, as in `regard train`
+        blas = 1 if name == "regard" else task.threads
+        workers[name] = Worker(command, task.threads, blas, tools.preload)
+    print(f"\nTarget tokens, {task.threads} thread" + "s" * (task.threads > 1))
+    # the backward pass has two products for each one of the forward pass; a sampled softmax has fewer
+    products = None if task.as_trained else 3 * multiplied(task.network().parameters, TOKENS, TOKENS)
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    losses = compete("words", workers, rounds, limit, products)
+    losses = compete("tokens", workers, rounds, limit, products)
     for name, loss in losses.items():
-        apart = abs(loss - losses["regard"])
-        if not task.as_trained and not apart <= AGREE:
-            print(f"  {name}: the loss of the first step differs by {apart:.1g} ({AGREE:g} is allowed)")
+        difference = abs(loss - losses["regard"])
+        if not task.as_trained and not difference <= AGREE:
+            print(f"  {name}: the loss of the first step differs by {difference:.1g} ({AGREE:g} is allowed)")
     print(f"  loss of the first step: {losses['regard']:.4f}")
 
 
 def options() -> argparse.Namespace:
     """Read the command line."""
     parser = arguments(__doc__, CONTESTANTS)
-    parser.add_argument("--words", type=int, default=2500, help="of each vocabulary (default 2500)")
-    parser.add_argument("--as-trained", action="store_true", help="with dropout; regard with its short list")
+    parser.add_argument("--words", type=int, default=2500, help="tokens of each vocabulary (default 2500)")
+    parser.add_argument(
+        "--as-trained", action="store_true", help="with dropout; regard with a sampled softmax"
+    )
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Print everything."""
+    """Print a table for each number of threads."""
     args = options()
     if args.worker:
         work(args.worker, Task(args.words, args.threads[0], args.as_trained))

@@ -1,17 +1,17 @@
-"""Print how fast Bahdanau's encoder-decoder translates here and in PyTorch: the same model, batches and search.
+"""Compare the speed of translating with Bahdanau's encoder-decoder with PyTorch: the same model, batches and search.
 
     python benchmarks/translating.py [--threads 1 2] [--rounds 9] [--beams 1 5] [--epochs 2] [--batches 6]
 
-The model (embeddings of 96, states of 128, 2,500 words) is trained here for some seconds on data/help-en-fr. Both get
-its numbers and the same numbered batches of 64 held-out sentences, each batch of like lengths: in regard
-`regard.seq2seq.decoding.beam`, with attention weights, in PyTorch a loop under `inference_mode` that is written here.
-What has ended leaves the batch in both, and both search until nothing better can come. With two threads regard
-translates two batches at a time; PyTorch's own threads share each product.
+The model (embeddings of 96, states of 128, 2,500 tokens) is trained here for some seconds on data/help-en-fr. Both
+contestants get its parameters and the same encoded batches of 64 held-out sentences of similar lengths. regard runs
+`regard.seq2seq.decoding.beam`, with attention weights; PyTorch runs a loop under `inference_mode` that is written here.
+Both remove finished sentences from the batch, and search until no better hypothesis is possible. With two threads
+regard translates two batches at once; PyTorch's own threads share each product.
 
-Every contestant is a process of its own, so its peak memory is its own; they take turns, and so does a loop of
-multiply-adds, of whose speed the products of a greedy search take the share that is printed. Printed are medians over
-the rounds with minimum and maximum; ratios are medians of what they were within a round. The translations are compared,
-word by word.
+Each contestant is a process of its own, so that its peak memory is its own. They take turns with a loop of
+multiply-adds; the share of its speed that the products of a greedy search reach is printed. The tables show medians
+over the rounds, with minimum and maximum; ratios are medians of those within a round. The translations are compared,
+token by token.
 """
 
 from __future__ import annotations
@@ -38,49 +38,49 @@ from regard.seq2seq.decoding.beam import beam
 from regard.seq2seq.decoding.search import longest
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
-LONGEST, VOCABULARY = 25, 2500  # tokens of a side; words of a side
-DIFFERENT = 0.005  # of the translations may be: two words can be equally probable but for rounding
+LONGEST, VOCABULARY = 25, 2500  # tokens of a sentence; of each vocabulary
+DIFFERENT = 0.005  # share of translations that may differ: rounding decides between equally probable tokens
 SourceBatch = tuple[Ids, Ids]  # (T, B) and lengths (B,)
-Words = list[list[int]]
-Translate = Callable[[list[SourceBatch]], list[Words]]
+Targets = list[list[int]]  # the ids of each sentence of a batch
+Translate = Callable[[list[SourceBatch]], list[Targets]]
 Threads = tuple[Workers, Workers]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is translated, and how."""
+    """A model, batches, a beam and a number of threads."""
 
-    path: str  # of the model
+    path: str
     batches: int
     width: int
     threads: int
 
     def model(self) -> Seq2Seq:
-        """Read the model that everybody has."""
+        """Load the model."""
         return Seq2Seq.load(self.path)
 
     def batches_of(self, model: Seq2Seq) -> list[SourceBatch]:
-        """Return full batches, from short to long."""
+        """Return batches of held-out sentences, from short to long ones."""
         tokenizer = model.model.source_tokenizer
         sources = [tokenizer.cut(source) for source, _ in read_pairs(DATA / "test.tsv.gz")]
         rows = sorted(([*tokenizer.encode(s), END] for s in sources if len(s) <= LONGEST), key=len)
         starts = np.linspace(0, len(rows) // SENTENCES - 1, self.batches).astype(int) * SENTENCES
         return [source_batch(rows[start : start + SENTENCES]) for start in starts.tolist()]
 
-    def products(self, found: list[Words]) -> float | None:
-        """Return the FLOPs of a sentence's products; with a beam they depend on where a search may stop."""
+    def products(self, translated: list[Targets]) -> float | None:
+        """Return the FLOPs of a sentence's matrix products; with a beam they depend on when the search ends."""
         if self.width > 1:
             return None
         model = self.model()
         parameters = model.model.network.parameters
         source = np.concatenate([lengths for _, lengths in self.batches_of(model)])
-        target = [len(words) + 1 for batch in found for words in batch]  # the end is predicted, too
+        target = [len(ids) + 1 for batch in translated for ids in batch]  # END is predicted, too
         sizes = zip(source.tolist(), target, strict=True)
         return float(np.mean([n * multiplied(parameters, m, n) for m, n in sizes]))
 
 
-def trained(path: Path, epochs: int) -> None:
-    """Train the model and write it into a file."""
+def train(path: Path, epochs: int) -> None:
+    """Train the model and save it."""
     sizes = {"embedding": EMBEDDING, "encoder": STATE, "decoder": STATE, "attention": HIDDEN}
     network = {"style": "bahdanau", **sizes}
     model = Seq2Seq(network=network, vocabulary=VOCABULARY, max_tokens=LONGEST, epochs=epochs)
@@ -92,29 +92,29 @@ def trained(path: Path, epochs: int) -> None:
 
 
 def in_regard(task: Task, model: Seq2Seq, threads: Threads) -> Translate:
-    """Return regard's search, with a thread for every other batch if there are two."""
+    """Return the search of regard; with two threads, each translates every other batch."""
 
-    def search(batch: SourceBatch) -> Words:
+    def search(batch: SourceBatch) -> Targets:
         return [list(best.tokens) for (best,) in beam(model.model.network, *batch, width=task.width)]
 
-    def translate(batches: list[SourceBatch]) -> list[Words]:
+    def translate(batches: list[SourceBatch]) -> list[Targets]:
         if task.threads == 1:
             return [search(batch) for batch in batches]
-        waiting = [threads[i % 2].submit(search, batch) for i, batch in enumerate(batches)]
-        return [found.result() for found in waiting]
+        futures = [threads[i % 2].submit(search, batch) for i, batch in enumerate(batches)]
+        return [future.result() for future in futures]
 
     return translate
 
 
 def in_torch(task: Task, model: Seq2Seq, _: Threads) -> Translate:
-    """Return PyTorch's."""
+    """Return the search in PyTorch."""
     import torch
 
     torch.set_num_threads(task.threads)
-    reader = Reader(torch, torch_model(model.model.network.parameters).eval())
-    search = Greedy(reader) if task.width == 1 else Beam(reader, task.width)
+    network = TorchModel(torch, torch_model(model.model.network.parameters).eval())
+    search = Greedy(network) if task.width == 1 else Beam(network, task.width)
 
-    def translate(batches: list[SourceBatch]) -> list[Words]:
+    def translate(batches: list[SourceBatch]) -> list[Targets]:
         with torch.inference_mode():
             return [search(*map(torch.from_numpy, batch)) for batch in batches]
 
@@ -127,40 +127,40 @@ CONTESTANTS: dict[str, Callable[[Task, Seq2Seq, Threads], Translate]] = {
 }
 
 
-class Reader:
-    """The model's two halves in PyTorch: what reads a batch, and a step of k hypotheses of each of its sentences."""
+class TorchModel:
+    """The model in PyTorch: an encoder, and a decoder's step for k hypotheses of each sentence."""
 
     def __init__(self, torch: Any, model: Any) -> None:
         self.torch, self.model, p = torch, model, model.p
-        # inputs side by side, so that each step takes one product for all of them
+        # matrices next to each other, so that each step takes one product
         self.into = torch.cat([p["decoder_word"], p["decoder_context"]], 1)
         self.out = torch.cat([p["readout_word"], p["readout_state"], p["readout_context"]], 1)
 
-    def read(self, source: Any, lengths: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the first states (B, D), keys (B, T, A), values (B, T, C), and where there is no word (B, 1, T)."""
+    def encode(self, source: Any, lengths: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the first states (B, D), keys (B, T, A), values (B, T, C), and the mask of padding (B, 1, T)."""
         torch, p, linear = self.torch, self.model.p, self.torch.nn.functional.linear
-        words = self.model.source(source)
-        padded = bool((lengths < len(source)).any())
-        if padded:
+        embedded = self.model.source(source)
+        is_padded = bool((lengths < len(source)).any())
+        if is_padded:
             pack = torch.nn.utils.rnn.pack_padded_sequence
-            packed, ends = self.model.encoder(pack(words, lengths, enforce_sorted=False))
+            packed, ends = self.model.encoder(pack(embedded, lengths, enforce_sorted=False))
             annotations, _ = torch.nn.utils.rnn.pad_packed_sequence(packed)
         else:
-            annotations, ends = self.model.encoder(words)
+            annotations, ends = self.model.encoder(embedded)
         state = torch.tanh(linear(torch.cat([ends[0], ends[1]], -1), p["start_weight"], p["start_bias"]))
         values = annotations.transpose(0, 1).contiguous()
-        nothing = torch.arange(len(source)) >= lengths[:, None]
-        return state, linear(values, p["key_weight"]), values, nothing[:, None] if padded else None
+        padding = torch.arange(len(source)) >= lengths[:, None]
+        return state, linear(values, p["key_weight"]), values, padding[:, None] if is_padded else None
 
-    def step(self, words: Any, state: Any, keys: Any, values: Any, nothing: Any) -> tuple[Any, Any]:
-        """Return the states (B k, D) after the words (B k,), and the logits (B k, V) of what follows."""
+    def step(self, tokens: Any, state: Any, keys: Any, values: Any, padding: Any) -> tuple[Any, Any]:
+        """Return the states (B k, D) after the tokens (B k,), and the logits (B k, V) of the next ones."""
         torch, p, linear = self.torch, self.model.p, self.torch.nn.functional.linear
         batch = len(keys)
-        y = torch.nn.functional.embedding(words, p["target_embedding"])
+        y = torch.nn.functional.embedding(tokens, p["target_embedding"])
         query = linear(state, p["query_weight"]).view(batch, -1, 1, HIDDEN)
         scores = (query + keys[:, None]).tanh_() @ p["attention_vector"]
-        if nothing is not None:
-            scores.masked_fill_(nothing, -torch.inf)
+        if padding is not None:
+            scores.masked_fill_(padding, -torch.inf)
         context = torch.bmm(scores.softmax(-1), values).flatten(0, 1)
         state = torch.gru_cell(
             torch.cat([y, context], 1), state, self.into, p["decoder_state"], p["decoder_bias"]
@@ -170,92 +170,91 @@ class Reader:
 
 
 class Greedy:
-    """The most probable word at every step."""
+    """Greedy search: the most probable token at every step."""
 
-    def __init__(self, reader: Reader) -> None:
-        self.torch, self.reader = reader.torch, reader
+    def __init__(self, model: TorchModel) -> None:
+        self.torch, self.model = model.torch, model
 
-    def __call__(self, source: Any, lengths: Any) -> Words:
+    def __call__(self, source: Any, lengths: Any) -> Targets:
         """Translate a batch."""
         torch = self.torch
-        state, *seen = self.reader.read(source, lengths)
-        most, rows = longest(lengths), torch.arange(len(lengths))  # which sentences go on
-        words, found = (
-            torch.full_like(lengths, START),
-            torch.zeros(len(lengths), int(most.max()), dtype=torch.long),
-        )
-        for t in range(int(most.max())):
-            state, logits = self.reader.step(words, state, *seen)
+        state, *encoded = self.model.encode(source, lengths)
+        limits, rows = longest(lengths), torch.arange(len(lengths))  # the unfinished sentences
+        tokens = torch.full_like(lengths, START)
+        translated = torch.zeros(len(lengths), int(limits.max()), dtype=torch.long)
+        for t in range(int(limits.max())):
+            state, logits = self.model.step(tokens, state, *encoded)
             logits[:, :END] = -torch.inf  # neither PAD nor START
-            words = logits.argmax(-1)
-            found[rows, t] = words
-            going = (words != END) & (t + 1 < most)
+            tokens = logits.argmax(-1)
+            translated[rows, t] = tokens
+            going = (tokens != END) & (t + 1 < limits)
             if not going.all():
-                kept = going.nonzero()[:, 0]
-                if not len(kept):
+                unfinished = going.nonzero()[:, 0]
+                if not len(unfinished):
                     break
-                rows, words, state, most = (x[kept] for x in (rows, words, state, most))
-                seen = [None if x is None else x[kept] for x in seen]
-        return [[word for word in row if word > END] for row in found.tolist()]
+                rows, tokens, state, limits = (x[unfinished] for x in (rows, tokens, state, limits))
+                encoded = [None if x is None else x[unfinished] for x in encoded]
+        return [[token for token in row if token > END] for row in translated.tolist()]
 
 
 class Beam:
-    """The best of the k most probable beginnings, by the mean log-probability of its words."""
+    """Beam search: k hypotheses, ranked by the mean log-probability of their tokens."""
 
-    def __init__(self, reader: Reader, width: int) -> None:
-        self.torch, self.reader, self.width = reader.torch, reader, width
+    def __init__(self, model: TorchModel, width: int) -> None:
+        self.torch, self.model, self.width = model.torch, model, width
 
-    def __call__(self, source: Any, lengths: Any) -> Words:
+    def __call__(self, source: Any, lengths: Any) -> Targets:
         """Translate a batch."""
         torch, k = self.torch, self.width
-        state, *seen = self.reader.read(source, lengths)
+        state, *encoded = self.model.encode(source, lengths)
         state = state.repeat_interleave(k, 0)
-        most, rows = longest(lengths), torch.arange(len(lengths))
+        limits, rows = longest(lengths), torch.arange(len(lengths))
         totals = torch.full((len(lengths), k), -torch.inf)
         totals[:, 0] = 0
-        words = torch.full((len(lengths) * k,), START)
-        said = torch.zeros(len(lengths), k, 0, dtype=torch.long)  # what each beginning has said
-        bars, best = torch.full((len(lengths),), -torch.inf), list[list[int]]([] for _ in lengths)
-        for t in range(int(most.max())):
-            state, logits = self.reader.step(words, state, *seen)
+        tokens = torch.full((len(lengths) * k,), START)
+        hypotheses = torch.zeros(len(lengths), k, 0, dtype=torch.long)  # the tokens of each hypothesis
+        best_scores, best = torch.full((len(lengths),), -torch.inf), list[list[int]]([] for _ in lengths)
+        for t in range(int(limits.max())):
+            state, logits = self.model.step(tokens, state, *encoded)
             logs = logits.log_softmax(-1).view(len(rows), k, -1)
             logs[:, :, :END] = -torch.inf
             logs += totals[:, :, None]
-            top, flat = logs.flatten(1).topk(2 * k)  # half of them may be ENDs
-            parents, words = flat // logs.shape[-1], flat % logs.shape[-1]
-            ends = words == END
+            top, flat = logs.flatten(1).topk(2 * k)  # half of them can be END
+            parents, tokens = flat // logs.shape[-1], flat % logs.shape[-1]
+            ends = tokens == END
             scores, ranks = (top / (t + 1))[:, :k].masked_fill(~ends[:, :k], -torch.inf).max(1)
-            for i in (scores > bars).nonzero()[:, 0].tolist():
-                best[rows[i]] = said[i, parents[i, ranks[i]]].tolist()
-            bars = torch.maximum(bars, scores)
-            live = ~ends & (top / most[:, None] > bars[:, None])
+            for i in (scores > best_scores).nonzero()[:, 0].tolist():
+                best[rows[i]] = hypotheses[i, parents[i, ranks[i]]].tolist()
+            best_scores = torch.maximum(best_scores, scores)
+            live = ~ends & (top / limits[:, None] > best_scores[:, None])
             live &= live.cumsum(1) <= k
             order = live.int().sort(dim=1, descending=True, stable=True).indices[:, :k]
             totals = top.masked_fill(~live, -torch.inf).gather(1, order)
-            parents, words = parents.gather(1, order), words.gather(1, order)
-            said = torch.cat([said.gather(1, parents[:, :, None].expand(-1, -1, t)), words[:, :, None]], 2)
-            grown = live.any(1)
-            going = grown & (t + 1 < most)
-            for i in (~going & bars.isneginf()).nonzero()[:, 0].tolist():
-                best[rows[i]] = said[i, 0].tolist()  # broken off
+            parents, tokens = parents.gather(1, order), tokens.gather(1, order)
+            hypotheses = torch.cat(
+                [hypotheses.gather(1, parents[:, :, None].expand(-1, -1, t)), tokens[:, :, None]], 2
+            )
+            going = live.any(1) & (t + 1 < limits)
+            for i in (~going & best_scores.isneginf()).nonzero()[:, 0].tolist():
+                best[rows[i]] = hypotheses[i, 0].tolist()  # cut off at the largest length
             if not going.any():
                 break
-            places = (torch.arange(len(rows))[:, None] * k + parents)[going].flatten()
-            state = state[places]
+            positions = (torch.arange(len(rows))[:, None] * k + parents)[going].flatten()
+            state = state[positions]
             if not going.all():
-                rows, most, bars, totals, words, said = (
-                    x[going] for x in (rows, most, bars, totals, words, said)
+                rows, limits, best_scores, totals, tokens, hypotheses = (
+                    x[going] for x in (rows, limits, best_scores, totals, tokens, hypotheses)
                 )
-                seen = [None if x is None else x[going] for x in seen]
-            words = words.flatten()
+                encoded = [None if x is None else x[going] for x in encoded]
+            tokens = tokens.flatten()
         return best
 
 
-# --- one process for a contestant
+# --- a process for each contestant
 
 
 def work(name: str, task: Task) -> None:
-    """Tell the translations, then sentences a second whenever asked, and the peak memory at the end."""
+    """Take turns as a contestant: print the translations, then sentences a second."""
     model = task.model()
     batches = task.batches_of(model)
     count = sum(len(lengths) for _, lengths in batches)
@@ -270,42 +269,44 @@ def work(name: str, task: Task) -> None:
 
 
 def measure(names: list[str], task: Task, rounds: int, tools: Tools) -> None:
-    """Let all take turns, and print the table."""
+    """Run all contestants in turns, and print the table."""
     workers = {}
     for name in names:
         command = [__file__, "--worker", name, "--threads", str(task.threads), "--beams", str(task.width)]
         command += ["--model", task.path, "--batches", str(task.batches)]
         blas = 1 if name == "regard" else task.threads
         workers[name] = Worker(command, task.threads, blas, tools.preload)
-    how = "greedy" if task.width == 1 else f"beam of {task.width}"
-    print(f"\nSentences, {how}, {task.threads} thread" + "s" * (task.threads > 1))
+    search = "greedy" if task.width == 1 else f"beam of {task.width}"
+    print(f"\nSentences, {search}, {task.threads} thread" + "s" * (task.threads > 1))
     limit = Probe(tools.probe, task.threads) if tools.probe else None
-    found = compete("sentences", workers, rounds, limit, task.products(workers["regard"].first))
-    for name, translations in found.items():
-        compare(name, translations, found["regard"])
+    translated = compete("sentences", workers, rounds, limit, task.products(workers["regard"].first))
+    for name, translations in translated.items():
+        compare(name, translations, translated["regard"])
 
 
-def compare(name: str, found: list[Words], wanted: list[Words]) -> None:
-    """Say how many translations are not the same."""
-    pairs = [pair for batches in zip(found, wanted, strict=True) for pair in zip(*batches, strict=True)]
-    different = sum(a != b for a, b in pairs)
+def compare(name: str, translated: list[Targets], reference: list[Targets]) -> None:
+    """Print how many translations differ."""
+    ours, others = ([ids for batch in batches for ids in batch] for batches in (reference, translated))
+    different = sum(a != b for a, b in zip(ours, others, strict=True))
     if different:
-        verdict = "" if different <= DIFFERENT * len(pairs) else ": TOO MANY"
-        print(f"  {name}: {different} of {len(pairs)} translations differ{verdict}")
+        verdict = "" if different <= DIFFERENT * len(ours) else ": TOO MANY"
+        print(f"  {name}: {different} of {len(ours)} translations differ{verdict}")
 
 
 def options() -> argparse.Namespace:
     """Read the command line."""
     parser = arguments(__doc__, CONTESTANTS)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], metavar="K", help="default: 1 and 5")
-    parser.add_argument("--batches", type=int, default=6, help="that are translated in turn (default 6)")
+    parser.add_argument("--batches", type=int, default=6, help="number of batches (default 6)")
     parser.add_argument("--epochs", type=int, default=2, help="of training (default 2)")
-    parser.add_argument("--model", metavar="FILE", help="a model of this kind, so that none is trained")
+    parser.add_argument(
+        "--model", metavar="FILE", help="a model of this configuration, instead of training one"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
-    """Print everything."""
+    """Print a table for each beam and number of threads."""
     args = options()
     if args.worker:
         work(args.worker, Task(args.model, args.batches, args.beams[0], args.threads[0]))
@@ -314,7 +315,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, begin(names, args.as_installed) as tools:
         path = Path(args.model or Path(folder, "model.safetensors"))
         if not args.model:
-            trained(path, args.epochs)
+            train(path, args.epochs)
         for width in args.beams:
             for threads in args.threads:
                 measure(names, Task(str(path), args.batches, width, threads), args.rounds, tools)
