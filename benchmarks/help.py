@@ -1,12 +1,12 @@
-"""Print what a few minutes of training reach on LibreOffice's help, English to French and to German.
+"""Print the BLEU of models trained for some minutes on LibreOffice's help, English to French and to German.
 
     python benchmarks/help.py [--languages fr de] [--minutes 1 3 10] [--together 1] [--learned 25]
                               [--family recurrent] [--style ...]
 
-BLEU (sacrebleu, 13a) on sentences of at most 12 and of at most 15 tokens, and chrF on the latter, with a beam of 5; one
-model for each budget, or several of other seeds, and what they reach together. The sentences come from help pages that
-were not trained on, and are none that stand on those; data/help-en-fr/README.md says what such a number means: help
-text repeats itself.
+BLEU (sacrebleu, 13a) on sentences of at most 12 and of at most 15 tokens, and chrF on the latter, with a beam of 5, for
+one model for each time limit, or for several with different seeds and their ensemble. The sentences come from help
+pages that are held out, without those that also occur in training pages. Help text is repetitive, which limits what
+such numbers mean; see data/help-en-fr/README.md.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ TESTED = (12, 15)
 
 
 def short(pairs: list[Pair], longest: int) -> list[Pair]:
-    """Keep the pairs of at most so many tokens on either side."""
+    """Return the pairs of at most so many tokens on either side."""
     return [pair for pair in pairs if all(len(cut(side)) <= longest for side in pair)]
 
 
 def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:
-    """Train models and yield the line of each and of all together, the language left out."""
+    """Train models, and yield the row of each and of their ensemble."""
     options: dict[str, Any] = {"family": args.family, "max_tokens": args.learned}
     if args.style:
         options["network"] = {"style": args.style}
     models, all_seconds = [], 0.0
     for seed in range(args.seed, args.seed + args.together):
-        asked = Namespace(**vars(args) | {"seed": seed})
-        model, seconds = train(parts.train, parts.valid, asked, options, minutes=minutes)
+        seeded = Namespace(**vars(args) | {"seed": seed})
+        model, seconds = train(parts.train, parts.valid, seeded, options, minutes=minutes)
         models.append(model)
         all_seconds += seconds
         yield row(f"{minutes:g}", seconds, model, parts)
@@ -48,28 +48,34 @@ def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[
 
 
 def row(trained: str, seconds: float, model: Translator, parts: Split[list[Pair]]) -> str:
-    """Measure a model and return its line."""
+    """Measure a model and return its row."""
     return f"{trained:>8}{seconds:>10.0f} s" + "".join(f"{figure:>9.2f}" for figure in figures(model, parts))
 
 
 def figures(model: Translator, parts: Split[list[Pair]]) -> list[float]:
     """Return BLEU for both lengths, and chrF for the larger."""
     test = short(parts.test, TESTED[-1])
-    found = [measured(model, short(test, longest)) for longest in TESTED]
-    return [*found, chrf(translated(model, test), [target for _, target in test]).score]
+    scores = [measured(model, short(test, longest)) for longest in TESTED]
+    return [*scores, chrf(translated(model, test), [target for _, target in test]).score]
 
 
 def main() -> None:
-    """Train and print, budget by budget."""
+    """Print a table of all languages and time limits."""
     parser = arguments(__doc__, minutes=[1, 3, 10])
     parser.add_argument(
-        "--learned", type=int, default=25, metavar="N", help="tokens of a sentence to learn from"
+        "--learned", type=int, default=25, metavar="N", help="tokens of the longest training sentence"
     )
-    parser.add_argument("--together", type=int, default=1, metavar="N", help="models for each budget")
+    parser.add_argument(
+        "--together",
+        type=int,
+        default=1,
+        metavar="N",
+        help="models for each limit, and their ensemble",
+    )
     parser.add_argument("--languages", nargs="+", choices=("fr", "de"), default=["fr", "de"])
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument(
-        "--style", choices=("bahdanau", "luong", "conditional"), help="of the recurrent decoder"
+        "--style", choices=("bahdanau", "luong", "conditional"), help="style of the recurrent decoder"
     )
     args = parser.parse_args()
     data = {language: libreoffice(language, args.learned) for language in args.languages}

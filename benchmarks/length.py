@@ -1,11 +1,10 @@
-"""Print how translation quality depends on the length of the sentence, with and without attention.
+"""Print BLEU by the length of the sentence, with and without attention.
 
     python benchmarks/length.py [--language fr] [--minutes 10] [--png FILE]
 
-The question of Bahdanau, Cho and Bengio 2014, figure 2: without attention the whole sentence has to go through one
-vector, so long sentences should suffer most. Both models learn from the same pairs of LibreOffice's help, with at
-most 50 tokens on a side, for the same time; BLEU is measured on pages that were not trained on, by length of the
-source.
+As in figure 2 of Bahdanau, Cho and Bengio 2014: without attention one vector represents the complete sentence, so that
+long sentences should be translated worst. Both models are trained on the same pairs of LibreOffice's help, with at most
+50 tokens on a side, for the same time. BLEU is measured on held-out pages, by the length of the source.
 """
 
 from __future__ import annotations
@@ -25,45 +24,45 @@ LONGEST = 50
 
 
 def rows(model: Seq2Seq, test: list[Pair]) -> list[Row]:
-    """Measure BLEU in groups of lengths."""
+    """Return BLEU by groups of lengths."""
     lengths = [len(cut(source)) for source, _ in test]
-    measures = {"BLEU": lambda found, right: bleu(found, right).score}
+    measures = {"BLEU": lambda translations, references: bleu(translations, references).score}
     return by_length(lengths, translated(model, test), [target for _, target in test], measures)
 
 
 def main() -> None:
-    """Train both models and print their figures side by side."""
+    """Train both models and print a table of their scores."""
     parser = arguments(__doc__, minutes=10)
     parser.add_argument("--language", choices=("fr", "de"), default="fr")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="draw it, too")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="also draw a figure")
     args = parser.parse_args()
     parts = libreoffice(args.language, LONGEST)
     header(
-        f"en-{args.language}, at most {LONGEST} tokens: {len(parts.train):,} pairs, {len(parts.test):,} to test on",
+        f"en-{args.language}, at most {LONGEST} tokens: {len(parts.train):,} pairs, {len(parts.test):,} test pairs",
         f"{args.minutes:g} minutes each, seed {args.seed}",
     )
-    found = {}
+    results = {}
     for attention in (True, False):
         options = {"attention": attention, "max_tokens": LONGEST, "network": {"style": "bahdanau"}}
         model, _ = train(parts.train, parts.valid, args, options)
-        found[attention] = rows(model, parts.test)
-    _print(found[True], found[False])
+        results[attention] = rows(model, parts.test)
+    _print(results[True], results[False])
     if args.png:
-        _draw(args.png, {"with attention": found[True], "without": found[False]})
+        _draw(args.png, {"with attention": results[True], "without": results[False]})
 
 
-def _print(with_it: Sequence[Row], without: Sequence[Row]) -> None:
+def _print(with_attention: Sequence[Row], without: Sequence[Row]) -> None:
     print("tokens      sentences   with attention   without   difference")
-    for seen, blind in zip(with_it, without, strict=True):
-        one, other = seen.scores["BLEU"], blind.scores["BLEU"]
-        lengths = f"{seen.shortest} to {seen.longest}"
-        print(f"{lengths:<12}{seen.sentences:>9,}{one:>17.2f}{other:>10.2f}{one - other:>13.2f}")
+    for row, other in zip(with_attention, without, strict=True):
+        better, worse = row.scores["BLEU"], other.scores["BLEU"]
+        lengths = f"{row.shortest} to {row.longest}"
+        print(f"{lengths:<12}{row.sentences:>9,}{better:>17.2f}{worse:>10.2f}{better - worse:>13.2f}")
 
 
-def _draw(path: Path, found: Mapping[str, Sequence[Row]]) -> None:
+def _draw(path: Path, results: Mapping[str, Sequence[Row]]) -> None:
     """Draw BLEU by length, a line for each model."""
-    rows = next(iter(found.values()))
-    lines = {name: [row.scores["BLEU"] for row in rows] for name, rows in found.items()}
+    rows = next(iter(results.values()))
+    lines = {name: [row.scores["BLEU"] for row in rows] for name, rows in results.items()}
     labels = [f"{row.shortest}-{row.longest}" for row in rows]
     save_by_length(path, labels, lines, [row.sentences for row in rows], along="tokens in the source")
 

@@ -1,9 +1,9 @@
-"""Print what `regard train` reaches on the sentences that come with the project, with and without attention.
+"""Print the BLEU and the speed of models of `regard train`, with and without attention.
 
     python benchmarks/translate.py [--seeds 1 2 3]
 
-BLEU by sacrebleu on held-out pairs of at most 12 tokens, the time to train on those of at most 15, and the time to
-translate. What is read is data/help-en-fr; nothing is written.
+The data are those of data/help-en-fr: BLEU (sacrebleu) on held-out pairs of at most 12 tokens, the time of training on
+pairs of at most 15, and the speed of translating.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trial import header, sides
 
+from data import Pair
 from regard.seq2seq import Seq2Seq, read_pairs
 from regard.seq2seq.data.tokenizers import cut
 from regard.seq2seq.evaluation.metrics import Score
@@ -22,34 +23,33 @@ from regard.seq2seq.evaluation.metrics import bleu as measured
 
 DATA = Path(__file__).parents[1] / "data" / "help-en-fr"
 LONGEST_LEARNED, LONGEST = 15, 12  # tokens on a side, in training and in the test
-Pair = tuple[str, str]
 
 
-def pairs(name: str) -> list[Pair]:
-    """Read one of the three files."""
+def read(name: str) -> list[Pair]:
+    """Read a split."""
     return read_pairs(DATA / f"{name}.tsv.gz")
 
 
-def short(found: list[Pair]) -> list[Pair]:
-    """Keep what the test is made of."""
-    return [pair for pair in found if all(len(cut(side)) <= LONGEST for side in pair)]
+def short(pairs: list[Pair]) -> list[Pair]:
+    """Return the pairs that are short enough for the test."""
+    return [pair for pair in pairs if all(len(cut(side)) <= LONGEST for side in pair)]
 
 
 def bleu(model: Seq2Seq, test: list[Pair], beam: int) -> tuple[Score, float]:
-    """Return BLEU, and the seconds it took to translate."""
+    """Return BLEU and the seconds of translating."""
     sources, targets = zip(*test, strict=True)
     start = time.perf_counter()
-    found = [translation.text for translation in model.translate(sources, beam=beam)]
+    translations = [translation.text for translation in model.translate(sources, beam=beam)]
     seconds = time.perf_counter() - start
-    return measured(found, targets), seconds
+    return measured(translations, targets), seconds
 
 
 def report(seed: int, *, attention: bool) -> str:
-    """Train one model, print its line, and return the signature."""
-    test = short(pairs("test"))
+    """Train a model, print its row, and return the signature of BLEU."""
+    test = short(read("test"))
     start = time.perf_counter()
     model = Seq2Seq(attention=attention, max_tokens=LONGEST_LEARNED, seed=seed)
-    model.fit(*sides(pairs("train")), valid=sides(pairs("valid")))
+    model.fit(*sides(read("train")), valid=sides(read("valid")))
     trained = time.perf_counter() - start
     (greedy, fast), (wide, slow) = bleu(model, test, 1), bleu(model, test, 5)
     with tempfile.TemporaryDirectory() as folder:
@@ -66,15 +66,13 @@ def report(seed: int, *, attention: bool) -> str:
 
 
 def main() -> None:
-    """Train and print, seed by seed."""
+    """Print a table of all seeds."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="N")
     args = parser.parse_args()
-    header(
-        f"{len(pairs('train'))} pairs to learn from, {len(short(pairs('test')))} held-out pairs to test on"
-    )
+    header(f"{len(read('train'))} training pairs, {len(short(read('test')))} test pairs")
     print("attention seed  beam 5  greedy  training  sentences/s    greedy    file")
     for seed in args.seeds:
         for attention in (True, False):

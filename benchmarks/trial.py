@@ -1,4 +1,4 @@
-"""What the benchmarks that train share: a model within a budget, its figures, and where they were taken."""
+"""Shared by the benchmarks of quality: arguments, training within a time limit, translating, and BLEU."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Pairing = tuple[Side, Side]
 
 
 class Trained(NamedTuple):
-    """A model, and how long it was trained."""
+    """A model, and the seconds of its training."""
 
     model: Seq2Seq
     seconds: float
 
 
 def arguments(description: str | None, *, minutes: float | Sequence[float]) -> argparse.ArgumentParser:
-    """Return a parser with what every trial can be told."""
+    """Return a parser with the arguments of every benchmark that trains."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -42,16 +42,16 @@ def arguments(description: str | None, *, minutes: float | Sequence[float]) -> a
         metavar="N",
         default=minutes,
         nargs="+" if several else None,
-        help="how long each model may be trained",
+        help="time limit of the training of each model",
     )
-    # The time is the budget, so an epoch more or less must not end the training.
-    parser.add_argument("--epochs", type=int, default=1000, metavar="N", help="train no longer than this")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all chance in training")
+    # More than the minutes allow, so that the time limit ends the training.
+    parser.add_argument("--epochs", type=int, default=1000, metavar="N", help="the most epochs")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed")
     return parser
 
 
 def header(*lines: str) -> None:
-    """Say on what the figures were taken."""
+    """Print the versions, the machine, and other lines."""
     processors = f"{os.cpu_count()} processors"
     print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.machine()}, {processors}")
     print(*lines, sep="\n", end="\n\n", flush=True)
@@ -66,7 +66,7 @@ def train(
     minutes: float | None = None,
     links: Sequence[frozenset[tuple[int, int]]] | None = None,
 ) -> Trained:
-    """Train a model; the options are those of `Seq2Seq`, beside those that `arguments` asks for."""
+    """Train a model with options of `Seq2Seq`, in addition to the arguments of the command line."""
     minutes = args.minutes if minutes is None else minutes
     start = time.perf_counter()
     model = Seq2Seq(minutes=minutes, epochs=args.epochs, seed=args.seed, **options)
@@ -81,7 +81,7 @@ def sides(pairs: Sequence[Pairing]) -> tuple[list[Side], list[Side]]:
 
 def translated(model: Translator, pairs: Sequence[Pair], *, beam: int = BEAM) -> list[str]:
     """Translate the sources of pairs."""
-    return [found.text for found in model.translate([source for source, _ in pairs], beam=beam)]
+    return [translation.text for translation in model.translate([source for source, _ in pairs], beam=beam)]
 
 
 def measured(model: Translator, pairs: Sequence[Pair], *, beam: int = BEAM) -> float:
