@@ -249,21 +249,21 @@ def timed(call: Callable[[], Any], threads: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def run(case: Case, reference: Case | None, section: Section, rounds: int, measured: Machine) -> Row:
+def run(case: Case, reference: Case | None, section: Section, rounds: int, machine: Machine) -> Row:
     """Time all contestants in turns; the first of a round is the last of the next."""
     data = Data(case)
-    turns = contestants(case, data, section, measured.threads)
+    turns = contestants(case, data, section, machine.threads)
     row = Row(case, {name: [] for name in turns}, wrong=disagreeing(case, turns))
     if reference is not None:
-        turns[REFERENCE] = contestants(reference, Data(reference), section, measured.threads)["regard"]
+        turns[REFERENCE] = contestants(reference, Data(reference), section, machine.threads)["regard"]
         turns[REFERENCE].call()
         row.seconds[REFERENCE] = []
     names = list(turns)
     for _ in range(rounds):
         for name in names:
-            before = limit(case, section, data, measured) if name == "regard" else None
-            row.seconds[name].append(timed(turns[name].call, measured.threads))
-            after = limit(case, section, data, measured) if name == "regard" else None
+            before = limit(case, section, data, machine) if name == "regard" else None
+            row.seconds[name].append(timed(turns[name].call, machine.threads))
+            after = limit(case, section, data, machine) if name == "regard" else None
             row.limit += [(before + after) / 2] if before and after else []
         names.append(names.pop(0))
     return row
@@ -276,12 +276,12 @@ def contestants(case: Case, data: Data, section: Section, threads: int) -> dict[
     return {name: turn for name, turn in turns.items() if turn is not None}
 
 
-def limit(case: Case, section: Section, data: Data, measured: Machine) -> float | None:
+def limit(case: Case, section: Section, data: Data, machine: Machine) -> float | None:
     """Return the machine's limit at this moment; None without a probe, or in a table of times."""
-    probe = measured.probe
+    probe = machine.probe
     if probe is None or section.unit not in ("GFLOP/s", "GB/s"):
         return None
-    settle(measured.threads)
+    settle(machine.threads)
     if section.unit == "GB/s":
         return max(probe.read(*data.inputs[1:]) for _ in range(3))
     return probe.flops(case.dtype)
@@ -342,8 +342,8 @@ def quotient(over: Sequence[float], under: Sequence[float]) -> float:
 def best_peer(row: Row, section: Section) -> str | None:
     """Return the fastest peer whose result is right."""
     peers = [library.name for library in section.libraries if library.is_peer]
-    able = [name for name in peers if name in row.seconds and name not in row.wrong]
-    return min(able, key=lambda name: statistics.median(row.seconds[name]), default=None)
+    eligible = [name for name in peers if name in row.seconds and name not in row.wrong]
+    return min(eligible, key=lambda name: statistics.median(row.seconds[name]), default=None)
 
 
 def verdict(row: Row, section: Section) -> str:
@@ -412,11 +412,11 @@ def run_section(args: argparse.Namespace) -> None:
     """Measure a section with one number of threads, print its table and append its numbers to a file."""
     [name], [threads] = args.only, args.threads
     section = SECTIONS[name](args.quick)
-    measured = Machine(threads, Probe(Path(args.probe), threads) if args.probe else None)
+    machine = Machine(threads, Probe(Path(args.probe), threads) if args.probe else None)
     rows = []
     for i, case in enumerate(section.cases):
         reference = section.references[i] if section.references else None
-        rows.append(run(case, reference, section, args.rounds, measured))
+        rows.append(run(case, reference, section, args.rounds, machine))
     table(section, rows, threads)
     for row in rows:
         values = {name: in_unit(row, name, section.unit) for name in row.seconds}

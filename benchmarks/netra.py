@@ -178,10 +178,10 @@ def published_search(model: Model, keys: Array, letters: Letters, width: int) ->
         )
         logits, _, states = model.step(last[None], states[None], keys[None])
         longer = [
-            Hypothesis(beam.probability * float(found[letter]), (*beam.letters, int(letter)), state)
-            for beam, found, state in zip(beams, softmax(logits[0], axis=-1), states[0], strict=True)
-            for letter in np.argsort(found)[-width:]
-            if found[letter] > LEAST
+            Hypothesis(beam.probability * float(following[letter]), (*beam.letters, int(letter)), state)
+            for beam, following, state in zip(beams, softmax(logits[0], axis=-1), states[0], strict=True)
+            for letter in np.argsort(following)[-width:]
+            if following[letter] > LEAST
         ]
         is_over = [beam.letters[-1] == letters.end or len(beam.letters) >= LONGEST_TARGET for beam in longer]
         ended += [beam for beam, over in zip(longer, is_over, strict=True) if over]
