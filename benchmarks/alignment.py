@@ -36,7 +36,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trial import Pairing, arguments, header, sides, train
+from trial import Options, Pairing, arguments, header, sides, train
 
 from data import Missing, Split, Verse, bible, run
 from regard.seq2seq import Ensemble
@@ -48,11 +48,11 @@ from regard.seq2seq.translator import Translator
 Links = frozenset[tuple[int, int]]
 
 LONGEST = 25
-TEXT: dict[str, Any] = {
+TEXT: Options = {
     "source": "tokens",
     "target": "tokens",
     "max_tokens": LONGEST,
-    "least": 2,
+    "min_count": 2,
     "network": {"style": "conditional", "embedding": 96, "encoder": 64, "decoder": 96, "attention": 64},
     "recipe": {"smoothing": 0.0},
 }
@@ -152,7 +152,8 @@ def train_both(
     verses: Sequence[Verse], parts: Split[list[Verse]], args: Namespace, guide: Sequence[Links] | None = None
 ) -> Directions:
     """Train both directions on the text of verses, guided by links if there are any."""
-    options = TEXT | {"recipe": TEXT["recipe"] | ({"guidance": args.guidance} if guide else {})}
+    recipe = TEXT["recipe"] | ({"guidance": args.guidance} if guide else {})
+    options: Options = {**TEXT, "recipe": recipe}
     pairs, valid = text(verses), text(parts.valid)
     forward = together(pairs, valid, args, options, guide)
     pairs, valid = ([(target, source) for source, target in side] for side in (pairs, valid))
@@ -164,7 +165,7 @@ def together(
     pairs: Sequence[Pairing],
     valid: Sequence[Pairing],
     args: Namespace,
-    options: Mapping[str, Any],
+    options: Options,
     guide: Sequence[Links] | None,
 ) -> Translator:
     """Train an ensemble."""

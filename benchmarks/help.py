@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
 
-from trial import arguments, header, measured, train, translated
+from trial import Options, arguments, header, measured, train, translated
 
 from data import Pair, Split, libreoffice, run
 from regard.seq2seq import Ensemble
@@ -33,7 +32,7 @@ def short(pairs: list[Pair], longest: int) -> list[Pair]:
 
 def rows(parts: Split[list[Pair]], minutes: float, args: Namespace) -> Iterator[str]:
     """Train models, and yield the row of each and of their ensemble."""
-    options: dict[str, Any] = {"family": args.family, "max_tokens": args.learned}
+    options: Options = {"family": args.family, "max_tokens": args.learned}
     if args.style:
         options["network"] = {"style": args.style}
     models, all_seconds = [], 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trial import arguments, header, train, translated
+from trial import Options, arguments, header, train, translated
 
 from data import Pair, libreoffice, run
 from regard.seq2seq import Seq2Seq
@@ -43,7 +43,7 @@ def main() -> None:
     )
     results = {}
     for attention in (True, False):
-        options = {"attention": attention, "max_tokens": LONGEST, "network": {"style": "bahdanau"}}
+        options: Options = {"attention": attention, "max_tokens": LONGEST, "network": {"style": "bahdanau"}}
         model, _ = train(parts.train, parts.valid, args, options)
         results[attention] = rows(model, parts.test)
     _print(results[True], results[False])

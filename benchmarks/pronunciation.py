@@ -21,11 +21,10 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
 import g2p_en
 import phonetisaurus
-from trial import BEAM, Trained, arguments, header, train
+from trial import BEAM, Options, Trained, arguments, header, train
 
 from data import Missing, Split, Words, cmudict, run
 from data import g2p_en as g2p_en_arrays
@@ -34,11 +33,11 @@ from regard.seq2seq.evaluation.metrics import error_rate, exact
 
 LONGEST = 31  # letters or phonemes of the longest word
 # Words need a lower learning rate than sentences, and no label smoothing; a few minutes train a small network only.
-SMALL: dict[str, Any] = {
+SMALL: Options = {
     "network": {"embedding": 112, "encoder": 96, "decoder": 144, "attention": 96},
     "recipe": {"rate": 2.5e-3, "tokens": 512, "dropout": 0.1, "smoothing": 0.0, "keep": "last"},
 }
-LARGE: dict[str, Any] = {
+LARGE: Options = {
     "network": {"embedding": 128, "encoder": 192, "decoder": 256, "attention": 128},
     "recipe": {"rate": 1.5e-3, "tokens": 768, "dropout": 0.35, "smoothing": 0.0, "keep": "last"},
 }
@@ -123,7 +122,7 @@ def _phonetisaurus(parts: Split[Words]) -> None:
 
 def trained(parts: Split[Words], args: Namespace) -> Trained:
     """Train a model."""
-    options: dict[str, Any] = {
+    options: Options = {
         "source": "tokens",
         "target": "tokens",
         "family": args.family,
@@ -137,7 +136,7 @@ def trained(parts: Split[Words], args: Namespace) -> Trained:
     if args.family == "recurrent":
         size = LARGE if args.minutes >= MANY_MINUTES else SMALL
         tokens = size["recipe"]["tokens"] * (LONGER if args.memory else 1)
-        options |= size | {"recipe": size["recipe"] | {"tokens": tokens}}
+        options = {**options, **size, "recipe": size["recipe"] | {"tokens": tokens}}
     return train(pairs(parts.train), pairs(parts.valid), args, options)
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -16,11 +16,23 @@ from regard.seq2seq import Seq2Seq
 from regard.seq2seq.evaluation.metrics import bleu
 from regard.seq2seq.translator import Translator
 
-__all__ = ["BEAM", "Pairing", "Trained", "arguments", "header", "measured", "sides", "train", "translated"]
-
 BEAM = 5
 Side = str | Sequence[str]
 Pairing = tuple[Side, Side]
+
+
+class Options(TypedDict, total=False):
+    """Options of `Seq2Seq`; this type makes mypy check their names."""
+
+    family: str
+    attention: bool
+    network: dict[str, Any]
+    source: str
+    target: str
+    min_count: int
+    extras: Mapping[str, int]
+    max_tokens: int
+    recipe: dict[str, Any]
 
 
 class Trained(NamedTuple):
@@ -61,7 +73,7 @@ def train(
     pairs: Sequence[Pairing],
     valid: Sequence[Pairing],
     args: argparse.Namespace,
-    options: Mapping[str, Any],
+    options: Options,
     *,
     minutes: float | None = None,
     links: Sequence[frozenset[tuple[int, int]]] | None = None,
