@@ -79,7 +79,7 @@ def main() -> None:
     args = parser.parse_args()
     data = {language: libreoffice(language, args.learned) for language in args.languages}
     sizes = (
-        f"en-{name}: {len(p.train):,} pairs, {len(short(p.test, TESTED[-1])):,} to test on"
+        f"en-{name}: {len(p.train):,} pairs, {len(short(p.test, TESTED[-1])):,} test pairs"
         for name, p in data.items()
     )
     header(*sizes, f"family {args.family}, seed {args.seed}")
