@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import _check
 from regard._layout import Layout, layout
-from regard.mask import Ask, Mask, MaskLike, Step, as_mask, window
+from regard.mask import Evaluate, Mask, MaskLike, Step, as_mask, window
 from regard.position import BiasLike, BoundBias, bind_bias
 from regard.scores import Score, ScoreLike, as_score
 from regard.weights import NormalizeLike, Sink, as_normalize, local_m, local_p
@@ -34,7 +34,7 @@ class Problem:
     layout: Layout
     score: Score | Callable[[Any, Any], Any]
     mask: Mask | None
-    ask: Ask | None
+    evaluate_mask: Evaluate | None
     bias: BoundBias | None
     scale: float
     softcap: float | None
@@ -90,9 +90,22 @@ def prepare(
     with _check.naming_shapes(arrays):
         if isinstance(normalize, local_p):
             _check.broadcast("positions", normalize.positions.shape, (*shape.lead, shape.n), "(..., n)")
-        ask = None if visible is None else visible.bind(shape)
+        evaluate_mask = None if visible is None else visible.bind(shape)
         bound = bind_bias(bias, shape, compute)
         bound_sink = None if sink is None else Sink(sink, shape, compute)
     return Problem(
-        q, k, v, shape, scorer, visible, ask, bound, scale, softcap, normalize, compute, result, bound_sink
+        q,
+        k,
+        v,
+        shape,
+        scorer,
+        visible,
+        evaluate_mask,
+        bound,
+        scale,
+        softcap,
+        normalize,
+        compute,
+        result,
+        bound_sink,
     )

@@ -183,7 +183,7 @@ class alibi:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         slopes = self.slopes
@@ -265,7 +265,7 @@ class t5_buckets:
     align: Align | None = None
 
     def __repr__(self) -> str:
-        return _check.written(self)
+        return _check.constructor_text(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", _check.parameter("table", self.table, 2, "(buckets, heads)"))

@@ -374,7 +374,7 @@ def line(count: int = 0, **options: Any) -> KVCache:
     return cache
 
 
-def ask(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
+def attend_newest(cache: KVCache, n: int, seen: regard.mask.Mask | None = None) -> Array:
     """Attend with so many queries."""
     return regard.attention(o(2, n, 4), cache.keys, cache.values, mask=cache.mask if seen is None else seen)
 
@@ -383,7 +383,7 @@ def an_old_mask() -> Array:
     cache = line(5)
     seen = cache.mask
     cache.append(o(2, 1, 4), o(2, 1, 3))
-    return ask(cache, 1, seen)
+    return attend_newest(cache, 1, seen)
 
 
 DTYPE = (
@@ -501,7 +501,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "  hint: read cache.mask, cache.keys and cache.values again after each append",
     ),
     "older queries": (
-        lambda: ask(line(9, window=4), 2),
+        lambda: attend_newest(line(9, window=4), 2),
         ValueError,
         "queries must be those of the newest positions, at most 1: 2\n"
         "  queries (2, 2, 4)        is (..., n, d)\n"
@@ -510,7 +510,7 @@ ERRORS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "  hint: some visible keys of older positions are overwritten; attend after each append",
     ),
     "more queries than positions": (
-        lambda: ask(line(2), 3),
+        lambda: attend_newest(line(2), 3),
         ValueError,
         "queries must be those of the newest positions, at most 2: 3\n"
         "  queries (2, 3, 4)        is (..., n, d)\n"

@@ -184,11 +184,11 @@ class Strictly(mask.causal):
     def bind(self, layout: Any) -> Any:
         inner = super().bind(layout)
 
-        def ask(items: slice, rows: slice, columns: slice) -> Any:
+        def evaluate(items: slice, rows: slice, columns: slice) -> Any:
             own = np.arange(columns.start, columns.stop) == np.arange(rows.start, rows.stop)[:, None]
             return inner(items, rows, columns) & ~own[None]
 
-        return ask
+        return evaluate
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_tops_are_those_of_a_sort(isa: str, sizes: tuple[int, int, int], first: 
     logits[draw(rows, words) > 1] = -np.inf
     logits[:, 0] = 2
     logits = logits.astype(np.float32)
-    tops = training.tops(logits, count, first)
+    tops = training.top_k(logits, count, first)
     if tops is None:
         pytest.skip("this instruction set has none")
     found, best, places = tops
@@ -211,9 +211,9 @@ def test_tops_of_a_product_are_those_of_its_numbers(
     )
     if (known := training.PackedWeights.pack(weight, bias)) is None:
         pytest.skip("this instruction set has none")
-    expected = training.tops(readout @ weight.T + bias, count, first)  # integers: no rounding in any order
+    expected = training.top_k(readout @ weight.T + bias, count, first)  # integers: no rounding in any order
     assert expected is not None
-    for one, other in zip(known.tops(readout, count, first), expected, strict=True):
+    for one, other in zip(known.top_k(readout, count, first), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -232,7 +232,7 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
             weight[[3, 200], size - 1] = 1e-35, -1e18
         if (known := training.PackedWeights.pack(weight, bias)) is None:
             pytest.skip("this instruction set has none")
-        found, best, places = known.tops(readout, 4)
+        found, best, places = known.top_k(readout, 4)
         exact = readout.astype(float) @ weight.astype(float).T + bias
         added = np.abs(readout).astype(float) @ np.abs(weight).astype(float).T + np.abs(bias)
         np.testing.assert_array_less(
@@ -242,7 +242,7 @@ def test_tops_of_numbers_of_every_size(isa: str, size: int) -> None:
         np.testing.assert_array_equal(places[:, 0], exact.argmax(axis=1))
         np.testing.assert_array_equal(found[:, 0], best[:, 0])
         for rows in (slice(5, 6), slice(3, 66)):
-            for part, whole in zip(known.tops(readout[rows], 4), (found, best, places), strict=True):
+            for part, whole in zip(known.top_k(readout[rows], 4), (found, best, places), strict=True):
                 np.testing.assert_array_equal(part, whole[rows])
 
 
@@ -257,7 +257,7 @@ def test_words_of_other_numbers_are_not_taken(isa: str) -> None:
 def test_tops_of_no_numbers_are_seen_in_the_sum(isa: str, wrong: float) -> None:
     logits = np.zeros((2, 40), np.float32)
     logits[1, :] = wrong
-    if (tops := training.tops(logits, 3)) is None:
+    if (tops := training.top_k(logits, 3)) is None:
         pytest.skip("this instruction set has none")
     assert np.isfinite(tops[0]).all(axis=1).tolist() == [True, False]
 

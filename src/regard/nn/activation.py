@@ -174,7 +174,7 @@ def relu(x: Array) -> tuple[Array, Callable[[Array], tuple[Array]]]:
     def pullback(dy: Array) -> tuple[Array]:
         _check.same_shape("dy", dy, x.shape)
         dx = dy.copy()
-        if not library.unrectify(y, dx):
+        if not library.relu_backward(y, dx):
             dx *= y > 0
         return (dx,)
 

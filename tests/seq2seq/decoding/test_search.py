@@ -446,7 +446,7 @@ def test_the_likeliest_words_are_those_of_a_sort(
     with pytest.MonkeyPatch.context() as patch:
         for library in (True, False):
             if not library:
-                patch.setattr(training, "tops", lambda *_: None)
+                patch.setattr(training, "top_k", lambda *_: None)
             found = ranking.top_tokens(logits, count, first)
             top = logits.max(axis=1)
             np.testing.assert_array_equal(found.sums[:, 0], top)
