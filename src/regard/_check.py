@@ -240,7 +240,7 @@ def rows(**values: ArrayLike) -> dict[str, Array]:
 
 
 def _as_rows(name: str, arrays: dict[str, Array]) -> str:
-    """Return a hint how to make a scalar or a 1-d array 2-dimensional."""
+    """Return a hint for making a scalar or a 1-d array 2-dimensional."""
     if not arrays[name].ndim:
         return f"one number is [[{name}]]"
     vector, numbers = f"one vector is {name}[None, :]", f"one number for each row is {name}[:, None]"
@@ -405,7 +405,7 @@ def broadcast(
 
 
 def _reshape_hint(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
-    """Return a hint how to make an array fit: with new dimensions of size 1, or its last two swapped."""
+    """Return a hint for making an array broadcast: new dimensions of size 1, or its last two swapped."""
     if not name.isidentifier():
         return ""
     fitting = [
@@ -461,7 +461,7 @@ def hidden(name: str, array: Array, size: int) -> None:
 
 
 def transpose_hint(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """Return a hint if a matrix is the transpose of what is needed, such as the weight of PyTorch's Linear."""
+    """Return a hint if a matrix has the transposed shape, as the weight of PyTorch's Linear has."""
     transposed = (
         name.endswith("weight") and len(shape) == 2 and shape == wanted[::-1] and shape[0] != wanted[0]
     )

@@ -2,8 +2,8 @@
 
 What is read must be a regular file. What is written goes to a partial file in the same folder, which replaces the
 older file once it is complete: links are followed, and only a regular file is replaced. A partial file has a random
-name and is created anew, so that no link can be prepared in its place. A killed process may leave its partial file
-behind.
+name and must not exist before, so that an attacker cannot prepare a link there. A killed process may leave its
+partial file behind.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _is_descriptor(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written anew; at the end of the ``with`` block it replaces the older one."""
+    """Open a partial file for writing; at the end of the ``with`` block it replaces the older file."""
     target = _check.replaceable(path)
     partial: Path | None = None
     try:
@@ -84,7 +84,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        # Where nothing can be written, nothing can be removed; the first error is raised.
+        # Removal may fail for the same reason as writing; the first error is raised.
         if partial is not None:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """Broadcasting of the leading dimensions of queries, keys and values.
 
-Leading dimensions broadcast as in ``np.matmul``. With fewer key heads than query heads, in as many dimensions (or a
-batch of keys without heads would be taken for heads), the query heads are split into (key heads, group), so that a key
-head broadcasts over its group of query heads: query head i uses key head i // group. After that, grouped heads need no
-special treatment, here or in any kernel.
+Leading dimensions broadcast as in ``np.matmul``. With fewer key heads than query heads, the query heads are split into
+(key heads, group), so that a key head broadcasts over its group of query heads: query head i uses key head i // group.
+Keys must then have as many dimensions as queries; otherwise the batch of keys without heads would be taken for heads.
+After the split, grouped heads need no special treatment in any kernel.
 """
 
 from __future__ import annotations

@@ -116,9 +116,9 @@ def attention(
 def _is_usual(
     score: Any, bias: Any, scale: Any, softcap: Any, normalize: Any, kernel: Any, threads: Any
 ) -> bool:
-    """Return whether the options allow the fast path: most have their default value, and the others are plainly valid.
+    """Return whether the fast path supports the options and needs no further check of them.
 
-    All other calls are checked in full, which raises the errors.
+    All other calls take the general path, which raises the errors.
     """
     return (
         bias is None

@@ -133,9 +133,9 @@ def record(*, keep: str | Iterable[str] = PARTS, threads: bool = False) -> Itera
     Examples
     --------
     >>> import numpy as np, regard
-    >>> with regard.record(keep="weights") as seen:
+    >>> with regard.record(keep="weights") as recorded:
     ...     _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> seen[0].weights.round(2)
+    >>> recorded[0].weights.round(2)
     array([[0.67, 0.33],
            [0.33, 0.67]])
     """
@@ -179,11 +179,11 @@ def named_scope(name: str) -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np, regard
-    >>> with regard.record() as seen, regard.named_scope("decoder"):
+    >>> with regard.record() as recorded, regard.named_scope("decoder"):
     ...     for layer in range(2):
     ...         with regard.named_scope(f"layer {layer}"):
     ...             _ = regard.attention(np.eye(2), np.eye(2), np.eye(2))
-    >>> [attention.name for attention in seen]
+    >>> [attention.name for attention in recorded]
     ['decoder/layer 0', 'decoder/layer 1']
     """
     if not isinstance(name, str):
@@ -402,7 +402,7 @@ def _distance(p: Problem, near: local_p) -> Array:
 
 
 def _context(weight: Array, values: Array, logits: Array) -> Array:
-    """Step 3: weight @ values, without masked values, even if these are NaN or inf."""
+    """Step 3: weight @ values, where masked values have no influence, even if they are NaN or inf."""
     finite = np.isfinite(values)
     if finite.all():
         context: Array = weight @ values

@@ -105,9 +105,9 @@ class Mask:
         dense, evaluate = np.empty((shape.items, n, m), bool), self.bind(shape)
         # By blocks, since evaluation builds integer arrays of 8 bytes for each pair.
         rows = max(1, min(n, BLOCK_PAIRS // max(1, m)))
-        for some in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
+        for items in slices(shape.items, max(1, BLOCK_PAIRS // max(1, rows * m))):
             for part in slices(n, rows):
-                dense[some, part] = evaluate(some, part, slice(0, m))
+                dense[items, part] = evaluate(items, part, slice(0, m))
         return dense.reshape(*shape.lead, n, m)
 
     def __and__(self, other: Any) -> Mask:
@@ -134,7 +134,7 @@ def _nest(composed: Mask, *parts: Mask) -> None:
     """Limit the depth of a composed mask, since each level is a level of Python's recursion."""
     depth = 1 + max(part.depth for part in parts)
     if depth > MAX_DEPTH:
-        hint = "make one bool array of many masks, or one documents() (| counts three)"
+        hint = "make one bool array of many masks, or one documents() (each | is three levels)"
         _check.fail(f"masks must be composed at most {MAX_DEPTH} deep. Got {depth} instead.", hint=hint)
     object.__setattr__(composed, "depth", depth)
 
@@ -152,7 +152,7 @@ def _joined(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Both(Mask):
-    """Conjunction: visible by both masks."""
+    """Conjunction: visible in both masks."""
 
     left: Mask
     right: Mask
@@ -213,7 +213,7 @@ class Not(Mask):
 
 
 class Either(Not):
-    """Disjunction: visible by at least one of the masks, by De Morgan's law."""
+    """Disjunction, by De Morgan's law: visible in at least one of the masks."""
 
     def __init__(self, left: Mask, right: Mask) -> None:
         super().__init__(Both(Not(left), Not(right)))

@@ -562,7 +562,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: reduce(operator.or_, [mask.lengths(1)] * 400),
         ValueError,
         "masks must be composed at most 700 deep. Got 701 instead.\n"
-        "  hint: make one bool array of many masks, or one documents() (| counts three)",
+        "  hint: make one bool array of many masks, or one documents() (each | is three levels)",
     ),
     "a width of next to nothing": (
         lambda: regard.attention(Q, K, V, score=scores.gaussian(1e-320)),

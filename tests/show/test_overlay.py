@@ -398,7 +398,7 @@ WRONG = [
         ["a"],
         4,
         TypeError,
-        "grid must be (h, w), two whole numbers. Got 4 instead.",
+        "grid must be (h, w), two integers. Got 4 instead.",
     ),
     (ONE, ["a"], (2, 0), ValueError, "grid[1] must be at least 1. Got 0 instead."),
     (

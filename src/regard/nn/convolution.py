@@ -130,7 +130,7 @@ class _Windows:
         self.shape = count, -(-height // stride), -(-width // stride)
         self.padded_shape = count, height + size - 1, width + size - 1, channels
         self.depth = size * size * channels
-        # the index of a pixel takes the buffer of two numbers
+        # the index of a pixel takes as much memory as two numbers
         rows = max(_BLOCK // max(self.shape[2] * size * size * (channels + 2), 1), 1)
         self.step = max(rows // max(self.shape[1], 1), 1), min(rows, max(self.shape[1], 1))
 
@@ -156,12 +156,14 @@ class _Windows:
                 yield (pictures, rows), gathered
 
     def scatter(self, rows: Array, padded: Array, block: Block) -> None:
-        """Add the numbers of windows (rows, k * k * C) to the pixels that they are of."""
+        """Add the numbers of windows (rows, k * k * C) to their pixels."""
         pixels, table = self._indexed(padded, block)
         narrow = self.channels < _FEW_CHANNELS
         if not narrow and training.add_rows(table, pixels, rows.reshape(len(pixels), self.channels)):
             return
-        windows = self._view(padded)[block]  # they overlap, but not in what has one index within all of them
+        windows = self._view(padded)[
+            block
+        ]  # windows overlap, but pixels at the same index within each do not
         parts = rows.reshape(windows.shape)
         for inner in np.ndindex(*windows.shape[3 : 6 if narrow else 5]):
             windows[:, :, :, *inner] += parts[:, :, :, *inner]
@@ -169,7 +171,7 @@ class _Windows:
     def _indexed(self, padded: Array, block: Block) -> tuple[NDArray[np.int64], Array]:
         """Return the indices of the pixels in a block's windows, and the pixels (N, C) that they count."""
         pictures, rows = block
-        # a view: where there are several pictures, these are all rows
+        # a view: a block of several pictures has all their rows
         part = padded[pictures, rows.start * self.stride :]
         pixels = self._pixels[: len(part), : rows.stop - rows.start]
         return pixels.reshape(-1), as_rows(part)

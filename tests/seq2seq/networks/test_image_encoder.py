@@ -259,9 +259,9 @@ SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"filters": (4, 0)}, ValueError, "filters[1] must be at least 1. Got 0 instead."),
     ({"filters": (2049, 1)}, ValueError, "filters[0] must be at most 2048. Got 2049 instead."),
     ({"filters": [4, "8"]}, TypeError, "filters[1] must be an integer. Got '8' instead."),
-    ({"filters": 32}, TypeError, "filters must be a tuple of whole numbers. Got 32 instead."),
-    ({"filters": "32"}, TypeError, "filters must be a tuple of whole numbers. Got '32' instead."),
-    ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of whole numbers. Got {'0': 32} instead."),
+    ({"filters": 32}, TypeError, "filters must be a tuple of integers. Got 32 instead."),
+    ({"filters": "32"}, TypeError, "filters must be a tuple of integers. Got '32' instead."),
+    ({"filters": {"0": 32}}, TypeError, "filters must be a tuple of integers. Got {'0': 32} instead."),
 ]
 
 

@@ -38,7 +38,7 @@ Pair = tuple[str, str]
 Links = frozenset[tuple[int, int]]
 
 DEFAULT = "grow-diag-final-and"
-_SHARE = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
+_THRESHOLD = argument_types.number("from 0 to less than 1", lambda number: 0 <= number < 1)
 PRODUCT = "product"  # of weights, not of links
 EXAMPLES = f"""\
 The model predicts the tokens of each given target, and each target word is linked with the source word that got the
@@ -119,7 +119,7 @@ def _add_merging(add: Callable[..., Any]) -> None:
     )
     add(
         "--threshold",
-        type=_SHARE,
+        type=_THRESHOLD,
         default=0.0,
         metavar="X",
         help="link only where the attention weight is above X (default 0)",

@@ -35,7 +35,7 @@ __all__ = ["add_arguments", "run"]
 _Translate = Callable[[Sequence[str]], list[list[Translation]]]
 
 MOST = 1000  # samples of a line
-_SHARE = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_PROBABILITY = argument_types.number("greater than 0 and at most 1", lambda number: 0 < number <= 1)
 _PENALTY = argument_types.number(
     f"from 0 to {LARGEST_PENALTY:g}", lambda number: 0 <= number <= LARGEST_PENALTY
 )
@@ -137,7 +137,7 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add("--top-k", type=argument_types.integer(), metavar="N", help="sample from the N most probable tokens")
     add(
         "--top-p",
-        type=_SHARE,
+        type=_PROBABILITY,
         metavar="X",
         help="sample from the fewest tokens of total probability X (nucleus sampling)",
     )
@@ -227,7 +227,7 @@ class _Reader:
 
 
 def _translator(model: Translator, args: argparse.Namespace) -> _Translate:
-    """Return the function that translates sentences as the options ask for."""
+    """Return the function that translates sentences with these options."""
     scoring = Scoring(length_penalty=args.length_penalty, coverage_penalty=args.coverage_penalty)
     if args.sample is not None:
         return _Sampler(model, args, scoring)
