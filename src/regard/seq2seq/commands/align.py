@@ -20,6 +20,7 @@ from regard.seq2seq.commands.line_blocks import WINDOW, read_blocks, windows
 from regard.seq2seq.commands.loading import (
     Unseen,
     add_ensemble,
+    add_model,
     load_all,
     make_picture_folder,
     word_indices,
@@ -59,12 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
-    add(
-        "model",
-        type=argument_types.path,
-        metavar="MODEL",
-        help="a model file from regard train, or its folder",
-    )
+    add_model(parser)
     add(
         "files",
         nargs="*",

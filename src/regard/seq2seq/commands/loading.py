@@ -19,9 +19,31 @@ from regard.show import argument_types
 from regard.show.figures.canvas import check_writable, require_matplotlib
 from regard.show.terminal import note
 
-__all__ = ["Unseen", "add_ensemble", "make_picture_folder", "word_links", "load_all", "word_indices"]
+__all__ = [
+    "Unseen",
+    "add_ensemble",
+    "add_model",
+    "load_all",
+    "make_picture_folder",
+    "word_indices",
+    "word_links",
+]
 
 _MOST_SYMBOLS = 5  # in a warning
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``MODEL`` to a verb.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_model(parser)
+    >>> parser.parse_args(["one"]).model.name
+    'one'
+    """
+    text = "a model file from regard train, or its folder"
+    parser.add_argument("model", type=argument_types.path, metavar="MODEL", help=text)
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:

@@ -118,7 +118,7 @@ def points(lines: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, NDArra
 
 
 def settled_range(lines: Iterable[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the range of the y axis for lines of (2, n) points; of many points, without the steep fall at the start."""
+    """Return the range of the y axis for lines of (2, n) points; of many points, without the steep beginning."""
     x, y = np.concatenate(list(lines), axis=1)
     settled = y[x >= _SETTLED * x.max()] if len(x) > _FEW else y
     return float(y.min()), float(settled.max())
