@@ -43,7 +43,7 @@ PAIRS = os.environ.get("REGARD_INSTRUCTION_SET", (*library.instruction_sets(), "
     "amx",
     "avx512bf16",
 )
-EPS32, EPS64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+EPS64 = float(np.finfo(np.float64).eps)
 
 
 def attend(*arrays: Any, **options: Any) -> Array:
@@ -78,11 +78,6 @@ def doors_of(name: str) -> list[str]:
     if OPTIONS[name](strategies.Sizes(2, 2, 2, 2, np.float32, np.random.default_rng(0))).cotangent:
         doors.append("attention_vjp")
     return doors
-
-
-every_option_and_door = pytest.mark.parametrize(
-    ("name", "door"), [(name, door) for name in OPTIONS for door in doors_of(name)]
-)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -232,7 +227,6 @@ def poisoned(array: Array, where: Any, poison: float) -> Array:
 
 
 HIDDEN = np.flatnonzero(~HIDE)
-POISON_PLACES = ["keys", "values", "both"]
 LAW_2_SCORES = [name for name in OPTIONS if name.startswith("score")] + ["default", "softcap"]
 LAW_2_NORMALIZE = [name for name in OPTIONS if name.startswith("normalize")]
 

@@ -423,9 +423,6 @@ def test_of_equals_the_first_wins_in_a_recurrent_network() -> None:
         assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
-LOGITS = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0, -np.inf]) | st.floats(-50, 50, width=32)
-
-
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(
