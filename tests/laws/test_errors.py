@@ -870,7 +870,7 @@ def hint_of(call: Callable[[], Any], kind: type[Exception] = ValueError) -> str:
 
 
 @every_door
-def test_what_has_one_dimension(door: str) -> None:
+def test_one_dimensional_arrays(door: str) -> None:
     for name, (*arrays, hint) in ONE_DIMENSION.items():
         assert hint_of(lambda arrays=arrays: DOORS[door](*arrays)) == hint, name
 
@@ -931,7 +931,7 @@ def test_weights_in_the_layout_of_pytorch(name: str) -> None:
     assert hint_of(LINEAR[name]) == f"{weight}.T, if it is PyTorch's, which is (out, in)"
 
 
-def test_weights_that_do_not_fit_turned_round_have_no_such_hint() -> None:
+def test_weights_that_do_not_fit_when_transposed_have_no_such_hint() -> None:
     assert hint_of(lambda: nn.linear(o(3, 4), o(5, 6))) == ""
     assert hint_of(lambda: scores.additive(o(3, 4), o(3, 4), o(9))) == ""
     assert hint_of(lambda: nn.linear(o(3, 4), o(4, 5))[1](o(5, 3))) == ""  # a gradient is no weight
@@ -1000,12 +1000,12 @@ def test_options_by_position_and_unknown_ones(door: str) -> None:
     )
 
 
-def test_a_type_error_inside_is_as_it_was_raised() -> None:
+def test_a_type_error_inside_is_raised_unchanged() -> None:
     with pytest.raises(TypeError, match="positional argument"):
         regard.attend(Q, K, V, score=lambda queries: queries)
 
 
-def test_what_is_wrapped_shows_its_own_signature() -> None:
+def test_wrapped_functions_keep_their_signature() -> None:
     for name, door in DOORS.items():
         parameters = inspect.signature(door).parameters
         assert list(parameters)[:4] == ["queries", "keys", "values", "score"]
@@ -1024,7 +1024,7 @@ def test_at_most_32_dimensions(door: str) -> None:
     assert getattr(regard, door)(x, x[0], x[0]) is not None
 
 
-def test_masks_of_more_than_32_dimensions_are_refused() -> None:
+def test_masks_of_more_than_32_dimensions_are_rejected() -> None:
     ids, x = np.ones((1,) * 33 + (2,), int), np.zeros((2, 3))
     documents = regard.mask.documents(ids, ids)
     for seen in (documents, documents & regard.mask.lengths(np.ones((1,) * 33, int)), ids[..., None] > 0):

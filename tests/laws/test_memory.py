@@ -294,7 +294,7 @@ def test_law_6_two_threads_take_at_most_twice_8_mib() -> None:
 
 
 @pytest.mark.slow
-def test_law_6_the_measurement_sees_a_full_matrix() -> None:
+def test_law_6_the_measurement_detects_a_full_matrix() -> None:
     """The definition builds n x m, and would fail by far."""
     code = program("none", "attention", 4096, 4096, 4, 4)
     call = "regard.attention(q, k, v, kernel='auto', threads=1, **options)"

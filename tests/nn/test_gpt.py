@@ -123,7 +123,7 @@ def test_decoding_with_beams_equals_the_causal_attention_at_once(ring: bool) -> 
     assert len({tuple(text) for text in texts}) == 2 * beam
 
 
-def test_the_sinks_and_the_window_matter_there() -> None:
+def test_the_sinks_and_the_window_change_the_output() -> None:
     """What the test above compares would not be equal without them."""
     model, text = draw(), [1, 5, 2, 7, 3, 3, 9]
     without = draw()

@@ -98,7 +98,7 @@ def test_activations_are_the_formulas(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_of_numbers_far_away_reach_their_limits(name: str, dtype: Any) -> None:
+def test_activations_of_large_numbers_reach_their_limits(name: str, dtype: Any) -> None:
     """Without a warning: 0 below, x above, and slopes of 0 and 1."""
     most = np.finfo(dtype).max
     x = np.array([-np.inf, -most, -1e5, -900, 900, 1e5, most, np.inf, np.nan], dtype)
@@ -259,7 +259,7 @@ def test_multi_head_attention_is_one_attention_for_each_head() -> None:
         ),
     ],
 )
-def test_wrong_heads_and_shapes_are_told(call: Any, kind: type[Exception], said: str) -> None:
+def test_wrong_heads_and_shapes_are_errors(call: Any, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as error:
         call()
     assert str(error.value).startswith(said)

@@ -66,7 +66,7 @@ def test_unknown_words_are_copied_first_and_once(
         )
     )
 )
-def test_no_other_assignment_is_likelier(case: tuple[list[list[float]], list[bool]]) -> None:
+def test_the_assignment_is_the_most_probable(case: tuple[list[list[float]], list[bool]]) -> None:
     weights, unknown = np.array(case[0]), np.array(case[1])
     n, m = weights.shape
     chosen = copies(weights, unknown)
@@ -157,7 +157,7 @@ def test_every_search_copies_names(path: str) -> None:
     np.testing.assert_allclose(found.alignment, LOOKED[:4])  # as it was looked
 
 
-def test_a_given_translation_stays_as_it_is() -> None:
+def test_a_given_translation_is_unchanged() -> None:
     (found,) = Reciter().align(["Bu sees Ka ."], ["Ka voit Bu ."])
     assert found.text == "Ka voit Bu ."
 
@@ -192,7 +192,7 @@ def invented(count: int, seed: int) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
-def test_names_that_nobody_knows_are_copied(family: str) -> None:
+def test_unknown_names_are_copied(family: str) -> None:
     pairs, unseen = invented(240, 1), invented(40, 2)
     size = (
         {"width": 64, "heads": 2, "hidden": 64, "encoder_layers": 2, "decoder_layers": 2}

@@ -226,7 +226,7 @@ def test_a_model_is_measured_on_pairs(capsys: pytest.CaptureFixture[str]) -> Non
         ("v1.2/..", "here"),
     ],
 )
-def test_a_model_is_called_like_its_folder_or_file(
+def test_a_model_is_named_after_its_folder_or_file(
     given: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("here/v1.2").mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_a_model_is_called_like_its_folder_or_file(
 
 
 @pytest.mark.usefixtures("parrots")
-def test_names_of_wide_letters_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_wide_letters_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     write("test.tsv", *TEST), write("one", *SAYS), write("two", *SAYS)
     out, _ = told(capsys, "one", "test.tsv", "--compare", "two", "--names", "模型二", "モデル")
     assert "模型二" in out
@@ -270,7 +270,7 @@ def test_models_are_compared_by_length_in_words_and_as_a_picture(capsys: pytest.
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("parrots")
-def test_where_bleu_says_nothing_it_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_undefined_bleu_is_not_0(capsys: pytest.CaptureFixture[str]) -> None:
     """sacrebleu has 0 for what is right, but short, and more for what is long and wrong."""
     pytest.importorskip("sacrebleu")
     pytest.importorskip("matplotlib")
@@ -453,7 +453,7 @@ def test_a_model_is_compared_with_links_that_are_counted_from_1(capsys: pytest.C
         (["m", "text", "--by", "tokens"], "--by needs --gold: it is the unit of the numbers there"),
     ],
 )
-def test_what_is_wrong_with_links_is_said_in_one_line(
+def test_errors_of_links_are_one_line(
     arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("gold", "0-0", "1-1"), write("short", "0-0"), write("empty", "", ""), write("text", "a", "b")
@@ -551,9 +551,7 @@ def test_what_is_wrong_with_links_is_said_in_one_line(
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
-    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     write("model", *SAYS), write("blind", "none", *SAYS[1:]), write("test", *TEST)
     write("gold", "0-0"), write("links", *["0-0"] * 4), write("empty")
     write("none", *[""] * 4), write("far", "", "2?2", "99?99", "")
@@ -600,7 +598,7 @@ def test_a_curve_is_drawn_from_a_log(capsys: pytest.CaptureFixture[str]) -> None
     assert not png or Path("curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_before_0_is_in_no_curve() -> None:
+def test_points_before_0_are_not_drawn() -> None:
     lines = {"loss": ([-5, 0, 4], [9.0, 2.0, 1.0])}
     assert terminal.curves(lines, width=40) == terminal.curves({"loss": ([0, 4], [2.0, 1.0])}, width=40)
 
@@ -617,7 +615,7 @@ def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[s
     assert "· 'a\\x01/log.jsonl' 1.50   o 'a\\x02/log.jsonl' 2.50\n" in capsys.readouterr().out
 
 
-def test_logs_that_can_not_be_compared_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_that_cannot_be_compared_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
     write_log(Path("one/log.jsonl"))
     assert cli.main(["curve", "one", "one/log.jsonl"]) == 2
     assert capsys.readouterr().err == "regard curve: error: the logs to compare must be different files\n"

@@ -141,13 +141,13 @@ def test_options_may_stand_anywhere(
 # -------------------------------------------------------------------------------------------------------- streams
 
 
-def test_lines_are_taken_as_they_come() -> None:
+def test_lines_are_translated_as_they_arrive() -> None:
     blocks = read_blocks(Typist(b"o", b"ne\ntwo\nth", b"ree"), str)  # type: ignore[arg-type]
     assert next(blocks) == ["one", "two"]
     assert list(blocks) == [["three"]]
 
 
-def test_a_bad_line_comes_after_what_is_before_it() -> None:
+def test_a_bad_line_is_an_error_after_the_lines_before_it() -> None:
     blocks = read_blocks(io.BytesIO(b"1\n2\nx\n4\n"), int)
     assert next(blocks) == [1, 2]
     with pytest.raises(ValueError) as caught:
@@ -155,7 +155,7 @@ def test_a_bad_line_comes_after_what_is_before_it() -> None:
     assert str(caught.value) == "the stream, line 3: invalid literal for int() with base 10: 'x'"
 
 
-def test_many_lines_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_lines_are_translated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW", 3)
     assert list(windows(iter([[1, 2, 3, 4], [5]]))) == [[1, 2, 3], [4], [5]]
 
@@ -174,7 +174,7 @@ def test_a_packed_file_is_unpacked(
     assert told.startswith(f"{path} is not a complete gzip file: ")
 
 
-def test_someone_who_types_gets_each_line_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_lines_are_translated_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real = translate._Output.show
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typist(b"a\n", b"b\n")))
@@ -228,7 +228,7 @@ def test_options_reach_the_model(
     assert [options[name] for name in ("count", "temperature", "top_k", "top_p")] == [2, 0.5, 3, 0.9]
 
 
-def test_what_is_drawn_for_a_line_depends_on_its_number_and_the_seed_alone(
+def test_samples_of_a_line_depend_on_its_number_and_the_seed_alone(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def seeds(seed: str, *parts: bytes) -> list[int]:
@@ -352,7 +352,7 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("read\n\n \n\u200b\nera", ""),
     ],
 )
-def test_symbols_never_seen_are_warned_of_once(
+def test_unseen_symbols_give_one_warning(
     lines: str, said: str, speller: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, lines.encode())
@@ -361,7 +361,7 @@ def test_symbols_never_seen_are_warned_of_once(
 
 
 @pytest.mark.slow
-def test_every_verb_warns_of_symbols_never_seen(
+def test_every_verb_warns_of_unseen_symbols(
     speller: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs").write_text("read\tR IY D\nera\tXX\n#\tR\n")
@@ -420,7 +420,7 @@ def test_n_best_lists_and_samples(
 
 
 @pytest.mark.slow
-def test_pairs_are_told_once_where_sources_are_wanted(
+def test_pairs_instead_of_sources_give_one_warning(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"a b\na b\tB A\nb\tB\n")
@@ -457,7 +457,7 @@ def test_an_empty_name_is_not_the_current_folder(
 
 
 @pytest.mark.slow
-def test_a_folder_stands_for_the_model_in_it(
+def test_a_folder_means_the_model_in_it(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refused(["translate", str(tmp_path)], capsys)[1] == f"{tmp_path} has no model.safetensors"
@@ -470,7 +470,7 @@ def test_a_folder_stands_for_the_model_in_it(
 
 
 @pytest.mark.parametrize(("terminal", "said"), [(True, "·[2J"), (False, "\x1b[2J")])
-def test_a_terminal_is_shown_what_it_would_obey(
+def test_control_characters_are_not_printed_on_a_terminal(
     terminal: bool,
     said: str,
     model: Model,
@@ -519,7 +519,7 @@ def test_a_bad_line_comes_after_the_translations_before_it(
 
 
 @pytest.mark.slow
-def test_no_model_and_no_alignment_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_or_alignment_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m"
     assert refused(["translate", str(path)], capsys)[1] == f"{path}: No such file or directory"
     path.write_bytes(b"PK\x03\x04 a zip file, perhaps")
@@ -661,7 +661,7 @@ def test_options_of_align_are_checked(
     assert refused(["align", "m", *options], capsys) == ("", text)
 
 
-def test_a_model_that_looks_nowhere_can_not_align(
+def test_a_model_without_attention_cannot_align(
     model: Model, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Model, "attention", False)
@@ -704,7 +704,7 @@ def test_closed_streams(
     assert capsys.readouterr().err == f"regard {verb}: error: standard input: Bad file descriptor\n"
 
 
-def test_nobody_who_listens(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_standard_output(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sentences").write_text("a b\n")
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["translate", str(trained), str(tmp_path / "sentences")]) == 0

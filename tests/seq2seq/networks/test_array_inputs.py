@@ -176,7 +176,9 @@ def test_numbers_in_the_padding_are_not_read(family: str, inputs: Input, options
 
 @pytest.mark.slow
 @every_network
-def test_a_search_alone_is_one_with_others(family: str, inputs: Input, options: dict[str, Any]) -> None:
+def test_a_search_does_not_depend_on_the_others_of_the_batch(
+    family: str, inputs: Input, options: dict[str, Any]
+) -> None:
     network, rows = made(family, inputs, options), [pair.source for pair in pairs_of(inputs)]
     together = beam(network, *source_batch(rows), width=3, n_best=2)
     for row, several in zip(rows, together, strict=True):
@@ -263,7 +265,7 @@ def test_a_sequence_has_an_order(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_cell_has_a_place(family: str) -> None:
+def test_a_cell_has_a_position(family: str) -> None:
     network, pairs = made(family, IMAGES, {}), pairs_of(IMAGES)
     turned = [pair._replace(source=pair.source[::-1]) for pair in pairs]
     one, other = (network.loss(collate(each))[0] for each in (pairs, turned))
@@ -274,7 +276,7 @@ def test_a_cell_has_a_place(family: str) -> None:
 
 
 @every_network
-def test_a_drawn_network_predicts_tokens_as_often_as_they_come(
+def test_an_initial_network_predicts_token_frequencies(
     family: str, inputs: Input, options: dict[str, Any]
 ) -> None:
     network = made(family, inputs, options, np.float32)
@@ -364,13 +366,13 @@ def test_inputs_come_back_from_json() -> None:
     ],
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_damaged_inputs_are_refused(family: str, inputs: Any, kind: type[Exception], text: str) -> None:
+def test_damaged_inputs_are_rejected(family: str, inputs: Any, kind: type[Exception], text: str) -> None:
     described = {"family": family, "source_tokens": 0, "target_tokens": 9, "inputs": inputs}
     assert error(kind, read_config, described) == text
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_settings_of_an_input_are_not_unknown_or_missing(family: str) -> None:
+def test_unknown_and_missing_settings_of_an_input_are_rejected(family: str) -> None:
     for inputs in (
         {"kind": "vectors"},
         {"kind": "vectors", "size": 3, "more": 1},
