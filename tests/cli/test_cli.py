@@ -132,7 +132,7 @@ def test_a_signal_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def run_into(stdout: Path | None, stderr: Path | None, *arguments: str) -> tuple[int, str]:
-    """The exit status of a command with its streams in files, and what is on standard error where that is none."""
+    """The exit status of a command with its streams in files, and standard error."""
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONUNBUFFERED"} | {
         "PYTHONPATH": str(SRC)
     }

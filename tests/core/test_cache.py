@@ -113,7 +113,7 @@ def test_entries_padded_at_the_front_are_masked() -> None:
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_entries_padded_at_the_front_are_masked_at_every_step(window: int | None) -> None:
-    """As the docstring says; lengths count from the oldest key that is held."""
+    """As in the docstring; lengths count from the oldest key that is held."""
     q, k, v = arrays(12, float)
     padding = np.array([[0], [4]])
     cache = KVCache(LEAD, D, E, window=window, capacity=None if window else 12, dtype=float)
@@ -726,14 +726,14 @@ def test_padding_has_no_influence_and_its_queries_have_no_visible_key() -> None:
 
 
 def test_without_padding_the_mask_is_a_band_as_before() -> None:
-    """So that it goes the short way."""
+    """So that it takes the fast path."""
     cache = KVCache((2, 1), 1, window=2, capacity=8)
     x = np.ones((2, 1, 3, 1))
     cache.append(x, x, lengths=[3, 2])
     assert not isinstance(cache.mask, mask.window)
     for _ in range(3):
         cache.append(x[:, :, :1], x[:, :, :1])
-    assert isinstance(cache.mask, mask.window)  # the padding is no longer held
+    assert isinstance(cache.mask, mask.window)  # the padding has been overwritten
     cache.append(x, x, lengths=(3, 3))
     assert isinstance(cache.mask, mask.window)
     assert cache.lengths.tolist() == [9, 8]

@@ -1,4 +1,4 @@
-"""Masks: pictures drawn by hand, the algebra of & | ~, and that a block answers what the picture says."""
+"""Masks: arrays by hand, the algebra of & | ~, and blocks compared with the full array."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_sizes_are_pythons_own_numbers(kind: type[np.integer[Any]]) -> None:
 
 
 class Strictly(mask.causal):
-    """Before the own place only: it answers by itself, and has no program for the library."""
+    """Keys before the own position only, by `bind` alone, without a program for the library."""
 
     def bind(self, layout: Any) -> Any:
         inner = super().bind(layout)

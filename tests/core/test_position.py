@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def logits_of(bias: Any, n: int, m: int, heads: int = 1) -> Array:
-    """What a bias adds, seen from zero scores."""
+    """The values that a bias adds to zero scores."""
     return regard.attend(
         np.zeros((heads, n, 1)), np.zeros((heads, m, 1)), np.zeros((heads, m, 1)), bias=bias
     ).logits
@@ -271,9 +271,9 @@ def test_distances_out_of_range_are_rejected() -> None:
     ).all()
 
 
-# ---- the way back of rotary, and other frequencies ------------------------------------------------------------
+# ---- the pullback of rotary, and other frequencies ------------------------------------------------------------
 
-# What transformers 5.24 gives for this kind, in float32: d, base, our scaling, the factor on queries and keys, and
+# What transformers 5.24 gives for this type, in float32: d, base, our scaling, the factor on queries and keys, and
 # every so many frequencies.
 OTHERS: list[tuple[int, float, Any, float, list[float]]] = [
     (
@@ -387,7 +387,7 @@ def test_fast_pairs_keep_their_frequency_and_slow_ones_are_interpolated() -> Non
     share = (turns[between] - 1) / 3
     np.testing.assert_allclose(llama[between], share + (1 - share) / 8, rtol=1e-13)
     yarn = position.yarn(8.0, 8192).frequencies(128, 5e5) / plain
-    step = plain[0] / plain[1]  # the ramp begins and ends at whole pairs, outwards
+    step = plain[0] / plain[1]  # the ends of the ramp are rounded outwards to integers
     np.testing.assert_allclose(yarn[turns >= 32 * step], 1, rtol=1e-14)
     np.testing.assert_allclose(yarn[turns <= 1 / step], 1 / 8, rtol=1e-14)
     assert (np.diff(yarn) <= 1e-15).all()

@@ -1,4 +1,4 @@
-"""Step 1: scores by hand, and what the papers say of them. The oracle covers random numbers (test_laws.py)."""
+"""Step 1: scores by hand, and formulas of the papers. The oracle covers random numbers (test_laws.py)."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_call_gives_the_scores_of_attend(name: str) -> None:
 
 @every_score
 def test_arguments_of_a_call_must_fit(name: str) -> None:
-    """A call refuses what `attend` refuses, in the same words, the values left out."""
+    """A call rejects what `attend` rejects, with the same text except for the values."""
     wrong: list[tuple[Any, Any]] = [
         (np.ones((2, 2)), np.ones(2)),
         (np.ones((2, 2)), np.ones((2, 2)) * 1j),

@@ -190,7 +190,7 @@ def test_a_sink_added_by_merge_is_the_full_attention() -> None:
     np.testing.assert_allclose(found.lse, math.log(3), rtol=1e-15)
 
 
-# --------------------------------------------------------------------------------------------- the other doors, sizes
+# --------------------------------------------------------------------------------------- the other functions, sizes
 
 
 def test_record_keeps_weights_with_a_sink() -> None:

@@ -219,7 +219,7 @@ def test_keys_outside_a_local_window_have_no_influence() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @every_function
 def test_half_precision_is_computed_in_float32(name: str, dtype: str) -> None:
-    """Sums of more than 65,504 have no place in float16."""
+    """Sums of more than 65,504 overflow in float16."""
     for logits in (np.zeros(70000), np.linspace(0, 1, 3000)):
         given = logits.astype(dtype)
         found = FUNCTIONS[name](given)

@@ -197,7 +197,7 @@ def test_workers_without_a_waiting_caller_stop() -> None:
     with pytest.raises(Left):
         leave_early()
     assert ended.is_set()
-    stop_if_requested()  # this thread is no worker
+    stop_if_requested()  # this thread is not a worker
 
 
 @pytest.mark.threads

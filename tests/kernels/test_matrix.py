@@ -1,4 +1,4 @@
-"""Products of matrices in the library, beside NumPy's in float64."""
+"""Matrix products in the library, compared with NumPy's in float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 SETS = library.instruction_sets()
 
 
-# For the whole module, since hypothesis wants no fixture that is made for each test.
+# Module scope, since hypothesis does not allow function-scoped fixtures.
 @pytest.fixture(
     scope="module",
     params=[*(SETS[:1] or ["none"]), *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])],

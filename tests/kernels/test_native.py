@@ -72,7 +72,7 @@ gradients = partial(strategies.gradients, kernel="native")
 
 
 def magnitude_of(score: Any, q: Array, k: Array) -> tuple[Array, int]:
-    """What `oracle.Score.magnitude` and `terms` say, for whole float64 arrays."""
+    """`oracle.Score.magnitude` and `terms` for complete float64 arrays."""
     q, k = np.abs(q), np.abs(k)
     dot, d, turned = q @ np.swapaxes(k, -1, -2), q.shape[-1], np.swapaxes(k, -1, -2)
     if isinstance(score, str):
@@ -213,7 +213,7 @@ def test_law_1_a_largest_logit_that_grows_from_chunk_to_chunk(isa: str, dtype: A
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
 def test_law_1_large_features_and_distances(isa: str, score: str) -> None:
-    """Numbers for which exp(2 x) overflows, beside small ones."""
+    """Numbers for which exp(2 x) overflows, among small ones."""
     rng = np.random.default_rng(3)
     q, k, v = (rng.standard_normal((rows, 5)) for rows in (19, 23, 23))
     q[::3] *= 300
@@ -339,7 +339,7 @@ def test_gradients_of_a_bias_of_any_shape(isa: str, shape: tuple[int, ...]) -> N
         np.testing.assert_allclose(found[key], x, rtol=1e-9, atol=1e-11 * (1 + np.abs(x).max()), err_msg=key)
 
 
-# ---- laws 2 to 4: what is not seen, and what is -----------------------------------------------------------------
+# ---- laws 2 to 4: masked and visible keys -----------------------------------------------------------------
 
 M = 1100  # keys: nine blocks, two chunks
 POISON = [np.nan, np.inf, -np.inf, 3e38]
@@ -367,7 +367,7 @@ HIDDEN = np.array([0, 3, 127, 128, 700, 1023, 1024, 1099])
 
 
 def hiding(n: int) -> dict[str, dict[str, Any]]:
-    """Options under which nobody sees the hidden keys."""
+    """Options that mask the hidden keys for all queries."""
     seen = ~np.isin(np.arange(M), HIDDEN)
     ids = np.where(seen, 0, 1)
     several = regard.mask.documents(np.zeros(n, int), ids) & ~regard.mask.lengths(np.asarray(0))
@@ -429,7 +429,7 @@ def test_law_2_for_every_score_and_dtype(isa: str, score: str, dtype: str) -> No
 @pytest.mark.parametrize("n", [2, 7, 70])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_law_2_wherever_the_visible_keys_begin_and_end(isa: str, dtype: str, n: int) -> None:
-    """Products take several keys at a time, and among them some that nobody sees."""
+    """Products take several keys at a time, and among them masked ones."""
     for m, seen in (
         (4, (0, 3)),
         (72, (0, 33)),
@@ -603,7 +603,7 @@ def law_5_arrays(m: int, dtype: Any) -> tuple[Array, Array, Array]:
 
 
 def assert_slices(name: str, m: int, dtype: Any) -> None:
-    """Context, log-sum-exp and the gradient of the queries of slices are slices of the whole."""
+    """Context, log-sum-exp and the gradient of the queries of slices are slices of the full result."""
     q, k, v = law_5_arrays(m, dtype)
     if name in ("additive", "concat"):
         q, k = q[..., :7], k[..., :7]
@@ -643,7 +643,7 @@ def test_law_5_one_query_of_many_items_and_thousands_of_keys(isa: str, width: in
     k, v = (rng.standard_normal((8, 5700, width)).astype(DTYPES[dtype]) for _ in range(2))
     v[0, 3000, width - 1] = np.inf
     v[1, [10, 5000], 0] = np.nan
-    v[4, 2000, 3] = np.nan  # nobody sees it
+    v[4, 2000, 3] = np.nan  # it is masked
     for mask in (regard.mask.lengths(lengths), None):
         options = {"mask": mask, "kernel": "native"}
         whole = regard.attention(q, k, v, **options)
@@ -778,13 +778,13 @@ def test_the_fast_path_of_a_band_gives_the_same_bits(isa: str, band: str, dtype:
     for n, m in [(1, 1), (5, 9), (50, 300), (1, 2000), (9, 5)]:
         rng = np.random.default_rng(0)
         q, k, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4, n, 8), (2, m, 8), (2, m, 3)))
-        out = np.empty((4, n, 3), dtype)  # nobody goes the short way with it
+        out = np.empty((4, n, 3), dtype)  # the fast path does not support it
         regard.attention(q, k, v, mask=BANDS[band], kernel="native", out=out)
         assert same(regard.attention(q, k, v, mask=BANDS[band], kernel="native"), out), (n, m)
 
 
 def both_ways(q: Any, k: Any, v: Any, dcontext: Any, **options: Any) -> None:
-    """Gradients are the same to the bit, whatever way they take: nobody goes the short one in another byte order."""
+    """Gradients are bitwise equal on both paths: the fast one does not support another byte order."""
     short, pullback = regard.attention_vjp(q, k, v, kernel="native", **options)
     other = (x.astype(x.dtype.newbyteorder()) for x in (q, k, v))
     long, pullback_of_long = regard.attention_vjp(*other, kernel="native", **options)
@@ -832,7 +832,7 @@ def test_gradients_that_need_the_general_path(isa: str) -> None:
 
 
 def test_gradients_have_the_shapes_at_the_call(isa: str) -> None:
-    """Whoever gives an array another shape meanwhile must not make the library write beyond its gradients."""
+    """An array reshaped meanwhile must not make the library write outside of its gradients."""
     q, k, v, dcontext = np.random.default_rng(2).standard_normal((4, 3, 6, 32))
     wanted = regard.attention_vjp(q, k, v, kernel="native")[1](dcontext)
     pullback = regard.attention_vjp(q, k, v, kernel="native")[1]
@@ -844,7 +844,7 @@ def test_gradients_have_the_shapes_at_the_call(isa: str) -> None:
 @in_one_test("other", ["complex128", "O", "U1", "longdouble", "M8[s]"])
 @in_one_test("place", [0, 1, 2])
 def test_the_fast_path_converts_integers_only(other: str, place: int) -> None:
-    """The short way makes floats of integers, but of nothing that is none."""
+    """The fast path converts integers to floats, but no other types."""
     arrays = [np.ones((4, 4), int) for _ in range(3)]
     arrays[place] = np.ones((4, 4)).astype(int).astype(other)
     with pytest.raises(TypeError, match="Got dtype"):
@@ -874,7 +874,7 @@ def test_a_window_with_another_bind_is_used() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"mask": regard.mask.causal()}], ids=["plain", "masked"])
 def test_broadcast_arrays_are_read_without_a_warning(isa: str, options: dict[str, Any]) -> None:
-    # They are contiguous, but NumPy warns whoever asks whether they are writeable; here a warning is an error.
+    # They are contiguous, but NumPy warns on a query of their writeable flag; here a warning is an error.
     rng = np.random.default_rng(0)
     one, wide = np.broadcast_arrays(rng.standard_normal((1, 4, 8)), rng.standard_normal((4, 8)))
     plain = np.array(wide)
@@ -1291,7 +1291,7 @@ UNUSABLE = """
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="made of ELF files")
 def test_an_unusable_library_gives_one_warning(tmp_path: Path) -> None:
-    """Cut short, made for another processor, no library at all, without rights, or of another version."""
+    """Truncated, for another processor, not a library, without permissions, or of another version."""
     whole = Path(library.__file__).with_name(library.FILE).read_bytes()
     machine = 18  # where ELF has the processor's number
     contents = {
@@ -1348,7 +1348,9 @@ def test_an_instruction_set_can_be_selected() -> None:
         found[name] = regard.attention(x, x, x, kernel="native").tobytes().hex()
         loaded.regard_choose(chosen_by_default().encode())
         assert done.stdout.strip() == found[name], name
-    assert fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]  # nobody asks
+    assert (
+        fresh(ONE, REGARD_INSTRUCTION_SET="").stdout.strip() == found[SETS[0]]
+    )  # an empty value selects none
     assert len(SETS) == 1 or found["baseline"] != found[SETS[0]]
 
 

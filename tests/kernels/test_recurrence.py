@@ -1,4 +1,4 @@
-"""Recurrences over whole sequences: the library's beside NumPy's, both beside the steps done one by one."""
+"""Recurrences over complete sequences: the library, NumPy and single steps compared."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def test_without_the_library_it_is_numpys(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def message(call: Callable[[], Any]) -> str:
-    """What a wrong call says."""
+    """The error of a wrong call."""
     with pytest.raises(ValueError) as caught:
         call()
     return str(caught.value)

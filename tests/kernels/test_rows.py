@@ -1,4 +1,4 @@
-"""What layers do to rows in the library: beside NumPy's in float64, which test_nn_transformer.py has laws for."""
+"""Row operations of layers in the library, compared with NumPy's in float64, which test_nn_transformer.py tests."""
 
 from __future__ import annotations
 

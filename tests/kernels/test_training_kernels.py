@@ -1,4 +1,4 @@
-"""The softmax over a vocabulary and Adam's step in the library: beside NumPy's, which test_nn.py has laws for."""
+"""The softmax over a vocabulary and Adam's step in the library, compared with NumPy's, which test_nn.py tests."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_the_loss_of_a_row_does_not_depend_on_the_others(isa: str, size: int) ->
 def test_stored_logits_give_the_gradients_of_recomputed_ones(
     isa: str, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the bit, also on a second way back, when the first has written over them."""
+    """Bitwise, also in a second backward pass, after the first has overwritten them."""
     rows, words, size = sizes
     readout, weight, bias = (
         draw(*shape).astype(np.float32) for shape in ((rows, size), (words, size), (words,))

@@ -460,7 +460,7 @@ def fences(text: str) -> list[tuple[str, int, str]]:
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Runs the Python of a page from top to bottom in one namespace, and says what was not as printed."""
+    """Runs the Python of a page from top to bottom in one namespace, and reports outputs that differ."""
     namespace: dict[str, object] = {"__name__": "__page__"}
     faults: list[str] = []
     for language, line, code in fences(text):
@@ -537,7 +537,7 @@ def test_importing_loads_nothing_besides_numpy() -> None:
     assert {"regard", "regard.attention"} <= loaded
     assert {name.split(".")[0] for name in loaded} == {"regard"}
     assert {"regard.nn", "regard.seq2seq", "regard.show", "regard.cli"}.isdisjoint(loaded)
-    assert "json" in loaded_by("import regard, json")  # what is loaded is seen
+    assert "json" in loaded_by("import regard, json")  # loaded modules are found
 
 
 @pytest.mark.slow
@@ -549,7 +549,7 @@ def test_attending_loads_nothing_besides_numpy() -> None:
         "regard.weights.softmax(x); regard.weights.predict_positions(x, x, [1, 1, 1], 3)"
     )
     assert "scipy" not in {name.split(".")[0] for name in loaded_by(calls)}
-    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # what is loaded is seen
+    assert {"scipy", "scipy.special"} <= loaded_by("import scipy.special")  # loaded modules are found
 
 
 def test_no_test_reads_a_clock_or_has_a_deadline() -> None:

@@ -1,4 +1,4 @@
-"""The laws of docs/design.md by number, on every door: attend, attention, attention_vjp, partial and merge.
+"""The laws of docs/design.md by number, in every function: attend, attention, attention_vjp, partial and merge.
 
 Laws 6, 12 and the threads of law 5 are in test_memory.py and test_threads.py, the texts of law 10 in test_errors.py,
 law 11 beside what reads files.
@@ -71,7 +71,7 @@ every_door = in_one_test("door", DOORS)
 
 
 def doors_of(name: str) -> list[str]:
-    """The doors that an option has: a part of the keys knows softmax alone, gradients need a score that gives them."""
+    """The functions that support an option: `partial` supports softmax only, gradients need a differentiable score."""
     doors = ["attend", "attention"]
     if name in SOFTMAX_OPTIONS:
         doors.append("partial")
@@ -91,7 +91,7 @@ def seen_by(c: Case) -> Array:
     return np.asarray(c.answer.logits > -np.inf)
 
 
-# ---- law 1: every door is the same function, within the budget ------------------------------------------------
+# ---- law 1: every function is the definition, within the budget ------------------------------------------------
 
 
 @every_option
@@ -196,15 +196,15 @@ def test_law_1_a_row_maximum_that_grows_from_block_to_block() -> None:
     np.testing.assert_allclose(context[2], [(m - 1) / 2], rtol=1e-6)  # equal weights: the mean of 0 ... m - 1
 
 
-# ---- law 2: what may not be seen has no influence at all ------------------------------------------------------
+# ---- law 2: what is masked has no influence at all ------------------------------------------------------
 
-# what hides a key from everyone in each option that hides: the key numbers that no query of any head sees
+# for each option that masks: the indices of keys that are visible to no query of any head
 HIDE = np.array([True, True, False, True, True, False, True, True, True])  # keys 2 and 5 are hidden
 KERNELS = ["blocked", *([] if library.missing() else ["native"])]
 
 
 def hiding() -> dict[str, dict[str, Any]]:
-    """Options under which nobody sees keys 2 and 5 of 9."""
+    """Options that mask keys 2 and 5 of 9 for all queries."""
     ids = np.where(HIDE, 0, 1)
     bias = np.where(HIDE, 0.25, -np.inf).astype(np.float32)
     several = regard.mask.documents(np.zeros(7, int), ids) & regard.mask.window(None, 8, align="start")
@@ -278,7 +278,7 @@ def test_law_2_hidden_keys_have_no_gradient_and_no_influence_on_any_gradient(nam
 def test_law_2_a_single_poisoned_number_has_no_influence_either(
     kernel: str, dtype: Any, side: int, poison: float
 ) -> None:
-    """Of a key that nobody sees, or of a query that sees one key only, and with numbers after it."""
+    """Of a key that is masked for all queries, or of a query with one visible key, and with numbers after it."""
     rng = np.random.default_rng(6)
     sizes = (3, 9), (5, 9), (5, 2), (9,), (3, 2)
     queries, keys, values, vector, dcontext = (rng.standard_normal(size).astype(dtype) for size in sizes)
@@ -323,7 +323,7 @@ def test_law_2_a_nan_in_the_bias_of_a_hidden_pair_has_no_influence(door: str) ->
     assert same(DOORS[door](*c.arrays, bias=bias, **options), DOORS[door](*c.arrays, bias=clean, **options))
 
 
-# ---- law 3: a query that sees nothing -------------------------------------------------------------------------
+# ---- law 3: a query without a visible key -------------------------------------------------------------------------
 
 
 def blind_options() -> dict[str, dict[str, Any]]:
@@ -402,7 +402,7 @@ def test_law_3_no_keys_have_lse_minus_infinity_and_gradient_0() -> None:
     assert found["values"].shape == (2, 0, 5)
 
 
-# ---- law 4: a NaN that is seen --------------------------------------------------------------------------------
+# ---- law 4: a visible NaN --------------------------------------------------------------------------------
 
 LAW_4_OPTIONS = [
     "default",
@@ -638,7 +638,7 @@ def test_law_7_small_integers_do_not_wrap() -> None:
 
 @every_door
 def test_law_7_float64_is_float64_throughout(door: str) -> None:
-    """Logits that differ by 1e-12 relative give weights that float32 could not tell from one half."""
+    """Logits that differ by 1e-12 relative give weights that float32 rounds to one half."""
     queries, keys = np.array([[1.0]]), np.array([[1.0], [1.0 + 1e-12]])
     values = np.array([[-1.0], [1.0]])
     context = DOORS[door](queries, keys, values, score="dot", scale=1e6)
@@ -731,7 +731,7 @@ def test_law_7_underflow_of_float16_gives_no_warning(columns: int) -> None:
 @pytest.mark.parametrize("options", [{}, {"kernel": "blocked"}, {"scale": 0.5}, {"bias": np.zeros((1, 3))}])
 @pytest.mark.parametrize("door", ["attend", "attention", "attention_vjp"])
 def test_law_7_overflow_of_float16_gives_no_warning(door: str, options: dict[str, Any]) -> None:
-    """A third of float16's smallest number is 0, and so is a third of a gradient, whatever NumPy is told to raise."""
+    """A third of float16's smallest number is 0, and so is a third of a gradient, in any error state of NumPy."""
     if door == "attend":
         options = {name: value for name, value in options.items() if name != "kernel"}
     smallest = np.finfo(np.float16).smallest_subnormal
@@ -749,7 +749,7 @@ def test_law_7_overflow_of_float16_gives_no_warning(door: str, options: dict[str
 
 @every_option
 def test_law_8_inputs_are_never_written(name: str) -> None:
-    """Writeable copies, so that a write would succeed and be seen."""
+    """Writeable copies, so that a write would succeed and be detected."""
     c = case(name)
     arrays = tuple(x.copy() for x in c.arrays)
     options = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in c.option.regard.items()}
@@ -842,7 +842,7 @@ def test_law_9_there_is_no_silent_choice(door: str, how: str) -> None:
 
 @every_door
 def test_law_9_start_and_end_align_the_first_and_the_last_pair(door: str) -> None:
-    """Equal scores: the context is the mean of the seen values 1, 2, 4, 8."""
+    """Equal scores: the context is the mean of the visible values 1, 2, 4, 8."""
     q, k, v = np.zeros((2, 1)), np.zeros((4, 1)), np.array([[1.0], [2.0], [4.0], [8.0]])
     start = DOORS[door](q, k, v, mask=regard.mask.causal(align="start"))
     end = DOORS[door](q, k, v, mask=regard.mask.causal(align="end"))
@@ -879,7 +879,7 @@ def test_law_10_nothing_is_computed_when_the_input_is_wrong(door: str, wrong: di
     assert calls == []
 
 
-# ---- law 13: parts merge to the whole --------------------------------------------------------------------------
+# ---- law 13: parts merge to the full attention -----------------------------------------------------------------
 
 
 def cut(options: dict[str, Any], keys: slice, m: int) -> dict[str, Any]:
@@ -980,7 +980,7 @@ def test_law_13_a_nan_in_one_part_reaches_the_result_and_an_empty_part_hides_non
 
 
 def test_law_13_a_nan_in_a_part_of_weight_0_reaches_the_result_as_without_parts() -> None:
-    """Law 4 again: the weight of the second key underflows to 0, but it is seen."""
+    """Law 4 again: the weight of the second key underflows to 0, but it is visible."""
     q, k, v = np.array([[30.0]]), np.array([[30.0], [-30.0]]), np.array([[1.0], [np.nan]])
     assert np.isnan(regard.attend(q, k, v, score="dot").context).all()
     assert np.isnan(regard.attention(q, k, v, score="dot")).all()
@@ -1173,7 +1173,7 @@ def test_law_1_the_fast_path_of_grouped_heads_and_of_a_cache_is_bitwise_the_gene
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 20])
 def test_law_1_the_largest_numbers_as_a_bias_are_finite(door: str, dtype: Any, n: int) -> None:
-    """Other libraries hide with the least of all numbers; who sees nothing else sees them all, as -inf alone hides."""
+    """Other libraries mask with the least number; only -inf masks here, so such a row has uniform weights."""
     rng = np.random.default_rng(6)
     q, k, v = (rng.standard_normal(size).astype(dtype) for size in ((n, 2), (90, 2), (90, 3)))
     for size in (np.finfo(dtype).min, np.finfo(dtype).min * dtype(0.75), np.finfo(dtype).max):

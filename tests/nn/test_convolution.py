@@ -18,7 +18,7 @@ CASES = [  # B, H, W, C, k, D, stride
     (2, 5, 7, 3, 3, 4, 1),
     (2, 5, 7, 3, 3, 4, 2),
     (1, 7, 8, 2, 5, 3, 3),
-    (3, 6, 4, 9, 3, 2, 2),  # enough channels to add whole pixels
+    (3, 6, 4, 9, 3, 2, 2),  # enough channels to add complete pixels
     (2, 4, 6, 12, 5, 17, 1),
     (2, 5, 4, 8, 1, 16, 1),
     (2, 5, 4, 3, 1, 2, 3),  # pixels between the windows

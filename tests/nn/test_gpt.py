@@ -72,7 +72,7 @@ def step(
     before = caches[0].lengths
     first = (
         before if lengths is None else before + np.array(lengths) - t
-    )  # padding stands before the first position
+    )  # padding is before the first position
     places = (first[:, None] + np.arange(t))[:, None]  # (B, 1, t): for all heads
     x = nn.embed(model["table"], words)[0]
     for layer, cache in zip(model["layers"], caches, strict=True):

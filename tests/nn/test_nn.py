@@ -157,7 +157,7 @@ def test_integers_and_lists_are_rejected(name: str) -> None:
         (lambda *shape: draw(*shape).astype(np.longdouble), f"dtype {np.dtype(np.longdouble)}"),
     ):
         if got == "dtype float64":
-            continue  # where long doubles are no longer
+            continue  # where long double is float64
         with pytest.raises(TypeError) as caught:
             call(make)
         assert str(caught.value) == f"{first} must be an array of float32 or float64. Got {got} instead."
@@ -254,7 +254,7 @@ def test_a_recurrence_without_steps_has_gradients(length: int) -> None:
 @pytest.mark.parametrize(("dtype", "large"), [(np.float32, 1e19), (np.float32, 1e38), (np.float64, 1e200)])
 @pytest.mark.parametrize("size", [4, 1 << 18])
 def test_a_gradient_of_any_norm_is_clipped(dtype: Any, large: float, size: int) -> None:
-    """Also where the sum of its squares is no number of this type any more."""
+    """Also where the sum of its squares overflows."""
     parameters, moderate = np.ones(size, dtype), np.ones(size, dtype)
     gradient = np.zeros(size, dtype)
     gradient[:4] = [large, -large, 0, large]

@@ -140,7 +140,7 @@ def test_heads_are_split_and_merged() -> None:
         np.testing.assert_array_equal(y[:, head], x[..., 2 * head : 2 * head + 2])
     merged, back = nn.merge_heads(y)
     np.testing.assert_array_equal(merged, x)
-    np.testing.assert_array_equal(pullback(y)[0], x)  # each is the other's way back
+    np.testing.assert_array_equal(pullback(y)[0], x)  # each is the pullback of the other
     np.testing.assert_array_equal(back(x)[0], y)
     assert not np.shares_memory(y, x)
 

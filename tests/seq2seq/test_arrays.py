@@ -73,7 +73,7 @@ def untrained(family: str, kind: str, **options: Any) -> Seq2Seq:
 
 @cache
 def small(family: str, kind: str, seed: int = 1) -> Seq2Seq:
-    """A model that has seen its examples twice; not to be changed."""
+    """A model trained for two epochs; not to be changed."""
     return untrained(family, kind, seed=seed).fit(*examples(kind, 24))
 
 
@@ -459,7 +459,7 @@ def test_wrong_examples_are_rejected_by_their_number(
     with pytest.raises(ValueError, match="must be trained or loaded first"):
         model.translate(good[0])
     trained = small("recurrent", kind)
-    monkeypatch.setattr(type(trained.model.network), "stepper", None)  # whoever calls it fails otherwise
+    monkeypatch.setattr(type(trained.model.network), "stepper", None)  # a call of it would fail
     wanted = f"source 21: {text}"
     assert error(type_, trained.translate, sources).startswith(wanted)
     assert error(type_, trained.sample, sources).startswith(wanted)

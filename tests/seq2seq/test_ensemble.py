@@ -35,7 +35,7 @@ KINDS = ("bahdanau", "lstm", "blind", "transformer")
 
 
 def network(kind: str, seed: int) -> Network:
-    """A small network of chance, sure enough of its words to have favourites."""
+    """A small random network with peaked predictions."""
     options: dict[str, dict[str, Any]] = {
         "bahdanau": {"style": "bahdanau"},
         "lstm": {"style": "luong", "score": "general", "cell": "lstm"},
@@ -52,7 +52,7 @@ def network(kind: str, seed: int) -> Network:
 
 
 class Fixed(Stepper):
-    """A network that predicts the same logits (V,) or (B, k, V) at every step, and looks nowhere."""
+    """A network that predicts the same logits (V,) or (B, k, V) at every step, without attention."""
 
     def __init__(self, logits: Any) -> None:
         self.logits = logits
@@ -75,13 +75,13 @@ class Fixed(Stepper):
 def told(
     network: Predictor, source: list[int], words: tuple[int, ...], *, posterior: bool = False
 ) -> Hypothesis:
-    """What a network says of one sentence."""
+    """The probabilities and attention weights of a network for one sentence."""
     batch: Batch = collate([EncodedPair(source, [START, *words, END])])
     return force(network, batch.source, batch.lengths, batch.target, posterior=posterior)[0]
 
 
 def mean_of(networks: list[Network], source: list[int], one: Hypothesis) -> tuple[Any, Any]:
-    """The logarithms of mean probabilities, and mean weights, of what each network says by itself."""
+    """The logarithms of mean probabilities, and mean weights, of the networks."""
     each = [told(net, source, one.tokens) for net in networks]
     count = len(one.log_probabilities)
     logs = np.log(np.mean([np.exp(said.log_probabilities[:count].astype(float)) for said in each], axis=0))

@@ -1,4 +1,4 @@
-"""A translator that learns from pairs: what it says, what it keeps, and how it goes on after a stop."""
+"""Seq2Seq: training, translating, saving and resuming."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_best_parameters_stay() -> None:
 @pytest.mark.parametrize("stops", [(0,), (3,), (20,), (3, 9, 30)])
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_a_closed_generator_can_be_resumed(stops: tuple[int, ...], average: float) -> None:
-    """Between, the model has the best parameters; the training those that it walks with."""
+    """After a stop, the model has the best parameters, the training the current ones."""
 
     def trained(stops: tuple[int, ...]) -> tuple[bytes, list[float]]:
         model = Seq2Seq(epochs=3, recipe={"average": average})
@@ -229,7 +229,7 @@ def test_a_checkpoint_is_removed_where_it_was_written(tmp_path: Path) -> None:
 
 
 def test_sizes_are_checked_before_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # whoever calls it fails otherwise
+    monkeypatch.setattr(module.Seq2Seq, "_learn_extras", None)  # a call of it would fail
     model = Seq2Seq(
         family="transformer", extras={"translation_memory": 1, "graphones": 3}, network={"heads": 256}
     )
@@ -626,7 +626,7 @@ def test_candidates_are_ranked_and_each_has_its_alignment(reverser: Seq2Seq) -> 
 
 @pytest.mark.slow
 def test_candidates_have_different_texts() -> None:
-    """A word that it doesn't know and one that it knows may both be said as the source has it."""
+    """An unknown word is copied from the source, which may give the text of a known one."""
     pairs = reversals(300, 1)
     model = fitted(pairs, vocabulary=7, epochs=6)
     several = [found for source, _ in pairs[:50] for found in model.candidates([source], beam=10)]

@@ -1,4 +1,4 @@
-"""Numbers on the command line: exactly what is written in plain digits, or one line that says the rule."""
+"""Numbers on the command line: plain digits are read exactly, other text gives one line with the rule."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FALLING = 2 + 6 * np.exp(-STEPS / 40)
 @pytest.fixture
 def _no_pyplot(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
 
 def names(axes: Any) -> list[str]:
@@ -262,7 +262,11 @@ def test_text_curves_by_hand() -> None:
 def test_one_point_and_a_flat_line_have_a_height() -> None:
     assert terminal.curves({"a": ([5], [2.0])}, height=3, width=20).split("\n")[1].startswith("2.00 │")
     assert terminal.curves({"a": ([0, 0], [2.0, 2.0])}, height=3, width=20).count("·") == 2
-    for height in (2, 10, 11):  # an error rate of 0 is none below 0, and its points are beside their number
+    for height in (
+        2,
+        10,
+        11,
+    ):  # an error rate of 0 has no axis below 0, and its points are next to their number
         rows = terminal.curves({"a": ([0, 9], [0.0, 0.0])}, height=height, width=40).split("\n")[:height]
         assert [row for row in rows if "·" in row] == [row for row in rows if row.startswith("0.00 │·")]
         assert [row.strip("│ ") for row in rows].count("") == height - 1

@@ -513,7 +513,7 @@ def test_a_picture_has_literal_labels_and_leaves_matplotlib_unchanged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     matplotlib = pytest.importorskip("matplotlib")
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it would fail
 
     def settings() -> dict[str, object]:
         # Reading the back end would choose one.
@@ -633,7 +633,7 @@ def test_a_flat_picture_has_a_minimal_height(tmp_path: Path) -> None:
         height, width = axes.get_window_extent().size[::-1] / figure.dpi / shape  # inches of a cell
         assert max(height, width) <= 0.37
         for cell, count in zip((height, width), shape, strict=True):
-            assert cell > 0.12 or cell * count > 7  # a word beside it can be read, or the page is full
+            assert cell > 0.12 or cell * count > 7  # its label is legible, or the page is full
         labels = [label.get_window_extent() for label in axes.get_yticklabels()]
         assert not any(a.overlaps(b) for a, b in itertools.pairwise(labels))
     assert axes.get_ylabel() == "query"
@@ -685,7 +685,7 @@ STYLES: list[dict[str, Any]] = [
 
 
 def every_picture(folder: Path) -> list[bytes]:
-    """All kinds of pictures, saved by us, by the user, and displayed by a notebook."""
+    """All types of pictures, saved by the package, by the user, and displayed by a notebook."""
     panels = [
         figures.Panel(
             "loss", {"a": (range(1, 200), np.linspace(9, 1, 199)), "b": ([9, 99], [3, 2])}, "lowest"
@@ -929,7 +929,7 @@ def test_no_text_is_read_as_a_formula() -> None:
         assert not any(text.get_parse_math() for text in found)
 
 
-# heads beside each other
+# several heads
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.5, 0.5
 
 
 def test_a_word_is_linked_with_the_most_attended_one() -> None:
-    assert links(WEIGHTS) == {(0, 0), (1, 2), (0, 3)}  # the second looked at the end
+    assert links(WEIGHTS) == {(0, 0), (1, 2), (0, 3)}  # the second attends to the end
     assert links(WEIGHTS, end=False) == {(0, 0), (2, 1), (1, 2), (0, 3)}
     assert links(WEIGHTS, threshold=0.45) == {(0, 0), (0, 3)}
     assert links(WEIGHTS, threshold=0.5) == {(0, 0)}

@@ -19,7 +19,7 @@ from regard.seq2seq.commands import caption
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pictures, arrays, and a model of each kind; no test changes it."""
+    """A folder with pictures, arrays, and a model of each type; no test changes it."""
     made = tmp_path_factory.mktemp("models")
     captioner(made)
     reader_of_labels(made)

@@ -32,7 +32,7 @@ def _verbs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Parrot:
-    """A model that knows sentences by heart: its file has source TAB what it says, and whether it has attention."""
+    """A model with fixed translations: its file has source TAB translation, and whether it has attention."""
 
     def __init__(self, says: dict[str, str], attention: bool) -> None:
         self.says, self.attention = says, attention
@@ -322,13 +322,13 @@ def test_standard_input_is_a_file(
 
 @pytest.mark.usefixtures("parrots")
 def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureFixture[str]) -> None:
-    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model looks
+    # "ab cde": tokens ab, cd, e. Straight ahead: 0-0, then cd-fg, e-h: both 1-1. In the second pair the model attends
     # from the word hi (the 3rd of 4 tokens) at e, the 3rd token, of word 1.
     write("model", *SAYS)
     write("test", "ab cde\tab fgh", "ab cde\tabc hi")
     write("gold", "0-0 1?1", "0-0 1-1 0p1")
     out, err = told(capsys, "model", "test", "--gold", "gold")
-    # found 0-0 1-1 | 0-0 (ab), 1-0 (c looks at cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
+    # found 0-0 1-1 | 0-0 (ab), 1-0 (c attends to cd), 1-1: 5 links; sure 0-0 | 0-0 1-1: 3; in A and S 3, in A and P 4
     assert rows(out, "AER %")["model"][-3:] == [f"{100 * (1 - 7 / 8):.1f}", "80.0", "100.0"]
     assert "aligning (model): 2 of 2 (100 %)" in err
     write("gold", "1-1 2?2", "1-1 2-2 1p2")
@@ -342,7 +342,7 @@ def test_links_are_compared_by_words_whatever_the_tokens(capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("parrots")
 def test_links_of_tokens(capsys: pytest.CaptureFixture[str]) -> None:
-    # "ab cde" and "ab fgh" are three tokens each; straight ahead each looks at its own.
+    # "ab cde" and "ab fgh" are three tokens each; each attends to the token at its own index.
     write("model", *SAYS)
     write("test", "ab cde\tab fgh")
     write("gold", "0-0 2-2 1?1")
@@ -387,7 +387,7 @@ def test_links_that_are_counted_from_1(capsys: pytest.CaptureFixture[str]) -> No
     ):
         out, err = told(capsys, *options, "--names", "x")
         assert (out.replace("gold-1", "gold"), err) == (right, "")
-    # A warning where no link has the number 0; none where somebody has chosen.
+    # A warning where no link has the number 0; none where the option is given.
     _, err = told(capsys, "--links", "mine-1", "--gold", "gold-1")
     assert err == f"gold-1: {NOTE} --gold-from 1\nmine-1: {NOTE} --links-from 1\n"
     assert (
@@ -608,7 +608,7 @@ def test_several_logs_are_compared_by_validation(capsys: pytest.CaptureFixture[s
     write_log(Path("two/log.jsonl"), 4.0)
     assert cli.main(["curve", "one", "two"]) == 0
     assert "· one 1.50   o two 2.50\n" in capsys.readouterr().out
-    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they look alike
+    for name, loss in (("a\x01", 3.0), ("a\x02", 4.0)):  # they are printed alike
         Path(name).mkdir()
         write_log(Path(name, "log.jsonl"), loss)
     assert cli.main(["curve", "a\x01", "a\x02"]) == 0

@@ -306,7 +306,7 @@ def test_a_failed_picture_does_not_lose_the_result(
     assert "drawn in" not in said
     warned = [one.removeprefix("regard train: warning: ") for one in told.splitlines() if "warning" in one]
     assert warned[0] == line
-    # What is wrong with the place is told once, what is wrong with a picture once for each.
+    # An error of the folder is reported once, an error of a picture once for each.
     pictures = ["curve", "model-without-attention-curve", *(f"alignment-{i}" for i in (1, 2, 3))]
     assert len(warned) == (1 if isinstance(error, OSError) else len(pictures))
 
@@ -337,7 +337,7 @@ def test_a_nan_loss_stops_the_training(
 
 
 def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Begin a training in a process of its own, which tells when its first model is saved."""
+    """Begin a training in a process of its own, and wait until its first model is saved."""
     environment = os.environ | {"PYTHONPATH": str(SRC), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "regard", *arguments]
     process = subprocess.Popen(
@@ -506,7 +506,7 @@ def test_the_second_trainings_checkpoint_is_read_before_the_first_begins(
     place = tmp_path / "model-without-attention-checkpoint.safetensors"
     place.write_bytes(b"short")
     before = sorted(tmp_path.iterdir())
-    for given in (str(pairs), "no-such-file"):  # and before any pair is read, let alone looked up
+    for given in (str(pairs), "no-such-file"):  # before any pair is read
         said = refused(["train", given, "--compare", "--out", str(tmp_path)], capsys)
         assert said == f"{place} is not a checkpoint: 5 bytes are too few; --fresh trains anew"
         assert sorted(tmp_path.iterdir()) == before
@@ -867,7 +867,7 @@ def test_a_training_of_other_pairs_is_not_the_same(
     write_pairs(pairs, seed=1)
     capsys.readouterr()
     assert "is done; --fresh trains it anew" in refused(arguments, capsys)
-    (tmp_path / "m" / "log.jsonl").unlink()  # nobody knows what it was trained on
+    (tmp_path / "m" / "log.jsonl").unlink()  # its training pairs are unknown
     write_pairs(pairs)
     assert "is done; --fresh trains it anew" in refused(arguments, capsys)
 

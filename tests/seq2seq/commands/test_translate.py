@@ -1,4 +1,4 @@
-"""The verbs `translate` and `align` beside a model that is made up: columns, options, streams, and what is refused."""
+"""The verbs `translate` and `align` with a fake model: columns, options, streams and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from regard.seq2seq.translator import Translation
 
 
 def translation(source: str, target: str, score: float = -0.5) -> Translation:
-    """Each token of the target looks at the source's token with its number, at the end where there is none."""
+    """Each target token attends to the source token at its index, or to the end if there is none."""
     tokens, words = cut(target), (*cut(source), "</s>")
     looks = np.eye(len(words))[np.minimum(np.arange(len(tokens)), len(words) - 1)]
     return Translation(target, tuple(tokens), words, score, looks)
@@ -544,7 +544,7 @@ def test_pictures_need_matplotlib(
 # ---------------------------------------------------------------------------------------------------------- align
 
 PAIRS = b"the cat.\tle chat.\na\t\nb c\tx y z\n"
-LINKS = "0-0 1-1\n\n0-0 1-1\n"  # signs belong to their words; z looked at the end
+LINKS = "0-0 1-1\n\n0-0 1-1\n"  # signs belong to their words; z attends to the end
 
 
 def test_one_line_of_links_for_each_pair(
@@ -569,7 +569,7 @@ def test_two_directions_are_merged(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Back(Model):
-        """Each word looks at the first."""
+        """Each word attends to the first."""
 
         def align(self, sources: Sequence[str], targets: Sequence[str], **options: Any) -> list[Translation]:
             found = super().align(sources, targets, **options)
@@ -580,9 +580,9 @@ def test_two_directions_are_merged(
     path = tmp_path / "pairs"
     path.write_bytes(b"a b\tx y\n")
     common = ["align", "m", str(path), "--reverse", "r"]
-    # Forward 0-0 1-1; backward both source words look at target 0: 0-0 1-0. Either touches 0-0 and has a free word.
+    # Forward 0-0 1-1; backward both source words attend to target 0: 0-0 1-0. Either touches 0-0 and has a free word.
     assert said_by([*common, "--symmetrize", "intersection"], capsys) == "0-0\n"
-    for by in ("words", "tokens"):  # both look from 0 at 0, and nowhere else
+    for by in ("words", "tokens"):  # both link 0 with 0 only
         assert said_by([*common, "--symmetrize", "product", "--by", by], capsys) == "0-0\n"
     assert said_by([*common, "--scores"], capsys) == "-0.5000\t-0.5000\t0-0 1-0 1-1\n"
     assert models["r"].calls[0][0] == ["x y"]

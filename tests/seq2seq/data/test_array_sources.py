@@ -73,7 +73,7 @@ def png(width: int, height: int, depth: int, color: int, rows: list[bytes], *mor
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + pixels + chunk(b"IEND", b"")
 
 
-COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number of the kind of pixel, by channels
+COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number of the pixel type, by channels
 
 
 def png_of(array: np.ndarray, *more: bytes) -> bytes:
@@ -86,7 +86,7 @@ def png_of(array: np.ndarray, *more: bytes) -> bytes:
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Callable[[bytes], Path]:
-    """Write the bytes of a picture to a file whose name doesn't say what it is."""
+    """Write the bytes of a picture to a file whose name has no ending."""
 
     def write(data: bytes) -> Path:
         path = tmp_path / "picture"

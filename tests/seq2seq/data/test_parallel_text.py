@@ -153,7 +153,7 @@ def test_the_first_line_that_is_too_long_is_an_error(
 def test_a_line_may_be_as_long_as_that() -> None:
     longest = "x" * module.LONGEST_LINE
     assert list(read_lines(stream(longest.encode()))) == [[longest]]
-    for end in ("\n", "\nand more"):  # its end is no part of it
+    for end in ("\n", "\nand more"):  # the newline is not part of it
         assert next(read_lines(stream((longest + end).encode()))) == [longest]
     with pytest.raises(ValueError, match="line 1: longer than 1048576 bytes"):
         next(read_lines(stream((longest + "x\n").encode())))

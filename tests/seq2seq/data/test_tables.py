@@ -1,4 +1,4 @@
-"""Tables: CSV as spreadsheets write it, columns by name or number, and what a header or quotes look like."""
+"""Tables: CSV as spreadsheets write it, columns by name or number, and warnings of headers and quotes."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ def test_invisible_text_gives_no_token_of_any_type(kind: str) -> None:
         ("characters", "a d", [" "]),
         ("tokens", "read X read Y X", ["X", "Y"]),
         ("words", "read X", []),  # unknown words are usual
-        ("words", "X. Y.", ["X", "Y"]),  # a known sign tells nothing
+        ("words", "X. Y.", ["X", "Y"]),  # a known sign is no evidence
         ("words", "##", ["#"]),
         ("words", "read.", []),
     ],
@@ -373,7 +373,7 @@ def test_tokens_are_normalized_one_by_one() -> None:
     assert error(TypeError, normalize_tokens, ["a", 1]) == "a token must be a str. Got 1 instead."
 
 
-# ------------------------------------------------------------------------------------------------------- kinds
+# ------------------------------------------------------------------------------------------------------- token types
 
 SENTENCES = ["the lower the better", "lowest and newest", "a low newt", "the best letter", "Been there."]
 
@@ -386,7 +386,7 @@ def subwords_of(method: Any, sentences: Sequence[str] = SENTENCES, **options: An
 
 @pytest.fixture(scope="module")
 def sides() -> dict[str, Tokenizer]:
-    """One of each kind, subwords of both methods."""
+    """One tokenizer of each type, subwords of both methods."""
     found: dict[str, Tokenizer] = {kind: learn(kind, SENTENCES) for kind in ("words", "characters", "tokens")}
     return found | {method: subwords_of(method) for method in ("unigram", "bpe")}
 
@@ -397,7 +397,7 @@ WRITTEN = st.lists(_SEEN, max_size=20).map("".join) | WRITABLE
 
 
 def wanted(kind: str, text: str) -> str:
-    """What a text looks like after it was cut and glued: what a kind says about spaces and its own marks."""
+    """The text after cutting and gluing: what a token type does to spaces and its own marks."""
     text = normalize(text)
     if is_blank(text):
         return ""
@@ -515,7 +515,7 @@ def test_lists_of_tokens() -> None:
         ("characters", "characters", "\u2423", "\u2423"),
         ("characters", "words", "日", "日"),
         ("characters", "words", "\u2423", ""),
-        ("unigram", "unigram", "\u2581日本", "日本"),  # the piece before it says whether a word begins
+        ("unigram", "unigram", "\u2581日本", "日本"),  # the piece before it decides whether a word begins
         ("bpe", "words", "\u2581Xyz", "Xyz"),
         ("bpe", "characters", "\u2581Xyz", "Xyz"),
         ("tokens", "bpe", "a\u2581b", "a_b"),
@@ -552,7 +552,7 @@ def test_arguments_are_checked() -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------- what strangers say
+# ------------------------------------------------------------------------------------------- untrusted text
 
 GOOD = {"kind": "words", "normalization": "NFC", "lower": False}
 FINE = {**GOOD, "kind": "subwords", "method": "bpe"}
@@ -740,7 +740,7 @@ def beside_sentencepiece(request: pytest.FixtureRequest) -> tuple[Subwords, Any]
 def test_it_cuts_as_sentencepiece_does(text: str, beside_sentencepiece: tuple[Subwords, Any]) -> None:
     ours, theirs = beside_sentencepiece
     found, wanted_ = ours.cut(text), theirs.encode_as_pieces(wanted("bpe", text))
-    if found != wanted_:  # sums in float32 may see a tie where there is none
+    if found != wanted_:  # sums in float32 may give a tie where there is none
         score = dict(zip(ours.tokens, map(theirs.get_score, range(len(ours))), strict=True))
         sums = [math.fsum(score.get(p, -99.0 * len(p)) for p in pieces) for pieces in (found, wanted_)]
         assert sums[0] == pytest.approx(sums[1], rel=1e-6)

@@ -36,7 +36,7 @@ Words = tuple[int, ...]
 
 
 class Chance:
-    """A network whose numbers are drawn: its state remembers all words before, its looks depend on the state."""
+    """A random network: its state depends on all previous tokens, its attention on the state."""
 
     def __init__(self, seed: int = 0, *, words: int = V, end: float = 0.5, looks: bool = True) -> None:
         rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ class ChanceSteps(Stepper):
 
 
 def sources(*sentences: Words) -> tuple[Any, Any]:
-    """Put sentences beside each other: END after each, and then what may not be seen."""
+    """Collate sentences: END after each, and then padding."""
     lengths = np.array([len(words) + 1 for words in sentences])
     source = np.full((lengths.max(), len(sentences)), 19)
     for i, words in enumerate(sentences):
@@ -111,7 +111,7 @@ THREE = sources((4, 5, 6), (), (7, 8))
 
 
 def said(network: Chance, source: Any, words: Words, *, ended: bool = True) -> tuple[Any, Any]:
-    """The log-probabilities of words and END, and where the network looked for them, by plain loops."""
+    """The log-probabilities of tokens and END, and their attention weights, by plain loops."""
     whole = (*words, END) if ended else words
     found = [network.after(source, whole[:t]) for t in range(len(whole))]
     logs = [logs[word] for (logs, _), word in zip(found, whole, strict=True)]
@@ -144,7 +144,7 @@ def same(one: Hypothesis, two: Hypothesis) -> None:
 
 
 def test_the_score_is_that_of_the_paper() -> None:
-    # Wu et al. 2016, equation 14, by hand: 12 words with END make lp = (17 / 6)^0.2; half of one word was looked at.
+    # Wu et al. 2016, equation 14, by hand: 12 words with END make lp = (17 / 6)^0.2; one has half of its attention.
     found = Scoring(0.2, 0.3, 5)(-8.0, 12, np.array([1.0, 0.5, 1.7]))
     assert found == pytest.approx(-8 / (17 / 6) ** 0.2 + 0.3 * math.log(0.5), rel=1e-12)
 
@@ -395,7 +395,7 @@ def test_finished_hypotheses_are_not_computed() -> None:
 
 def test_of_equal_scores_the_first_wins() -> None:
     class Even(Chance):
-        """All words are alike."""
+        """All tokens are the same."""
 
         def stepper(self, source: Any, lengths: Any, width: int = 1) -> Any:
             stepper = super().stepper(source, lengths, width)
@@ -404,7 +404,7 @@ def test_of_equal_scores_the_first_wins() -> None:
 
     source, lengths = THREE
     for hypotheses in beam(Even(end=0.0), source, lengths, width=5, n_best=5, most=np.array([3, 3, 3])):
-        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step ranks the first 5: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
@@ -419,7 +419,7 @@ def test_of_equal_scores_the_first_wins_in_a_recurrent_network() -> None:
         "scoring": Scoring(length_penalty=0),
     }
     for hypotheses in beam(network, source, lengths, **options):
-        # Each step looks at the 5 first: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
+        # Each step ranks the first 5: END of (), then what follows (3,), END of (4,), then what follows (3, 3).
         assert [h.tokens for h in hypotheses] == [(), (3,), (4,), (3, 3), (3, 4)]
 
 
@@ -621,7 +621,7 @@ def real(name: str, dtype: Any = np.float64) -> Any:
 
 
 def target_of(hypothesis: Hypothesis) -> Any:
-    """What was said, with END if it ended."""
+    """The tokens, with END if it ended."""
     ended = len(hypothesis.log_probabilities) > len(hypothesis.tokens)
     return np.array([[START, *hypothesis.tokens, *[END] * ended]]).T
 
@@ -636,7 +636,7 @@ def loss_of(network: Any, source: Any, length: int, hypothesis: Hypothesis) -> f
 def test_the_posterior_changes_the_alignment_not_the_score(name: str) -> None:
     network, (source, lengths) = real(name), THREE
     target = np.array([[START, START, START], [4, 5, 6], [END, 7, 4], [PAD, END, END]])
-    numbers = Scoring(0.6, 0.2, 5)  # a score that asks where was looked
+    numbers = Scoring(0.6, 0.2, 5)  # a score that depends on the attention
     before = force(network, source, lengths, target, scoring=numbers)
     after = force(network, source, lengths, target, scoring=numbers, posterior=True)
     for i, (one, other) in enumerate(zip(before, after, strict=True)):

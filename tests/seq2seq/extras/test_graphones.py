@@ -45,7 +45,7 @@ ROWS = st.lists(st.lists(st.integers(UNKNOWN, 6), max_size=6), min_size=1, max_s
 
 
 class Slow:
-    """Interpolated, modified Kneser-Ney as the formulas say, one probability at a time."""
+    """Interpolated, modified Kneser-Ney by the formulas, one probability at a time."""
 
     def __init__(self, rows: Sequence[Sequence[int]], size: int, order: int) -> None:
         self.size, self.order = size, order
@@ -119,7 +119,7 @@ def test_probabilities_of_next_units_sum_to_1(seen: list[list[int]], order: int)
         shares = np.bincount(level.keys // 8, level.own, minlength=len(level.backoff))
         np.testing.assert_allclose(shares + level.backoff, 1, rtol=1e-12)
         assert (level.own >= 0).all()
-        assert (level.backoff > 0).all()  # whatever never came keeps a chance
+        assert (level.backoff > 0).all()  # unseen n-grams have a positive probability
     assert runs.log_probabilities([]).shape == (0,)
 
 
@@ -210,7 +210,7 @@ def test_every_round_increases_the_likelihood(pairs: list[Any], rounds: int) -> 
 
 
 def test_letters_are_distinguished() -> None:
-    """c says K, h nothing behind it, x two sounds; only all words together say so."""
+    """c yields K, h after it nothing, x two sounds; only all words together determine this."""
     words = {
         "cat": "KAT",
         "echo": "EKO",
@@ -376,7 +376,7 @@ def test_a_weight_of_0_uses_the_network_alone() -> None:
 
 
 class Counted(Graphones):
-    """Joint sequences that find targets as likely as they are told."""
+    """Joint sequences with given probabilities of the targets."""
 
     def __init__(self, logs: dict[tuple[int, ...], float]) -> None:
         super().__init__(1, Aligner(np.ones((1, 1)), np.ones((1, MAX_FERTILITY + 1))), [], [])

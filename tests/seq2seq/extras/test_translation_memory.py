@@ -1,4 +1,4 @@
-"""What a model has learned from, looked up: the pairs that are most like a source, against their definition."""
+"""Translation memory: the most similar training pairs of a source, compared with their definition."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def reader(request: pytest.FixtureRequest) -> Seq2Seq:
 
 @pytest.mark.slow
 def test_retrieved_targets_are_used(reader: Seq2Seq) -> None:
-    """Names that it has never seen are called as the memory says, in which they are put afterwards."""
+    """Unseen names are translated as in the memory, to which they are added after training."""
     fresh = names(50, 7)
     model = reader.model
     texts = model.source, model.target

@@ -70,7 +70,7 @@ def config_of(family: str, inputs: Input, options: dict[str, Any]) -> Any:
 
 
 def made(family: str, inputs: Input, options: dict[str, Any], dtype: Any = np.float64) -> Any:
-    """A network with parameters of which none is 0 or 1 by chance."""
+    """A network with random parameters, none of them 0 or 1."""
     config, rng = config_of(family, inputs, options), np.random.default_rng(2)
     size = Parameters(config.shapes()).flat.size
     network = build(config, Parameters(config.shapes(), np.zeros(size, dtype)))
@@ -93,7 +93,7 @@ def pairs_of(inputs: Input, guided: bool = False) -> list[EncodedPair]:
 
 
 def loss_of(config: Any, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
 
     def loss(*arrays: Any) -> Any:
         flat = np.concatenate([array.ravel() for array in arrays])
@@ -232,7 +232,7 @@ def test_a_set_has_no_order(family: str, inputs: VectorInput, options: dict[str,
             tolerance = allowed(dtype) * max(np.abs(gradient).max(), 1)
             np.testing.assert_allclose(gradients[name], gradient, atol=tolerance, rtol=0, err_msg=name)
     if dtype is np.float32:
-        assert network.loss(collate(pairs))[0] > 10 * allowed(dtype)  # the budget says something
+        assert network.loss(collate(pairs))[0] > 10 * allowed(dtype)  # the budget is not trivial
 
 
 @pytest.mark.parametrize("width", [1, pytest.param(3, marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""Where all heads of a transformer look: the same as what makes the alignment, and nothing that is hidden."""
+"""The attention weights of all heads of a transformer: those of the alignment, and 0 where masked."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_a_translation_of_another_model_is_rejected(model: Seq2Seq) -> None:
 
 
 def test_a_copied_token_is_unknown_to_the_model() -> None:
-    # "B" is a word of the target's side, too: what is borrowed must not count as if it had been said.
+    # "B" is a word of the target's side, too: a copied token must not count as predicted.
     sources, targets = ["a", "b", "a b", "b a", "a a", "b b"], ["A", "B", "A B", "B A", "A A", "B B"]
     model = Seq2Seq(family="transformer", network=SMALL, lower=False, epochs=2).fit(
         [*sources, "B"], [*targets, "B"]
     )
     (unknown,) = model.align(["B a"], ["zz B"])
     assert unknown.ids[0] == UNKNOWN
-    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been borrowed
+    heads = model.heads(replace(unknown, tokens=("B", "B")))  # as if it had been copied
     aligned = model.model.network.config.aligned
     np.testing.assert_allclose(heads.source[aligned].mean(axis=0), unknown.alignment, atol=1e-5)
 

@@ -205,7 +205,7 @@ def test_the_window_of_a_cell_is_centred_on_it(filters: tuple[int, ...]) -> None
     picture = rng.random((1, 9 * cell, 9 * cell, 1))
     before, _ = annotate(p, inputs, cells_of(inputs, picture))
     changed = []
-    for x in range(9 * cell):  # columns; rows are treated alike
+    for x in range(9 * cell):  # columns; rows have the same code
         other = picture.copy()
         other[:, :, x] += 1.0
         after, _ = annotate(p, inputs, cells_of(inputs, other))

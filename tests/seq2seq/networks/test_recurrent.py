@@ -1,4 +1,4 @@
-"""The recurrent networks: gradients of every option, padding, and steps that say what teacher forcing says."""
+"""The recurrent networks: gradients of every option, padding, and steps of the search that equal those of training."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def made(options: dict[str, Any], dtype: Any = np.float64) -> RecurrentNetwork:
 
 
 def loss_of(config: RecurrentConfig, batch: Batch, **how: Any) -> Any:
-    """The loss as a function of all parameters, for `check_gradients`; chance is the same at every call."""
+    """The loss as a function of all parameters, for `check_gradients`, with the same random numbers at every call."""
 
     def loss(*arrays: Any) -> Any:
         network = RecurrentNetwork(
@@ -131,7 +131,7 @@ def test_padding_has_no_influence(options: dict[str, Any]) -> None:
         np.pad(batch.source, ((0, 3), (0, 0))), batch.lengths, np.pad(batch.target, ((0, 2), (0, 0)))
     )
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
-    # What stands for padding may say anything: it is never looked at.
+    # The content of padding is never read.
     wider.source[batch.lengths.max() :] = 8
     assert network.loss(wider)[0] == pytest.approx(network.loss(batch)[0], rel=1e-12)
 
@@ -243,7 +243,7 @@ def test_guidance_pulls_the_weights_to_the_links() -> None:
 
 def test_guidance_by_hand() -> None:
     weights = np.array([[[0.5, 0.5]], [[0.25, 0.75]]])
-    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # of the first row nobody knows anything
+    links = np.array([[[0.0, 0.0]], [[0.5, 0.5]]])  # the first row has no links
     loss, pullback = alignment_loss(weights, links, 2.0)
     assert loss == pytest.approx(-2 * (0.5 * np.log(0.25) + 0.5 * np.log(0.75)))
     gradient = pullback(1.0)
@@ -379,7 +379,7 @@ def test_posterior_is_bayes_rule(options: dict[str, Any]) -> None:
     network, batch = made(options), collate(PAIRS)
     p = network.parameters
     stepper = network.stepper(batch.source, batch.lengths, width=2)
-    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # nobody has looked yet
+    assert stepper.posterior(batch.target[1:3].T).shape == (3, 2, 0)  # before the first attention step
     for t in range(2):
         words = batch.target[t : t + 2].T  # (B, k)
         _, weights = stepper(words)
@@ -428,7 +428,7 @@ def test_sums_over_the_vocabulary(
 def test_the_steps_of_the_library_are_those_of_numpy() -> None:
     network = made({}, np.float32)
     encoded, _ = encode(network.parameters, network.config, *source_batch([[5, 6, 7, 2], [2], [4, 8, 2]]))
-    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: what stands behind the end has no influence
+    encoded.values[1, 1:] = encoded.keys[1, 1:] = np.nan  # law 2: padding has no influence
     both = [
         kind(network.parameters, network.config, encoded) for kind in (RecurrentStepper, recurrent_stepper)
     ]

@@ -21,7 +21,7 @@ TINY = TransformerConfig(11, 9, width=8, heads=2, hidden=12, encoder_layers=2, d
 
 
 def made(config: TransformerConfig = TINY, dtype: Any = np.float64, seed: int = 0) -> TransformerNetwork:
-    """A network with parameters of which none is 0 or 1 by chance."""
+    """A network with random parameters, none of them 0 or 1."""
     network = TransformerNetwork(config, Parameters(config.shapes(), np.zeros(size(config), dtype)))
     rng = np.random.default_rng(seed)
     network.draw(rng, np.arange(config.target_tokens))
@@ -170,7 +170,7 @@ def test_padding_has_no_influence(guidance: float) -> None:
         np.pad(given.target, ((0, 2), (0, 0)), constant_values=PAD),
         np.pad(given.links, ((0, 2), (0, 0), (0, 3))),  # type: ignore[arg-type]
     )
-    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # whatever stands there
+    longer.source[np.arange(len(longer.source))[:, None] >= given.lengths] = 7  # padding
     (one, one_back), (two, two_back) = (network.loss(b, guidance=guidance) for b in (given, longer))
     assert one == pytest.approx(two, rel=1e-13)
     again = two_back(1.0)
@@ -248,7 +248,7 @@ def test_selected_hypotheses_are_decoded_as_if_alone() -> None:
     network, given, rng = made(), batch(), np.random.default_rng(1)
     steps = network.stepper(given.source, given.lengths, width=3)
     sentences = np.arange(3)
-    past = np.zeros((3, 3, 0), int)  # what each hypothesis has said
+    past = np.zeros((3, 3, 0), int)  # the tokens of each hypothesis
     for place in range(40):  # more than there is room for at first
         words = rng.integers(4, 9, past.shape[:2]) if place else np.full((3, 3), START)
         past = np.concatenate([past, words[..., None]], axis=-1)

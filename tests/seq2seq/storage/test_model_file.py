@@ -1,4 +1,4 @@
-"""Model files: the format byte by byte, and files from strangers (law 11)."""
+"""Model files: the format byte by byte, and untrusted files (law 11)."""
 
 from __future__ import annotations
 
@@ -458,7 +458,9 @@ def test_partial_files_have_random_names_and_are_new(tmp_path: Path, monkeypatch
     other.write_bytes(b"mine")
     random = iter([bytes(6), bytes(6), b"\x01" * 6])
     monkeypatch.setattr(os, "urandom", lambda _: next(random))
-    (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(other)  # somebody has guessed the first two names
+    (tmp_path / f".it.{bytes(6).hex()}.partial").symlink_to(
+        other
+    )  # an attacker has guessed the first two names
     with _files.replacing(place) as file:
         file.write(b"new")
         assert (tmp_path / f".it.{'01' * 6}.partial").exists()
@@ -571,7 +573,7 @@ def test_a_loop_of_links_is_one_line(
 def test_only_regular_files_are_read(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
     path = tmp_path / "pipe" if kind == "pipe" else Path(kind)
     if kind == "pipe":
-        os.mkfifo(path)  # nobody writes to it: opening it must not wait
+        os.mkfifo(path)  # it has no writer: opening it must not wait
     with pytest.raises(ValueError, match=rf"^{path} .*is not a regular file"):
         read(path)
 
@@ -629,7 +631,7 @@ def test_shapes_that_no_array_has(shape: str, tmp_path: Path) -> None:
         read_array(path)
 
 
-# --------------------------------------------------------------------------------------------- places for one process
+# -------------------------------------------------------------------------------------- paths locked by one process
 
 
 def test_a_path_is_locked_by_one_process(tmp_path: Path) -> None:

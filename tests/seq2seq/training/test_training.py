@@ -214,7 +214,7 @@ def test_a_resumed_training_gives_the_same_bits(
 
 
 def test_a_time_limit_between_two_steps_keeps_the_best_model() -> None:
-    """Whoever listens takes time, too."""
+    """The time between steps counts, too."""
     training = begun(Recipe(epochs=1000, tokens=60, minutes=1.0))
     told = []
     for step in training:
@@ -289,7 +289,7 @@ def test_resuming_after_the_time_limit_keeps_the_model(steps: int, tmp_path: Pat
     learned = second.flat.copy()
     told = list(second)
     assert [step.best for step in told] == [True]
-    assert (second.flat == learned).all()  # the step that told it had no length
+    assert (second.flat == learned).all()  # the step that detected it did not change the parameters
     assert (learned != drawn).any()
 
 
@@ -308,7 +308,7 @@ def test_a_checkpoint_of_another_training_is_rejected(tmp_path: Path) -> None:
         "recipe epochs was 2, and is 3; recipe rate was 0.005, and is 0.5": begun(Recipe(epochs=3, rate=0.5)),
         other_pairs: begun(
             Recipe(epochs=3), count=61
-        ),  # as epochs and sizes may follow them, nobody asks for those
+        ),  # epochs and sizes depend on them by default, so they are not compared
         "network layers was 1, and is 2": begun(Recipe(epochs=2), layers=2),
     }
     for told, other in others.items():
