@@ -117,7 +117,7 @@ def remove_partial(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def alone(path: str | os.PathLike[str]) -> Iterator[bool]:
+def locked(path: str | os.PathLike[str]) -> Iterator[bool]:
     """Lock a path for this process during the ``with`` block; yield False if another process has locked it.
 
     The system releases the lock when the process ends, however that happens. File systems without locks grant it to
@@ -149,7 +149,7 @@ def _open_locked(lock_path: Path) -> int | None:
     """Return a lock's open file, or None if another process has it."""
     for _ in range(_TRIES):
         lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
-        if not _locks(lock):
+        if not _try_lock(lock):
             os.close(lock)
             return None
         with suppress(FileNotFoundError):
@@ -162,7 +162,7 @@ def _open_locked(lock_path: Path) -> int | None:
 
 if sys.platform == "win32":
 
-    def _locks(file: int) -> bool:
+    def _try_lock(file: int) -> bool:
         import msvcrt
 
         try:
@@ -173,7 +173,7 @@ if sys.platform == "win32":
 
 else:
 
-    def _locks(file: int) -> bool:
+    def _try_lock(file: int) -> bool:
         try:
             import fcntl
         except ImportError:  # in a browser

@@ -106,7 +106,7 @@ def slices(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
-def apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+def flat_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """Return the stride in bytes of an array's first dimensions, flattened; None if it varies."""
     sizes = [(size, stride) for size, stride in zip(shape, strides, strict=False) if size > 1]
     if any(inner[0] * inner[1] != outer[1] for outer, inner in pairwise(sizes)):
@@ -136,7 +136,7 @@ class Items:
     @cached_property
     def step(self) -> int | None:
         """Stride in bytes from each stored array to the next, or None if it varies."""
-        return apart(self.lead, self.array.strides) if self.array.size else None
+        return flat_stride(self.lead, self.array.strides) if self.array.size else None
 
     @cached_property
     def flat(self) -> Array | None:

@@ -523,7 +523,7 @@ def test_the_partial_file_of_a_killed_process_is_removed(tmp_path: Path) -> None
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links can't be refused on this system")
 def test_a_lock_is_not_a_link(tmp_path: Path) -> None:
     (tmp_path / ".it.lock").symlink_to(tmp_path / "other")
-    with pytest.raises(OSError) as caught, _files.alone(tmp_path / "it"):
+    with pytest.raises(OSError) as caught, _files.locked(tmp_path / "it"):
         pass
     assert caught.value.filename == str(tmp_path / ".it.lock")
     assert not (tmp_path / "other").exists()
@@ -636,35 +636,35 @@ def test_shapes_that_no_array_has(shape: str, tmp_path: Path) -> None:
 
 def test_a_path_is_locked_by_one_process(tmp_path: Path) -> None:
     place = tmp_path / "model"
-    with _files.alone(place) as first:
-        with _files.alone(place) as second, _files.alone(tmp_path / "other") as elsewhere:
+    with _files.locked(place) as first:
+        with _files.locked(place) as second, _files.locked(tmp_path / "other") as elsewhere:
             assert (first, second, elsewhere) == (True, False, True)
-        with _files.alone(place) as third:
+        with _files.locked(place) as third:
             assert not third  # who didn't have it can't give it back
-    with _files.alone(place) as again:
+    with _files.locked(place) as again:
         assert again
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_is_locked_as_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "model")
-    with _files.alone(tmp_path / "model"), _files.alone(tmp_path / "link") as free:
+    with _files.locked(tmp_path / "model"), _files.locked(tmp_path / "link") as free:
         assert not free
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
-    code = "import sys; from regard import _files\nwith _files.alone('model') as free: print(free, flush=True); input()"
+    code = "from regard import _files\nwith _files.locked('model') as free: print(free, flush=True); input()"
     command = [sys.executable, "-c", code]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:  # type: ignore[call-overload]
         assert process.stdout.readline() == "True\n"
-        with _files.alone(tmp_path / "model") as free:
+        with _files.locked(tmp_path / "model") as free:
             assert not free
         process.kill()
-    with _files.alone(tmp_path / "model") as free:
+    with _files.locked(tmp_path / "model") as free:
         assert free
     assert list(tmp_path.iterdir()) == []
 

@@ -181,7 +181,7 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the files against other processes, and remove partial files of killed ones."""
-        with _files.alone(self.path) as acquired:
+        with _files.locked(self.path) as acquired:
             if not acquired:
                 raise ValueError(f"--out: another process is training {self.path}; give another --out")
             for path in (self.path, self.checkpoint, self.log, *self.pictures):
