@@ -145,8 +145,8 @@ def heatmaps(
     ----------
     weights
         (h, n, m) or (layers, h, n, m), between 0 and 1, such as ``[attention.weights for attention in recorded]`` of
-        `regard.record() as recorded`, ``attention.weights[sentence]`` of a batch. Masked arrays may leave cells out, which
-        are grey; NaN is yellow.
+        `regard.record() as recorded`, ``attention.weights[sentence]`` of a batch. Masked cells of a masked array are
+        grey; NaN is yellow.
     rows, columns
         n and m labels; numbers from 1 by default.
     names
